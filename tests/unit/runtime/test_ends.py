@@ -61,6 +61,8 @@ def test_an_end_that_was_read_before_a_redrive_is_not_remembered(monkeypatch):
     waiter.wait([1, 2], None, None, 0.01)
     assert store.asked == [2, 1], "the second is remembered, and the first is looked at again"
     assert known == {1: "failed", 2: "completed"}
+
+
 def test_who_waits_for_an_end_sleeps_through_everything_else():
     """Each step of each execution changes something; a wake-up for each costs a tenth of a step."""
     known, changed, ticks = Ends(), threading.Condition(), threading.Semaphore(0)
