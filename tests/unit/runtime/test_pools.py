@@ -113,6 +113,40 @@ def test_what_was_refused_a_place_begins_when_there_is_one(ended):
     pool.close(0.0)
 
 
+def test_the_engine_may_decide_at_the_moment_when_a_thread_is_refused_a_place():
+    """The thread has looked at what the other execution needs, and does not wait yet."""
+    need, ran, told = [Need.SOON], [], threading.Event()
+    pool = Pool(
+        "python", 1, lambda one: ran.append(one.execution_id), places=1, need=lambda execution_id: need[0]
+    )
+    teller = threading.Thread(target=pool.look_again)
+
+    class Ready(threading.Condition):
+        def __enter__(self):
+            if threading.current_thread() is teller:
+                told.set()
+            return super().__enter__()
+
+    pool.ready, choose = Ready(), pool._turns.next
+
+    def refuse_once(now):
+        found = choose(now)
+        if found is None and pool._turns and teller.ident is None:
+            need[0] = Need.NONE
+            teller.start()
+            wait_until(lambda: told.is_set() or not teller.is_alive(), "the word of the engine")
+        return found
+
+    pool._turns.next = refuse_once  # type: ignore[method-assign]
+    pool._turns._patience = 10 * PATIENCE
+    pool.submit(command(1))
+    wait_until(lambda: ran == [1] and pool.idle == 1, "the first execution")
+    pool.submit(command(2))
+    wait_until(lambda: ran == [1, 2], "the second execution")
+    teller.join()
+    pool.close(0.0)
+
+
 def test_a_worker_that_takes_what_waits_here_gets_nothing_of_an_execution_that_has_ended(tmp_path):
     """What has not begun when an execution is cancelled does not begin, wherever its thread or its worker is."""
     runtime = LocalRuntime(Settings(home=tmp_path))

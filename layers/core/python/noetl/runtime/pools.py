@@ -80,7 +80,8 @@ class Pool:
 
     def look_again(self) -> None:
         """Executions need less than before: what waits for a place may have one."""
-        if self._refused:
+        # A thread that finds no place at this moment holds the lock, and is not counted in ``_refused`` before it waits.
+        if self._bounded and self._turns:
             with self.ready:
                 self._tell_refused()
 
