@@ -241,3 +241,34 @@ def test_nobody_waits_for_an_inbox_that_closes() -> None:
     engine.inbox.close()
     assert engine.inbox.ask(Cancel(9, "b", "p")) is None
     assert engine.handled == []
+
+
+@pytest.mark.parametrize("broken", ["log", "report"])
+def test_the_engine_goes_on_after_it_could_not_report_a_failure(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when standard error is a file of a full disk. Whoever waits for an event is answered, and nothing that was put is dropped."""
+    full, told = OSError("No space left on device"), threading.Semaphore(0)
+
+    def refuse(*report: object) -> None:
+        told.release()
+        raise full
+
+    engine = Engine("database_unreachable", {7})
+    engine.inbox.put([Cancel(1, "poison", "p"), Cancel(2, "cancel", "p"), Cancel(7, "cancel", "p")])
+    with monkeypatch.context() as full_disk, ThreadPoolExecutor(1) as threads:
+        full_disk.setattr(engine.inbox, "_failed" if broken == "report" else "_log", refuse)
+        full_disk.setattr(threading, "excepthook", refuse)
+        (asked,) = engine.ask(threads, Cancel(8, "a", "p"))
+        engine.inbox.start()
+        assert asked.result(PATIENCE) is None
+        assert told.acquire(timeout=PATIENCE) and told.acquire(timeout=PATIENCE)
+    engine.settled.add("poison")
+    engine.away = ""
+    with engine.changed:
+        assert engine.changed.wait_for(lambda: {2, 7} <= set(engine.handled), PATIENCE), (
+            "its thread has ended"
+        )
+    wait_until(lambda: engine.inbox.counts() == (0, 0), "the end of what was put")
+    assert engine.inbox.ask(Cancel(9, "b", "p")) is not None
+    engine.inbox.close()

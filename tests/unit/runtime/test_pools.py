@@ -44,10 +44,18 @@ def test_commands_that_come_while_one_thread_is_idle_run_beside_each_other():
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
-def test_a_thread_whose_command_raises_runs_the_next_one(monkeypatch, error):
-    """The runtime answers for what goes wrong with a command; that may go wrong as well, such as a log that is closed."""
+@pytest.mark.parametrize("full", [False, True])
+def test_a_thread_whose_command_raises_runs_the_next_one(monkeypatch, error, full):
+    """The runtime answers for what goes wrong with a command; that may go wrong as well, such as a log on a full disk. Python reports to
+    the same place."""
     told, ran = [], threading.Semaphore(0)
-    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_type))
+
+    def report(args):
+        told.append(args.exc_type)
+        if full:
+            raise OSError("No space left on device")
+
+    monkeypatch.setattr(threading, "excepthook", report)
 
     def run(one: Command) -> None:
         if one.execution_id == 1:

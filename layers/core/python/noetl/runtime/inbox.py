@@ -12,6 +12,7 @@ import msgspec
 
 from noetl.domain.errors import InfrastructureError, as_exception
 from noetl.domain.events import Event
+from noetl.runtime.pools import report_defect
 from noetl.services.engine_deps import Handled
 from noetl.services.failed_events import is_outage
 from noetl.services.holding import held_id
@@ -123,8 +124,14 @@ class Inbox:
 
     def _loop(self) -> None:
         while (taken := self._take()) is not None:
+            unasked = [one for one in taken if one.asker is None]
             try:
                 self._handle_patiently(taken)
+            except BaseException as error:
+                # Such as a log that cannot be written. The thread goes on: threads wait for it, and so does every execution.
+                report_defect(error)
+                for one in unasked:  # what the engine has handled is told apart by its id
+                    self._put_aside(one, ASIDE_SECONDS[-1])
             finally:
                 _tell(taken, None)
                 with self._changed:

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 
 from noetl.domain.commands import Command
 from noetl.domain.need import Need
@@ -110,8 +111,7 @@ class Pool:
                 self.run(command)
             except BaseException as error:
                 # The thread serves the next command: one that had ended would still count as idle, and commands would wait for it.
-                told = (type(error), error, error.__traceback__, threading.current_thread())
-                threading.excepthook(threading.ExceptHookArgs(told))
+                report_defect(error)
             finally:
                 with self.ready:
                     self._turns.done(command.execution_id)
@@ -131,6 +131,13 @@ class Pool:
             self.ready.wait(pause)
         finally:
             self._refused -= pause is not None
+
+
+def report_defect(error: BaseException) -> None:
+    """Report what a thread raised as Python does for one that ends by it. This thread goes on, also when standard error takes no report."""
+    told = (type(error), error, error.__traceback__, threading.current_thread())
+    with suppress(Exception):
+        threading.excepthook(threading.ExceptHookArgs(told))
 
 
 def leave_waiting(pools: Collection[Pool]) -> list[Command]:
