@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 
 import pytest
 
@@ -61,6 +63,21 @@ def test_a_log_entry_is_one_line_and_what_continues_it(capsys):
     _is_quiet(shown)
     assert [line[:6] for line in shown.splitlines()] == ["the en", "    | "]
     assert log_entry("fine: ä 漢字 👩‍💻\tx") == "fine: ä 漢字 👩‍💻\tx"
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, OSError])
+def test_a_log_entry_that_cannot_be_written_is_lost(monkeypatch, error):
+    """The threads of a server log, and those of its engine and its leases must not end by it."""
+    tried = []
+
+    class Full(io.StringIO):
+        def write(self, text):
+            tried.append(text)
+            raise error("No space left on device")
+
+    monkeypatch.setattr(sys, "stderr", Full())
+    text.note_log("the database is away")
+    assert tried == ["the database is away"]
 
 
 def test_errors_and_blocks():

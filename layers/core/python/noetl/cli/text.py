@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -53,8 +54,12 @@ def note(text: str) -> None:
 
 
 def note_log(text: str) -> None:
-    """Print an entry of a process's own log on stderr. Its texts may be of others: only its first line looks like an entry."""
-    print(log_entry(text), file=sys.stderr, flush=True)  # noqa: T201
+    """Print an entry of a process's own log on stderr. Its texts may be of others: only its first line looks like an entry.
+
+    One that cannot be written (a full disk, a reader that has left) is lost: what it tells of goes on.
+    """
+    with suppress(OSError):
+        print(log_entry(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def out_json(value: Any) -> None:
