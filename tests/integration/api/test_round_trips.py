@@ -13,7 +13,7 @@ import pytest
 
 from noetl.adapters.postgres.connection import Database
 from noetl.domain.errors import InfrastructureError
-from noetl.runtime import serving
+from noetl.runtime import inbox, serving
 from noetl.services import handle_events, store_time
 from tests.integration.api.test_serve import Client, Serve, client, serve, server  # noqa: F401
 from tests.waiting import PATIENCE, wait_until
@@ -129,7 +129,9 @@ def test_a_result_takes_one_query(client, trips):  # noqa: F811
 def test_starts_that_come_during_a_commit_share_the_next_one(
     serve: Serve,  # noqa: F811
     trips: Trips,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(inbox, "TURN_SECONDS", PATIENCE)
     began, go = threading.Event(), threading.Event()
 
     def hold(name: str) -> None:

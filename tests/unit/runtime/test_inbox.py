@@ -231,6 +231,50 @@ def test_nobody_waits_for_an_event_while_the_database_is_away(monkeypatch: pytes
     engine.inbox.close()
 
 
+def test_nobody_waits_while_the_engine_waits_for_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result store that hangs keeps the batch that needs it, and no request; what the engine has begun with is waited for."""
+    monkeypatch.setattr(inboxes, "TURN_SECONDS", 0.05)
+    engine, hangs, back = Engine("", set()), threading.Event(), threading.Event()
+
+    def hang(events: Sequence[Event]) -> Handled:
+        hangs.set()
+        assert back.wait(2 * PATIENCE)
+        return engine.handle(events)
+
+    withdraw, withdrawn = engine.inbox._withdraw, list[bool]()
+
+    def withdraw_late(one: inboxes._Aside) -> bool:
+        assert hangs.wait(PATIENCE)
+        withdrawn.append(withdraw(one))
+        return withdrawn[-1]
+
+    engine.inbox._handle = hang
+    engine.inbox.put([Cancel(1, "cancel", "p")])
+    engine.inbox.start()
+    assert hangs.wait(PATIENCE)
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(engine.inbox.ask, Cancel(8, "a", "p"))
+            try:
+                assert asked.result(PATIENCE) is None
+            finally:
+                back.set()
+        assert not engine.inbox.holds(8)
+        engine.wait([1])
+        hangs.clear()
+        back.clear()
+        monkeypatch.setattr(engine.inbox, "_withdraw", withdraw_late)
+        with ThreadPoolExecutor(1) as threads:
+            begun = threads.submit(engine.inbox.ask, Cancel(9, "b", "p"))
+            wait_until(lambda: withdrawn == [False], "the end of the first wait")
+            back.set()
+            assert begun.result(PATIENCE) is not None
+    finally:
+        back.set()
+        engine.inbox.close()
+    assert engine.handled == [1, 9]
+
+
 def test_nobody_waits_for_an_inbox_that_closes() -> None:
     engine = Engine("", set())
     with ThreadPoolExecutor(1) as threads:

@@ -23,6 +23,8 @@ RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Pauses while the database is away; the events wait in memory meanwhile."""
 ASIDE_SECONDS = (1.0, 2.0, 5.0, 10.0)
 """Pauses of an event that needs something else that is away: a tier of results, say. The others go on meanwhile."""
+TURN_SECONDS = 2.0
+"""How long a thread waits for a batch with its event to begin. One before may take as long as something hangs that it needs."""
 DATABASE = frozenset({"database_unreachable", "outcome_unknown"})
 """Codes: nothing can be handled."""
 
@@ -100,18 +102,30 @@ class Inbox:
     def ask(self, event: Event) -> Handled | None:
         """Have an event handled in the next batch, and give what the engine gave for that; None when it cannot be handled here now.
 
-        A batch that fails gives up the events of those who wait, so that each of them can deal with its own.
+        A batch that fails gives up the events of those who wait, so that each of them can deal with its own. So does a batch that does not
+        begin soon.
         """
         asker = _Asker()
         asker.woken.acquire()
+        one = _Aside(event, asker=asker)
         with self._changed:
             if self._refuses or self._closing:
                 return None
-            self._asked.append(_Aside(event, asker=asker))
+            self._asked.append(one)
             self._held[event.execution_id] += 1
             self._changed.notify_all()
-        asker.woken.acquire()
+        if not asker.woken.acquire(timeout=TURN_SECONDS) and not self._withdraw(one):
+            asker.woken.acquire()
         return asker.handled
+
+    def _withdraw(self, one: _Aside) -> bool:
+        """Take back what a thread waits for. False: a batch has it, and the thread is told of that."""
+        with self._changed:
+            if one not in self._asked:
+                return False
+            self._asked.remove(one)
+            self._let_go([one])
+            return True
 
     def holds(self, execution_id: int) -> bool:
         """Whether the engine decides about this execution, or will next. It takes no lock."""

@@ -134,7 +134,10 @@ class Pool:
 
 
 def report_defect(error: BaseException) -> None:
-    """Report what a thread raised as Python does for one that ends by it. This thread goes on, also when standard error takes no report."""
+    """Report what this thread raised as Python reports it of a thread that ends.
+
+    The thread goes on, also when standard error takes no report.
+    """
     told = (type(error), error, error.__traceback__, threading.current_thread())
     with suppress(Exception):
         threading.excepthook(threading.ExceptHookArgs(told))
