@@ -77,6 +77,14 @@ def template_pid() -> int:
     return last._process.pid
 
 
+def kill_template() -> None:
+    """Kill the template that was used last; the next task finds it dead."""
+    killed = template_pid()
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: gone(killed), "the end of the template")
+    forget_cells()  # one that outlives its template for a moment would still serve
+
+
 def gone(pid: int) -> bool:
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
@@ -115,7 +123,7 @@ def test_a_template_that_dies_is_replaced_and_its_children_go_on(pool):
     with pool.lease(Owner(1, TaskLimits(1 << 30, 1 << 20))) as child:
         assert child.call("kept = 1\nresult = 1", {}, watch())["result"] == 1
         died = child._confined.folder.parent
-        os.kill(template_pid(), signal.SIGKILL)
+        kill_template()
         assert child.call("result = 2", {}, watch())["result"] == 2
         assert call(pool, 2, "result = 3") == 3
     assert call(pool, 1, "result = 4") == 4
@@ -169,10 +177,7 @@ def test_roots_that_tasks_have_in_common_are_few(pool, tmp_path):
 def test_a_template_that_cannot_be_replaced_at_once_is_replaced_later(pool, monkeypatch):
     """The system may refuse a process at the very moment when the template is found dead."""
     call(pool, 1, "result = 1")
-    killed = template_pid()
-    os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: gone(killed), "the end of the template")
-    forget_cells()  # one that outlives the template for a moment would still serve
+    kill_template()
     with monkeypatch.context() as refused:
         refused.setattr(template.subprocess, "Popen", refuse)
         with pytest.raises(InfrastructureError, match="no process for python code"):
