@@ -228,10 +228,11 @@ def test_a_parent_hears_of_a_child_that_is_cancelled_before_it_begins(harness):
     assert family.leftovers() == 0
 
 
-def test_a_start_that_comes_after_its_cancel_changes_nothing_also_when_it_could_not_begin(harness):
+def test_a_start_that_comes_after_its_cancel_changes_nothing_also_when_it_could_not_begin(harness, make):
     family = Family(harness)
     family.ticks(1)
     cancel = Cancel(QUEUED, f"cancel:{family.root}:1", "")
+    family.store.commit([make.change(0, HOLDER, created=CreatedExecution("d", "d"), outbox=(cancel,))], ME)
     family.driver.submit(cancel, Start(QUEUED, "start", "", path="fam/none"))
     family.driver.settle()
     assert family.store.info(QUEUED).status == "cancelled"

@@ -1,4 +1,4 @@
-"""Starts that come again after retention has removed their executions: from a dead letter, or from a queue that delivers twice."""
+"""Starts and cancels that come again after retention has removed their executions: from a dead letter, or from a queue that delivers twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from noetl.adapters.memory import MemoryCatalog
 from noetl.domain.commands import Command
-from noetl.domain.events import CommandDone, Event, Start
+from noetl.domain.events import Cancel, CommandDone, Event, Start
 from noetl.domain.outcomes import Outcome
 from noetl.ports.retention import Retention
 from noetl.runtime.programs import Programs
@@ -30,13 +30,14 @@ PARENTS = {"a parent": FAMILY, "a parent that may have to wait": LIMIT + FAMILY}
 
 
 class Engine:
-    """The engine over a store, as it is behind queues. ``starts``: those that it was sent."""
+    """The engine over a store, as it is behind queues. ``starts`` and ``cancels``: those that it was sent."""
 
     def __init__(self, harness: Any, parent: str, child: str) -> None:
         self.store, results = harness.store, harness.results
         self.store.heartbeat(ME, 600)
         self.lines: list[str] = []
         self.starts: list[Start] = []
+        self.cancels: list[Cancel] = []
         programs = Programs(MemoryCatalog(), PureTools())
         programs.register(HEAD.replace("NAME", "child") + child, source_name="child.yaml")
         entry = programs.register(HEAD.replace("NAME", "parent") + parent, source_name="parent.yaml")
@@ -60,6 +61,7 @@ class Engine:
         pending = [event]
         while pending:
             self.starts += [one for one in pending if isinstance(one, Start)]
+            self.cancels += [one for one in pending if isinstance(one, Cancel)]
             handled = handle_events(pending, self.deps, Handled())
             commands += handled.commands
             pending = list(handled.events)
@@ -97,3 +99,21 @@ def test_a_start_begins_nothing_after_its_execution_was_removed(
         assert engine.handle(start) == []
         assert f"{start.event_id} begins nothing: execution {start.execution_id} was removed" in engine.lines
     assert engine.store.executions(limit=10) == [] and engine.store.undelivered(ME, 10) == []
+
+
+def test_a_cancel_creates_nothing_after_its_execution_was_removed_before_its_parent(
+    harness: Any, retention: Retention
+) -> None:
+    engine = Engine(harness, FAMILY, STEP.replace("kind: noop", "kind: wait, callback: true"))
+    start = engine.start()
+    engine.handle(start)
+    engine.store.post(Cancel(start.execution_id, "ext:stop", start.program, cascade=True), ME)
+    engine.handle(Cancel(start.execution_id, "ext:stop", start.program, cascade=True))
+    own, of_child = engine.cancels
+    assert {one.status for one in engine.store.executions(limit=10)} == {"cancelled"}
+    assert list(retention.claim(now(harness), 1)) == [of_child.execution_id], "children go first"
+    retention.remove_events([of_child.execution_id], 10)
+    retention.remove([of_child.execution_id])
+    for cancel in (of_child, own):
+        assert engine.handle(cancel) == []
+    assert [one.execution_id for one in engine.store.executions(limit=10)] == [start.execution_id]

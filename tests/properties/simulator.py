@@ -319,7 +319,11 @@ class Simulation:
         event = happening.event
         assert isinstance(event, Start)
         program = self.world.programs(event.program)
-        process.driver.deps.store.create(event, CreatedExecution(program.path, program.name), None)
+        self.at_hand.append([event])
+        try:
+            process.driver.deps.store.create(event, CreatedExecution(program.path, program.name), None)
+        finally:
+            self.at_hand.pop()
         self.happenings.remove(happening)
 
     # --- faults ---

@@ -234,7 +234,8 @@ class Process:
             self.doubtful = False
         for command in store.claim(self.owner, limit):
             driver.take(command)
-        driver.events += store.undelivered(self.owner, limit)
+        found = store.undelivered(self.owner, limit)  # others may take from the list of events meanwhile
+        driver.events += found
         driver.events += store.due_timers(self.owner, limit)[0]
 
     def handle(self, batch: Sequence[Event]) -> None:

@@ -354,13 +354,15 @@ def _needs_nothing(
 def _is_of_nothing(event: Start | Cancel, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
     """Tell whether ``event`` cancels an execution that neither exists nor can begin any more.
 
-    A parent may cancel a child whose Start is still on its way. A client cancels what exists, and retention removes a whole family:
-    a cancel that is delivered again after that must not create the execution a second time.
+    A parent may cancel a child whose Start is still on its way. A client cancels what exists. A cancel that is delivered again after
+    retention has removed the execution, perhaps before its parent, must not create it a second time: it has left the outbox.
     """
     if snapshot is not None or not isinstance(event, Cancel):
         return False
     parent = cascade_parent(event.event_id)
-    return parent is None or deps.store.info(parent) is None
+    if parent is None or deps.store.info(parent) is None:
+        return True
+    return not deps.store.find_events(event.execution_id, [event.event_id])
 
 
 def is_fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:
