@@ -1,6 +1,7 @@
 """Let two tasks take all that they get of what the kernel counts for their user, the second one beside the first.
 
-Prints JSON: way → [how much the first one got, how much the second one got].
+Prints JSON: way → [how much the first one got, how much the second one got]. A third one tells how many links its own places of memory
+take (``links``), and how soon the kernel would end it without memory, after it has asked to be spared (``ended first``).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 
 from noetl.kinds.sandbox.child import Child, Owner
+from noetl.kinds.sandbox.noetl_guest.namespaces import SCRATCH
 from noetl.kinds.sandbox.process import TaskLimits
 from tests.integration.kinds_sandbox.leaks import CALL, watch
 
@@ -30,6 +32,24 @@ WAYS = {
     " take_all(lambda: libc.sigqueue(os.getpid(), 40, None)))[2]",
     "user namespaces": "take_all(lambda: libc.unshare(0x10000000))",
 }
+ROOM = """
+def links_that_fit(place):
+    about = os.statvfs(place)
+    try:
+        for number in range(about.f_ffree + 1 if about.f_ffree < 100_000 else 0):
+            os.symlink('x', f'{place}/{number}')
+    except OSError:
+        return number
+def first_to_end():
+    about = '/proc/self/oom_score_adj'
+    try:
+        with open(about, 'w') as stream:
+            stream.write('0')
+    except OSError:
+        pass
+    with open(about) as stream:
+        return int(stream.read())
+"""
 
 
 def main() -> None:
@@ -40,6 +60,10 @@ def main() -> None:
         found[way] = [answer["result"] for answer in answers]
         for child in children:
             child.close()
+    child = Child(Owner(3, TaskLimits(1 << 30, 1 << 20)))
+    code = f"{CALL}{ROOM}result = [links_that_fit(place) for place in {SCRATCH}], first_to_end()"
+    found["links"], found["ended first"] = child.call(code, {}, watch())["result"]
+    child.close()
     print(json.dumps(found))
 
 

@@ -90,8 +90,10 @@ def confine(wanted: Confinement, lifeline: int) -> None:
     if sys.platform == "linux":
         # Loaded before the fork: afterwards the root may be another.
         from . import landlock, syscall_filter  # noqa: F401
+        from .namespaces import end_first_without_memory
         from .supervise import part_from_supervisor
 
+        end_first_without_memory()
         part_from_supervisor(
             lifeline,
             wanted.folder,

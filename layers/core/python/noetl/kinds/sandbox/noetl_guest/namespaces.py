@@ -23,6 +23,8 @@ AT_RECURSIVE = 0x8000
 OLD = "/.old"
 SCRATCH_MIB = 128
 """What ``/tmp`` and ``/dev/shm`` of a task hold each. It is memory, and gone with the task."""
+SCRATCH_FILES = SCRATCH_MIB * 1024 // 4
+"""And files, folders and links, as if each took 4 KiB: the kernel keeps a KiB or more for an empty one, beyond any limit of memory."""
 RESERVED_PIDS = 300
 """Numbers that are not given a second time."""
 COUNTS = {
@@ -32,6 +34,8 @@ COUNTS = {
 }
 """What one task may have of that of which a user has few (see ``/proc/sys/user``)."""
 SCRATCH = ("/tmp", "/dev/shm")
+ENDED_FIRST = "1000"
+"""The most that the kernel knows (``oom_score_adj``)."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 LINKS = (
     ("/proc/self/fd", "/dev/fd"),
@@ -66,6 +70,16 @@ def leave_user_and_processes() -> None:
         os.close(about)
 
 
+def end_first_without_memory(about: int | None = None) -> None:
+    """Let the kernel end this process, and all that it forks, before any other one when the machine is out of memory.
+
+    A task may take more than its processes are seen to have, so by their size the kernel would end the worker or the database.
+    ``about``: as in ``_leave_user``, without it the machine's own. It cannot be asked for everywhere.
+    """
+    with suppress(OSError):
+        _write(about, f"{'/proc/' if about is None else ''}self/oom_score_adj", ENDED_FIRST)
+
+
 def _about_processes(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -89,7 +103,7 @@ def _bound_counts(about: int) -> None:
             _write(about, f"sys/user/max_{name}", str(most))
 
 
-def _write(folder: int, path: str, text: str) -> None:
+def _write(folder: int | None, path: str, text: str) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.write(file, text.encode())
@@ -161,6 +175,7 @@ class Ground:
         _give_all((*apart, (folder, folder, "folder")), made)
         # Its new /proc will not be writable.
         about = _about_processes(f"{OLD}/proc")
+        end_first_without_memory(about)
         _mount_proc()
         _mount(OLD, "/proc/1", None, BIND)
         _close_root((*SCRATCH, folder, *(target for _, target, _ in self.write)), processes)
@@ -254,7 +269,13 @@ def _turn_root(at: str) -> None:
 
 def _mount_scratch() -> None:
     for place in SCRATCH:
-        _mount("tmpfs", place, "tmpfs", NO_SUID | NO_DEVICES, f"size={SCRATCH_MIB}m,mode=700")
+        _mount(
+            "tmpfs",
+            place,
+            "tmpfs",
+            NO_SUID | NO_DEVICES,
+            f"size={SCRATCH_MIB}m,nr_inodes={SCRATCH_FILES},mode=700",
+        )
 
 
 def _give_all(places: Places, made: set[str]) -> None:
