@@ -15,7 +15,7 @@ import msgspec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.schedules import instant
 from noetl.ports.results import ResultStore
-from noetl.ports.retention import Removed, Retention
+from noetl.ports.retention import NOTHING, Arranged, Removed, Retention
 from noetl.ports.task_logs import TaskLogs
 from noetl.services.collect_results import collect, remove_permanent
 
@@ -31,6 +31,10 @@ MOMENT_DAYS = 366
 LEAST_SECONDS = 3600.0
 """How long an execution is kept after its end, at least. It has to outlast every delivery of the Start that began it: a Start whose execution
 is gone begins it anew."""
+UNCUT = (
+    "retention deletes history row by row: the last partition of noetl.event has no end, and is too large to get one while commits wait; "
+    'see "Partitions of history" in docs/operations.md'
+)
 KEY_SECONDS = 7 * DAY
 """How long an idempotency key is remembered."""
 
@@ -108,7 +112,9 @@ def _prune_permanent(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], b
     return Pruned(instant(before), False, "complete" if complete else "partly", 0, 0, 0, removed)
 
 
-def keep_to(deps: PruneDeps, more_time: Callable[[], bool]) -> Removed:
+def keep_to(
+    deps: PruneDeps, more_time: Callable[[], bool], log: Callable[[str], None] = lambda line: None
+) -> Removed:
     """What maintenance does now and then: everything whose time is over by the settings. Raises InfrastructureError (do it later)."""
     now, days, removed = deps.clock(), deps.days, Removed()
     collect(deps.retention, deps.results, now, more_time)
@@ -118,7 +124,14 @@ def keep_to(deps: PruneDeps, more_time: Callable[[], bool]) -> Removed:
         )
     # Without days there is still what another removal began: it was cut off, and is finished here.
     before = 0.0 if days.executions is None else now - days.executions * DAY
-    removed += _remove(before, deps, more_time)[0]
+    arranged = Arranged(overdue=now)
+    if days.executions is not None:
+        arranged = deps.retention.arrange(now, days.executions * DAY)
+        if arranged.uncut:
+            log(UNCUT)
+    while more_time() and deps.retention.drop_history(before, arranged.overdue):
+        pass
+    removed += _remove(before, deps, more_time, arranged.left)[0]
     kept = MOMENT_DAYS if days.executions is None else min(days.executions, MOMENT_DAYS)
     _repeat(deps.retention.remove_moments, now - kept * DAY, more_time)
     return removed
@@ -134,8 +147,10 @@ def _repeat(remove: Callable[[float, int], int], before: float, more_time: Calla
     return count
 
 
-def _remove(before: float, deps: PruneDeps, more_time: Callable[[], bool]) -> tuple[Removed, bool]:
-    """The second value is false when there is more."""
+def _remove(
+    before: float, deps: PruneDeps, more_time: Callable[[], bool], left: range = NOTHING
+) -> tuple[Removed, bool]:
+    """``left``: executions whose history ``drop_history`` removes. The second value is false when there is more."""
     removed = Removed()
     while more_time():
         claimed = deps.retention.claim(before, BATCH)
@@ -144,13 +159,14 @@ def _remove(before: float, deps: PruneDeps, more_time: Callable[[], bool]) -> tu
         for execution_id in claimed:
             deps.results.delete_execution(execution_id)
             deps.logs.delete_execution(execution_id)
-        events = ROWS
+        apart = [execution_id for execution_id in claimed if execution_id not in left]
+        events = ROWS if apart else 0
         while events == ROWS:
             if not more_time():
                 return removed, False
-            events = deps.retention.remove_events(claimed, ROWS)
+            events = deps.retention.remove_events(apart, ROWS)
             removed += Removed(events=events)
-        gone = deps.retention.remove(claimed)
+        gone = deps.retention.remove(claimed, left)
         removed += gone
         if not gone.executions:
             return removed, True

@@ -7,7 +7,23 @@ from collections.abc import Sequence
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, numbers, texts
 from noetl.domain import ids
-from noetl.ports.retention import Expired, Listed, Removed
+from noetl.ports.retention import NOTHING, Arranged, Expired, Listed, Removed
+
+PARTS = 6
+"""Partitions of history in the time for which executions are kept: that many and five more are there as a rule. Each costs every look at history
+a little, and what is over takes the space of one more."""
+LEAST_WIDTH = 3600.0
+"""Seconds of history in a partition, at least."""
+AHEAD = 2
+"""Partitions that are made ahead: maintenance may fail for as long as two last."""
+MOST_READ = 256 << 20
+"""Bytes of the last partition that may be read while every commit waits: about a second."""
+MOST_MOVED = 10_000
+"""Rows of executions that are still there, and kilobytes of them, that are copied when their partition is dropped, while every commit waits."""
+ROUND = 3600.0
+"""Seconds that one round of maintenance lasts at most."""
+SWEPT = 10_000
+"""Rows that are looked at, and that are deleted, in one statement."""
 
 
 class PostgresRetention:
@@ -30,9 +46,42 @@ class PostgresRetention:
         values: dict[str, bytes | None] = {"ids": numbers(execution_ids), "limit": number(limit)}
         return int(self._database.run("remove_events", values)[0][0] or 0)
 
-    def remove(self, execution_ids: Sequence[int]) -> Removed:
-        rows = self._database.run("remove_executions", {"ids": numbers(execution_ids)})
-        return Removed(*(int(count or 0) for count in rows[0]))
+    def remove(self, execution_ids: Sequence[int], left: range = NOTHING) -> Removed:
+        values: dict[str, bytes | None] = {
+            "ids": numbers(execution_ids),
+            "left_from": number(left.start),
+            "left_until": number(left.stop),
+        }
+        return Removed(*(int(count or 0) for count in self._database.run("remove_executions", values)[0]))
+
+    def arrange(self, now: float, kept: float) -> Arranged:
+        lows = [int(row[0]) for row in self._database.run("history_lows", {}) if row[0] is not None]
+        width = max(kept / PARTS, LEAST_WIDTH)
+        if lows:
+            # Partitions that wait for executions which go on for long make later ones wider, so that there are never many.
+            width = max(width, (now - ids.begun_at(lows[0])) / (2 * PARTS))
+        end = max(now, ids.begun_at(lows[-1])) if lows else now
+        told = "done"
+        while told in ("cut", "done") and end < now + AHEAD * width:
+            end += width
+            told = self._told("cut_history", at=ids.first_id(end), most=MOST_READ)
+        overdue = now - kept - width
+        values = {
+            "overdue": number(ids.first_id(overdue)),
+            "soon": number(ids.first_id(now + 2 * AHEAD * width)),
+        }
+        ((start, stop),) = self._database.run("history_left", values)
+        # Somebody else may be removing what was left a while ago.
+        return Arranged(range(int(start or 0), int(stop or 0)), overdue - ROUND, told == "large")
+
+    def drop_history(self, before: float, overdue: float) -> bool:
+        if self._told("fold_history", past=ids.first_id(before), most=MOST_MOVED) == "folded":
+            return True
+        return self._told("sweep_history", past=ids.first_id(overdue), limit=SWEPT) == "swept"
+
+    def _told(self, query: str, **values: int) -> str:
+        ((told,),) = self._database.run(query, {name: number(value) for name, value in values.items()})
+        return (told or b"").decode()
 
     def claim_expired(self, now: float, after: int, limit: int) -> Expired:
         values: dict[str, bytes | None] = {"now": number(now), "after": number(after), "limit": number(limit)}
@@ -54,7 +103,7 @@ class PostgresRetention:
         return int(self._database.run("forget_results", values)[0][0] or 0)
 
     def remove_variables(self, before: float, limit: int) -> int:
-        young = number(ids.execution_id(max(int(before * 1000), ids.EPOCH_MS), 0))
+        young = number(ids.first_id(before))
         values: dict[str, bytes | None] = {"before": number(before), "young": young, "limit": number(limit)}
         return int(self._database.run("remove_variables", values)[0][0] or 0)
 
