@@ -49,7 +49,16 @@ class Remover:
     def move(self) -> None:
         """Make one call of retention, or ask for the redrive of something that is over."""
         move = self.rng.choice(
-            (self.claim, self.claim, self.remove_events, self.remove, self.remove, self.die, self.redrive)
+            (
+                self.claim,
+                self.claim,
+                self.remove_events,
+                self.remove,
+                self.remove,
+                self.die,
+                self.redrive,
+                self.divide,
+            )
         )
         move()
         check_removals(self.world)
@@ -94,6 +103,12 @@ class Remover:
     def die(self) -> None:
         """Forget what was claimed: the next claim has to find it."""
         self.claimed = []
+
+    def divide(self) -> None:
+        """Let history lie otherwise: what comes next in a partition of its own, what was there in fewer."""
+        newest = max((one.execution_id for one in self.world.store.executions(limit=MOST)), default=0)
+        came = self.world.place.divide(newest + self.rng.choice((0, 1)), self.rng.choice((0, 10, MOST)))
+        self.simulation.note(f"history is divided: {came}")
 
     def redrive(self) -> None:
         """Let a client ask for the redrive of something, whether it has ended, is being removed, or is gone."""

@@ -70,6 +70,9 @@ DECLARE
     executions BIGINT[];
     events TEXT[];
     starts BIGINT[];
+    -- partitions of history outside of these bounds are not opened
+    least_id BIGINT;
+    most_id BIGINT;
 BEGIN
     WITH fresh AS (
         INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload, awaited_by, program, path)
@@ -79,15 +82,17 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING execution_id, event_id
     ) SELECT coalesce(array_agg(execution_id), '{}'), coalesce(array_agg(event_id), '{}') INTO executions, events FROM fresh;
-    SELECT array_agg(o.execution) INTO starts FROM unnest(o_execution, o_id) AS o (execution, id) WHERE starts_with(o.id, 'start');
+    SELECT array_agg(o.execution), min(o.execution), max(o.execution) INTO starts, least_id, most_id
+    FROM unnest(o_execution, o_id) AS o (execution, id) WHERE starts_with(o.id, 'start');
     IF starts IS NOT NULL THEN
         PERFORM noetl.refuse_taken(ARRAY(
             SELECT DISTINCT o.execution FROM unnest(o_execution, o_id) AS o (execution, id)
             WHERE starts_with(o.id, 'start') AND CASE
                 WHEN EXISTS (SELECT FROM unnest(executions, events) AS f (execution, id) WHERE f.execution = o.execution AND f.id = o.id)
                 THEN (EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution)
-                      OR EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution))
-                     AND NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution AND v.event_id = o.id)
+                      OR EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution AND v.execution_id BETWEEN least_id AND most_id))
+                     AND NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution AND v.event_id = o.id
+                                     AND v.execution_id BETWEEN least_id AND most_id)
                 ELSE NOT EXISTS (SELECT FROM noetl.outbox x WHERE x.execution_id = o.execution AND x.event_id = o.id)
             END), 'NE003');
     END IF;

@@ -28,7 +28,7 @@ BEGIN
     LOCK TABLE ONLY noetl.event IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
     FOR look IN 1..2 LOOP
         SELECT * INTO STRICT last FROM noetl.history_parts() p WHERE p.past IS NULL;
-        IF last.low >= p_at THEN
+        IF coalesce(last.low, 0) >= p_at THEN
             RETURN 'done';
         END IF;
         proven := EXISTS (
