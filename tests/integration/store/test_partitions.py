@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
@@ -16,9 +17,11 @@ from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.adapters.postgres import retention as adapter
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.retention import PostgresRetention
+from noetl.cli.doctor import check_database
 from noetl.domain import ids
 from noetl.ports.execution_store import ExecutionIdTakenError
-from noetl.services.prune import UNCUT, PruneDeps, PruneWish, RetentionDays, keep_to, prune
+from noetl.runtime.settings import Settings
+from noetl.services.prune import UNCUT, UNCUT_FIX, PruneDeps, PruneWish, RetentionDays, keep_to, prune
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
@@ -350,12 +353,15 @@ def test_history_that_is_left_goes_though_executions_are_kept_for_ever_now(place
     assert place.rows(gone) == 0 and place.rows(runs) == 2
 
 
-def test_a_last_partition_that_is_too_large_is_ended_by_hand(place, monkeypatch):
+def test_a_last_partition_that_is_too_large_is_ended_by_hand(place, monkeypatch, database, tmp_path):
     """The commands of docs/operations.md."""
     one = place.run(NOW, status="running")
     monkeypatch.setattr(adapter, "MOST_READ", 0)
     place.tidy()
-    assert place.parts() == [(None, None)] and place.told == [UNCUT]
+    assert place.parts() == [(None, None)] and place.told == [f"{UNCUT}; {UNCUT_FIX}"]
+    given = {"NOETL_DATABASE_URL": database, "NOETL_RETENTION_DAYS": "6"}
+    told = check_database(Settings.from_env(given, home=tmp_path))
+    assert told.status == "warning" and told.detail.endswith(UNCUT) and told.fix == UNCUT_FIX
     at = ids.first_id(NOW + DAY)
     place.admin.execute(
         f"ALTER TABLE noetl.event_0 ADD CONSTRAINT history_end CHECK (execution_id < {at}) NOT VALID".encode()
@@ -364,6 +370,7 @@ def test_a_last_partition_that_is_too_large_is_ended_by_hand(place, monkeypatch)
     assert place.admin.execute("SELECT noetl.cut_history(%s, 0)", (at,)).fetchone() == ("cut",)
     place.check()
     assert len(place.store.events(one)) == 2
+    assert check_database(Settings.from_env(given, home=tmp_path)).status == "ok"
     assert place.admin.execute(
         "SELECT count(*) FROM pg_constraint WHERE conname = 'history_end'"
     ).fetchone() == (0,)
@@ -371,10 +378,7 @@ def test_a_last_partition_that_is_too_large_is_ended_by_hand(place, monkeypatch)
 
 def test_an_id_that_history_is_left_of_is_given_to_nobody_else(place):
     gone, runs = due(place)
-    start = place.make.start(gone)
-    start = type(start)(
-        **{name: getattr(start, name) for name in start.__struct_fields__} | {"event_id": "start:1/1:0"}
-    )
+    start = msgspec.structs.replace(place.make.start(gone), event_id="start:1/1:0")
     with pytest.raises(ExecutionIdTakenError) as refused:
         place.store.commit([place.make.change(1, runs, outbox=(start,), events=(place.make.row(seq=50),))])
     assert refused.value.children == {gone}

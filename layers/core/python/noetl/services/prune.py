@@ -31,10 +31,8 @@ MOMENT_DAYS = 366
 LEAST_SECONDS = 3600.0
 """How long an execution is kept after its end, at least. It has to outlast every delivery of the Start that began it: a Start whose execution
 is gone begins it anew."""
-UNCUT = (
-    "retention deletes history row by row: the last partition of noetl.event has no end, and is too large to get one while commits wait; "
-    'see "Partitions of history" in docs/operations.md'
-)
+UNCUT = "retention deletes history row by row: the last partition of noetl.event is too large to get an end while commits wait"
+UNCUT_FIX = 'give it one by hand: "Partitions of history" in docs/operations.md'
 KEY_SECONDS = 7 * DAY
 """How long an idempotency key is remembered."""
 
@@ -128,7 +126,7 @@ def keep_to(
     if days.executions is not None:
         arranged = deps.retention.arrange(now, days.executions * DAY)
         if arranged.uncut:
-            log(UNCUT)
+            log(f"{UNCUT}; {UNCUT_FIX}")
     while more_time() and deps.retention.drop_history(before, arranged.overdue):
         pass
     removed += _remove(before, deps, more_time, arranged.left)[0]

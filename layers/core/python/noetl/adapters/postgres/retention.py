@@ -74,6 +74,11 @@ class PostgresRetention:
         # Somebody else may be removing what was left a while ago.
         return Arranged(range(int(start or 0), int(stop or 0)), overdue - ROUND, told == "large")
 
+    def is_uncut(self) -> bool:
+        """Whether the last partition of history has become too large to be ended by ``arrange``."""
+        ((size,),) = self._database.run("history_open", {})
+        return int(size or 0) > MOST_READ
+
     def drop_history(self, before: float, overdue: float) -> bool:
         if self._told("fold_history", past=ids.first_id(before), most=MOST_MOVED) == "folded":
             return True

@@ -104,6 +104,9 @@ SELECT count(*) FROM gone;
 -- Where partitions of history begin; NULL for the first one. See sql/functions/80_history.sql.
 SELECT p.low FROM noetl.history_parts() p ORDER BY p.low NULLS FIRST;
 
+-- name: history_open
+SELECT pg_relation_size(p.part) FROM noetl.history_parts() p WHERE p.past IS NULL;
+
 -- name: cut_history
 SELECT noetl.cut_history(:at::bigint, :most::bigint);
 
