@@ -128,7 +128,7 @@ def test_the_role_keeps_its_rights_on_a_table_that_a_migration_makes_anew(empty,
     migrate(empty)
     store = PostgresExecutionStore(make_conninfo(empty, options=f"-c role={role}"))
     store.commit([Make().change()])
-    PostgresRetention(store.database).arrange(2e9, 86_400.0)
+    PostgresRetention(store.database).partition_history(2e9, 86_400.0)
     store.commit([Make().change(execution_id=ids.first_id(2e9))])
     assert store.events(ids.first_id(2e9))
     store.close()
@@ -140,15 +140,15 @@ def test_the_role_cuts_and_drops_partitions_of_history_that_nobody_needs(databas
     as_app = make_conninfo(database, options=f"-c role={role}")
     store = PostgresExecutionStore(as_app)
     retention = PostgresRetention(store.database)
-    retention.arrange(now, 6 * day)
+    retention.partition_history(now, 6 * day)
     gone = ids.first_id(now)
     store.commit([make.change(execution_id=gone, status="completed", end=True)])
     store.commit([make.change(execution_id=gone + 1)])
-    left = retention.arrange(now + 6.5 * day, 6 * day).left
+    left = retention.partition_history(now + 6.5 * day, 6 * day).deferred
     assert gone in left and retention.claim(now, 10) == [gone]
     assert retention.remove([gone], left) == Removed(1, 0, 0)
     assert len(store.events(gone)) == len(store.events(gone + 1)) == 1
-    retention.arrange(now + 7.5 * day, 6 * day)
+    retention.partition_history(now + 7.5 * day, 6 * day)
     assert retention.drop_history(now + 2.5 * day, 0.0)
     assert len(store.events(gone)) == 0 and len(store.events(gone + 1)) == 1
     assert retention.drop_history(now, now + 2.5 * day), "what is kept is looked through once"

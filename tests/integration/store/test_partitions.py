@@ -21,7 +21,7 @@ from noetl.cli.doctor import check_database
 from noetl.domain import ids
 from noetl.ports.execution_store import ExecutionIdTakenError
 from noetl.runtime.settings import Settings
-from noetl.services.prune import UNCUT, UNCUT_FIX, PruneDeps, PruneWish, RetentionDays, keep_to, prune
+from noetl.services.prune import TOO_LARGE, TOO_LARGE_FIX, PruneDeps, PruneWish, RetentionDays, keep_to, prune
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
@@ -157,7 +157,7 @@ def test_history_goes_with_its_partition_and_nothing_else_does(place):
 
 def test_history_is_deleted_row_by_row_where_its_partition_ends_too_late(place):
     """The clock jumped, or executions were kept for much longer before."""
-    place.retention.arrange(NOW + 400 * DAY, KEPT * DAY)
+    place.retention.partition_history(NOW + 400 * DAY, KEPT * DAY)
     place.tidy()
     one = place.run(NOW)
     place.now += 7 * DAY
@@ -197,10 +197,10 @@ def due(place: Place) -> tuple[int, int]:
     place.tidy()
     gone, runs = place.run(NOW + 2.5 * DAY), place.run(NOW + 2.5 * DAY, status="running")
     place.now = NOW + (KEPT + 3.5) * DAY
-    arranged = place.retention.arrange(place.now, KEPT * DAY)
-    assert gone in arranged.left
+    layout = place.retention.partition_history(place.now, KEPT * DAY)
+    assert gone in layout.deferred
     assert place.retention.claim(place.now, 10) == [gone]
-    assert place.retention.remove([gone], arranged.left).events == 0
+    assert place.retention.remove([gone], layout.deferred).events == 0
     assert place.store.info(gone) is None and place.rows(gone) == 2
     return gone, runs
 
@@ -216,7 +216,7 @@ def test_who_writes_or_reads_is_waited_for_and_then_left_alone(place, database, 
     with other(database) as busy:
         busy.execute(f"LOCK TABLE ONLY noetl.event IN {lock} MODE".encode())
         assert not drop(place)
-        place.retention.arrange(place.now + 20 * DAY, KEPT * DAY)
+        place.retention.partition_history(place.now + 20 * DAY, KEPT * DAY)
         assert place.parts() == before and place.rows(gone) == 2
     assert drop(place)
     place.check()
@@ -260,7 +260,7 @@ def test_two_that_maintain_at_once_do_it_once(place, database):
         try:
             for day in range(20):
                 retention = PostgresRetention(mine)
-                retention.arrange(place.now + day * DAY, KEPT * DAY)
+                retention.partition_history(place.now + day * DAY, KEPT * DAY)
                 retention.drop_history(place.now + (day - KEPT) * DAY, 0.0)
         except BaseException as error:
             failed.append(error)
@@ -304,7 +304,7 @@ def test_commits_go_on_while_partitions_come_and_go(place, database):
         thread.start()
     for day in range(25):
         place.now = NOW + day * DAY
-        place.retention.arrange(place.now, KEPT * DAY)
+        place.retention.partition_history(place.now, KEPT * DAY)
         place.retention.drop_history(place.now, 0.0)
     enough.set()
     for thread in threads:
@@ -324,9 +324,9 @@ def test_a_partition_of_which_much_is_needed_waits_and_is_swept(place, monkeypat
     gone = [place.run(NOW + 2.5 * DAY, rows=4) for _ in range(5)]
     live = [place.run(NOW + 2.5 * DAY, rows=4, status="running") for _ in range(5)]
     place.now = NOW + (KEPT + 3.5) * DAY
-    arranged = place.retention.arrange(place.now, KEPT * DAY)
+    layout = place.retention.partition_history(place.now, KEPT * DAY)
     place.retention.claim(place.now, 10)
-    place.retention.remove(gone, arranged.left)
+    place.retention.remove(gone, layout.deferred)
     while drop(place):
         pass
     assert all(place.rows(one) == 4 for one in (*gone, *live)), "too much of it is needed"
@@ -338,12 +338,25 @@ def test_a_partition_of_which_much_is_needed_waits_and_is_swept(place, monkeypat
     assert not any(place.rows(one) for one in gone) and all(place.rows(one) == 4 for one in live)
     for one in live:
         place.end(one)
-        assert one not in place.retention.arrange(place.now, KEPT * DAY).left, "what is swept is deleted from"
+        assert one not in place.retention.partition_history(place.now, KEPT * DAY).deferred, (
+            "what is swept is deleted from"
+        )
     place.tidy()
     assert not any(place.rows(one) for one in live)
     place.now += DAY
     place.tidy()
     place.check()
+
+
+def test_there_are_never_many_partitions_however_long_they_wait(place, monkeypatch):
+    monkeypatch.setattr(adapter, "MOST_MOVED", 0)
+    counts = []
+    for day in range(300):
+        place.now = NOW + day * DAY
+        place.run(place.now, status="running")
+        place.tidy()
+        counts.append(len(place.parts()))
+    assert counts[150] < 45 and counts[299] < counts[150] + 8
 
 
 def test_history_that_is_left_goes_though_executions_are_kept_for_ever_now(place):
@@ -358,10 +371,10 @@ def test_a_last_partition_that_is_too_large_is_ended_by_hand(place, monkeypatch,
     one = place.run(NOW, status="running")
     monkeypatch.setattr(adapter, "MOST_READ", 0)
     place.tidy()
-    assert place.parts() == [(None, None)] and place.told == [f"{UNCUT}; {UNCUT_FIX}"]
+    assert place.parts() == [(None, None)] and place.told == [f"{TOO_LARGE}; {TOO_LARGE_FIX}"]
     given = {"NOETL_DATABASE_URL": database, "NOETL_RETENTION_DAYS": "6"}
     told = check_database(Settings.from_env(given, home=tmp_path))
-    assert told.status == "warning" and told.detail.endswith(UNCUT) and told.fix == UNCUT_FIX
+    assert told.status == "warning" and told.detail.endswith(TOO_LARGE) and told.fix == TOO_LARGE_FIX
     at = ids.first_id(NOW + DAY)
     place.admin.execute(
         f"ALTER TABLE noetl.event_0 ADD CONSTRAINT history_end CHECK (execution_id < {at}) NOT VALID".encode()

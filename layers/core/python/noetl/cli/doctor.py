@@ -133,14 +133,14 @@ def check_database(settings: Any) -> Check:
     from noetl.adapters.postgres.connection import Database
     from noetl.adapters.postgres.retention import PostgresRetention
     from noetl.cli.database import look, open_database, place
-    from noetl.services.prune import UNCUT, UNCUT_FIX
+    from noetl.services.prune import TOO_LARGE, TOO_LARGE_FIX
 
     begun = time.perf_counter()
     with open_database(settings) as dsn:
-        facts, uncut = look(dsn), False
+        facts, too_large = look(dsn), False
         if settings.retention.executions is not None and not facts["pending"]:
             with contextlib.closing(Database(dsn)) as database:
-                uncut = PostgresRetention(database).is_uncut()
+                too_large = PostgresRetention(database).cannot_be_ended()
     spent = duration((time.perf_counter() - begun) * 1000)
     where = f"{place(settings)}, Postgres {facts['server']}, answered in {spent}"
     if int(str(facts["server"]).split(".")[0].split()[0]) < _OLDEST_POSTGRES:
@@ -149,8 +149,8 @@ def check_database(settings: Any) -> Check:
         return Check(
             "database", "failed", f"{where}: {len(facts['pending'])} migrations missing", "noetl db migrate"
         )
-    if uncut:
-        return Check("database", "warning", f"{where}; {UNCUT}", UNCUT_FIX)
+    if too_large:
+        return Check("database", "warning", f"{where}; {TOO_LARGE}", TOO_LARGE_FIX)
     return Check("database", "ok", where)
 
 

@@ -39,14 +39,17 @@ class Expired(msgspec.Struct, frozen=True):
 NOTHING = range(0)
 
 
-class Arranged(msgspec.Struct, frozen=True):
-    """How history lies now. ``left``: ids of executions whose history is dropped with what lies beside it, once they are gone. ``overdue``: what
-    ended before then waited too long for that. ``uncut``: the part that everything goes to is too large to be ended without stopping all
-    commits for long: somebody has to do it by hand."""
+class HistoryLayout(msgspec.Struct, frozen=True):
+    """Which history retention drops by partitions, and which it deletes by rows.
 
-    left: range = NOTHING
+    ``deferred``: ids of executions whose history may stay when they are removed: it is dropped with its partition soon. ``overdue``: a
+    partition that ended before then was not dropped in time. ``too_large``: the last partition cannot be ended without stopping all commits
+    for long, so an operator has to do it.
+    """
+
+    deferred: range = NOTHING
     overdue: float = 0.0
-    uncut: bool = False
+    too_large: bool = False
 
 
 class Retention(Protocol):
@@ -66,19 +69,18 @@ class Retention(Protocol):
     def remove_events(self, execution_ids: Sequence[int], limit: int) -> int:
         """Rows of history of claimed executions: how many went. Fewer than ``limit``: none is left."""
 
-    def remove(self, execution_ids: Sequence[int], left: range = NOTHING) -> Removed:
+    def remove(self, execution_ids: Sequence[int], deferred: range = NOTHING) -> Removed:
         """Everything else of claimed executions: rows, keys, cached credentials, and the executions themselves.
 
-        ``left`` (see ``arrange``): ids of executions whose history may stay until ``drop_history`` removes it. Nobody finds it any more.
+        ``deferred``: ids of executions whose history may stay, unseen, until ``drop_history`` removes it.
         """
 
-    def arrange(self, now: float, kept: float) -> Arranged:
-        """Make room for history that comes, so that what is written together can be dropped together. ``kept``: seconds since their end
-        for which executions are kept. A store that has one place for all history does nothing."""
+    def partition_history(self, now: float, kept: float) -> HistoryLayout:
+        """Make partitions ahead, for executions that are kept ``kept`` seconds after their end. A store without partitions does nothing."""
 
     def drop_history(self, before: float, overdue: float) -> bool:
-        """Remove history of executions that are gone, as ``remove`` has left it: whole partitions that ended before ``before``, and row by row
-        where too much of a partition is still needed and it ended before ``overdue``. Bounded; True: ask again."""
+        """Remove history that ``remove`` deferred: partitions that ended before ``before``, and rows of those that ended before ``overdue`` and
+        hold too much that is still needed. The work of one call is bounded; True: ask again."""
 
     def claim_expired(self, now: float, after: int, limit: int) -> Expired:
         """Of the next ``limit`` executions, by their ids, that have results with a time of their own: those whose time was over by then. A

@@ -15,7 +15,7 @@ import msgspec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.schedules import instant
 from noetl.ports.results import ResultStore
-from noetl.ports.retention import NOTHING, Arranged, Removed, Retention
+from noetl.ports.retention import NOTHING, HistoryLayout, Removed, Retention
 from noetl.ports.task_logs import TaskLogs
 from noetl.services.collect_results import collect, remove_permanent
 
@@ -31,8 +31,8 @@ MOMENT_DAYS = 366
 LEAST_SECONDS = 3600.0
 """How long an execution is kept after its end, at least. It has to outlast every delivery of the Start that began it: a Start whose execution
 is gone begins it anew."""
-UNCUT = "retention deletes history row by row: the last partition of noetl.event is too large to get an end while commits wait"
-UNCUT_FIX = 'give it one by hand: "Partitions of history" in docs/operations.md'
+TOO_LARGE = "retention deletes history row by row: the last partition of noetl.event is too large to get an end while commits wait"
+TOO_LARGE_FIX = 'give it one by hand: "Partitions of history" in docs/operations.md'
 KEY_SECONDS = 7 * DAY
 """How long an idempotency key is remembered."""
 
@@ -122,14 +122,14 @@ def keep_to(
         )
     # Without days there is still what another removal began: it was cut off, and is finished here.
     before = 0.0 if days.executions is None else now - days.executions * DAY
-    arranged = Arranged(overdue=now)
+    layout = HistoryLayout(overdue=now)
     if days.executions is not None:
-        arranged = deps.retention.arrange(now, days.executions * DAY)
-        if arranged.uncut:
-            log(f"{UNCUT}; {UNCUT_FIX}")
-    while more_time() and deps.retention.drop_history(before, arranged.overdue):
+        layout = deps.retention.partition_history(now, days.executions * DAY)
+        if layout.too_large:
+            log(f"{TOO_LARGE}; {TOO_LARGE_FIX}")
+    while more_time() and deps.retention.drop_history(before, layout.overdue):
         pass
-    removed += _remove(before, deps, more_time, arranged.left)[0]
+    removed += _remove(before, deps, more_time, layout.deferred)[0]
     kept = MOMENT_DAYS if days.executions is None else min(days.executions, MOMENT_DAYS)
     _repeat(deps.retention.remove_moments, now - kept * DAY, more_time)
     return removed
@@ -146,9 +146,9 @@ def _repeat(remove: Callable[[float, int], int], before: float, more_time: Calla
 
 
 def _remove(
-    before: float, deps: PruneDeps, more_time: Callable[[], bool], left: range = NOTHING
+    before: float, deps: PruneDeps, more_time: Callable[[], bool], deferred: range = NOTHING
 ) -> tuple[Removed, bool]:
-    """``left``: executions whose history ``drop_history`` removes. The second value is false when there is more."""
+    """``deferred``: executions whose history ``drop_history`` removes. The second value is false when there is more."""
     removed = Removed()
     while more_time():
         claimed = deps.retention.claim(before, BATCH)
@@ -157,14 +157,14 @@ def _remove(
         for execution_id in claimed:
             deps.results.delete_execution(execution_id)
             deps.logs.delete_execution(execution_id)
-        apart = [execution_id for execution_id in claimed if execution_id not in left]
+        apart = [execution_id for execution_id in claimed if execution_id not in deferred]
         events = ROWS if apart else 0
         while events == ROWS:
             if not more_time():
                 return removed, False
             events = deps.retention.remove_events(apart, ROWS)
             removed += Removed(events=events)
-        gone = deps.retention.remove(claimed, left)
+        gone = deps.retention.remove(claimed, deferred)
         removed += gone
         if not gone.executions:
             return removed, True

@@ -9,7 +9,7 @@ from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.adapters.memory.trees import children, is_wanted, leaves_first, over_at, root_of, tree_is_old
-from noetl.ports.retention import NOTHING, Arranged, Expired, Listed, Removed
+from noetl.ports.retention import NOTHING, Expired, HistoryLayout, Listed, Removed
 
 
 class MemoryRetention:
@@ -50,7 +50,7 @@ class MemoryRetention:
                 del history[event_id]
             return len(rows)
 
-    def remove(self, execution_ids: Sequence[int], left: range = NOTHING) -> Removed:
+    def remove(self, execution_ids: Sequence[int], deferred: range = NOTHING) -> Removed:
         gone, going = Removed(), []
         with self._store.tables() as tables:
             for entry in list(_leaving(tables, execution_ids)):
@@ -73,8 +73,8 @@ class MemoryRetention:
                 del tables.executions[execution_id]
         return gone
 
-    def arrange(self, now: float, kept: float) -> Arranged:
-        return Arranged()
+    def partition_history(self, now: float, kept: float) -> HistoryLayout:
+        return HistoryLayout()
 
     def drop_history(self, before: float, overdue: float) -> bool:
         return False

@@ -54,9 +54,9 @@ EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
     RETURN 'busy';
 END $$;
 
--- Which ids have their history removed by folds, once their executions are gone: left_from <= id < left_until. Not those of partitions that
+-- Which ids have their history removed by folds, once their executions are gone: deferred_from <= id < deferred_until. Not those of partitions that
 -- ended by p_overdue, or are being swept: too much in them is still needed for a fold. Nor those of partitions that end after p_soon, or never.
-CREATE OR REPLACE FUNCTION noetl.history_left(p_overdue BIGINT, p_soon BIGINT) RETURNS TABLE (left_from BIGINT, left_until BIGINT)
+CREATE OR REPLACE FUNCTION noetl.deferred_history(p_overdue BIGINT, p_soon BIGINT) RETURNS TABLE (deferred_from BIGINT, deferred_until BIGINT)
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(max(p.past) FILTER (WHERE p.past <= p_overdue OR obj_description(p.part, 'pg_class') IS NOT NULL), 0),
            coalesce(max(p.past) FILTER (WHERE p.past <= p_soon), 0)

@@ -21,7 +21,7 @@ SELECT count(*) FROM gone;
 
 -- name: remove_executions
 -- All that belongs to them; loops and timers go with their execution. One that has started something that is still there stays. History of
--- left_from <= id < left_until stays for a fold (sql/functions/80_history.sql).
+-- deferred_from <= id < deferred_until stays for a fold (sql/functions/80_history.sql).
 WITH gone AS MATERIALIZED (
     SELECT e.execution_id FROM noetl.execution e
     WHERE e.execution_id = ANY(:ids::bigint[]) AND e.leaving_at IS NOT NULL AND e.ended_at IS NOT NULL
@@ -30,7 +30,7 @@ WITH gone AS MATERIALIZED (
     ORDER BY e.execution_id FOR UPDATE
 ), events AS (
     DELETE FROM noetl.event v USING gone g
-    WHERE v.execution_id = g.execution_id AND NOT (g.execution_id >= :left_from::bigint AND g.execution_id < :left_until::bigint) RETURNING 1
+    WHERE v.execution_id = g.execution_id AND NOT (g.execution_id >= :deferred_from::bigint AND g.execution_id < :deferred_until::bigint) RETURNING 1
 ), slots AS (
     DELETE FROM noetl.slot s USING gone g WHERE s.execution_id = g.execution_id
 ), commands AS (
@@ -110,8 +110,8 @@ SELECT pg_relation_size(p.part) FROM noetl.history_parts() p WHERE p.past IS NUL
 -- name: cut_history
 SELECT noetl.cut_history(:at::bigint, :most::bigint);
 
--- name: history_left
-SELECT h.left_from, h.left_until FROM noetl.history_left(:overdue::bigint, :soon::bigint) h;
+-- name: deferred_history
+SELECT h.deferred_from, h.deferred_until FROM noetl.deferred_history(:overdue::bigint, :soon::bigint) h;
 
 -- name: fold_history
 SELECT noetl.fold_history(:past::bigint, :most::bigint);
