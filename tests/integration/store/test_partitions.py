@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -31,6 +33,7 @@ NOW = 2_000_000_000.0
 """Later than everything really ends: what counts here is the moment in ids, and ``now`` as it is told."""
 KEPT = 6.0
 """Days: a partition holds one day."""
+ROOT = Path(__file__).parents[3]
 
 
 class NoLogs:
@@ -368,19 +371,18 @@ def test_history_that_is_left_goes_though_executions_are_kept_for_ever_now(place
 
 def test_a_last_partition_that_is_too_large_is_ended_by_hand(place, monkeypatch, database, tmp_path):
     """The commands of docs/operations.md."""
-    one = place.run(NOW, status="running")
+    one = place.run(place.store.load([]).now, status="running")
     monkeypatch.setattr(adapter, "MOST_READ", 0)
     place.tidy()
     assert place.parts() == [(None, None)] and place.told == [f"{TOO_LARGE}; {TOO_LARGE_FIX}"]
     given = {"NOETL_DATABASE_URL": database, "NOETL_RETENTION_DAYS": "6"}
     told = check_database(Settings.from_env(given, home=tmp_path))
     assert told.status == "warning" and told.detail.endswith(TOO_LARGE) and told.fix == TOO_LARGE_FIX
-    at = ids.first_id(NOW + DAY)
-    place.admin.execute(
-        f"ALTER TABLE noetl.event_0 ADD CONSTRAINT history_end CHECK (execution_id < {at}) NOT VALID".encode()
-    )
-    place.admin.execute("ALTER TABLE noetl.event_0 VALIDATE CONSTRAINT history_end")
-    assert place.admin.execute("SELECT noetl.cut_history(%s, 0)", (at,)).fetchone() == ("cut",)
+    page = (ROOT / "docs" / "operations.md").read_text().partition("### Partitions of history")[2]
+    look, mend = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    assert len(place.admin.execute(look.encode()).fetchall()) == 1
+    place.admin.execute(mend.encode())
+    assert len(place.admin.execute(look.encode()).fetchall()) == 2
     place.check()
     assert len(place.store.events(one)) == 2
     assert check_database(Settings.from_env(given, home=tmp_path)).status == "ok"
