@@ -111,6 +111,22 @@ def test_many_items_that_begin_sub_executions_cost_each_what_a_few_do(cost):
     assert many < 2 * TIMES * few, f"{TIMES} times the items took {many / few:.1f} times as long"
 
 
+def test_items_cost_the_same_however_many_of_their_loop_are_done(store, make, backend):
+    """Each is looked up in history by its key: a plan that reads what the loop has there already costs more with every item."""
+    total, size = 6001, 1000
+    loops = (make.loop(total, total, first=1),)
+    begun = [
+        make.items(one, 0, chunk=total - 1) for one in store.commit([make.change(loops=loops)], ME).commands
+    ]
+    (chunk,) = store.commit_items(begun, ME)[1].commands
+    taken = []
+    for first in range(1, total, size):
+        before = processor_seconds(backend)
+        store.commit_items([make.items(chunk, *range(first, first + size), closed=False)], ME)
+        taken.append(processor_seconds(backend) - before)
+    assert taken[-1] < 2.5 * min(taken[1:3]), taken
+
+
 @pytest.fixture
 def batch_blocks(store, make, admin):
     """How many blocks the database reads to choose a batch of members that go, in a tree of so many children.

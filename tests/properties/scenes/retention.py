@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noetl.domain.events import Event, Start
-from noetl.domain.ids import LARGEST_ID, begun_at
+from noetl.domain.ids import LARGEST_ID, begun_at, first_id
 from noetl.domain.state import TERMINAL, decode_state
 from noetl.ports.execution_store import ExecutionInfo
 from noetl.services.change_execution import Asked
@@ -145,8 +145,9 @@ class Remover:
             check_removals(self.world)
         else:
             raise AssertionError(f"retention finds {self.claimed} again and again")
-        self.world.place.divide(LARGEST_ID, 0)
-        while self.world.place.retention().drop_history(0.0, begun_at(LARGEST_ID)):
+        end = begun_at(LARGEST_ID)
+        self.world.place.divide(first_id(end), 0)
+        while self.world.place.retention().drop_history(0.0, end):
             pass
         self.world.deferred.clear()
         check_removals(self.world)

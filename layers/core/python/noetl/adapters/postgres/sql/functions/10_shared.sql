@@ -70,7 +70,7 @@ DECLARE
     executions BIGINT[];
     events TEXT[];
     starts BIGINT[];
-    -- partitions of history outside of these bounds are not opened
+    -- partitions of history outside of these bounds are not opened (OFFSET 0: no plan reads all that lies between them)
     least_id BIGINT;
     most_id BIGINT;
 BEGIN
@@ -90,9 +90,9 @@ BEGIN
             WHERE starts_with(o.id, 'start') AND CASE
                 WHEN EXISTS (SELECT FROM unnest(executions, events) AS f (execution, id) WHERE f.execution = o.execution AND f.id = o.id)
                 THEN (EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution)
-                      OR EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution AND v.execution_id BETWEEN least_id AND most_id))
+                      OR EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution AND v.execution_id BETWEEN least_id AND most_id OFFSET 0))
                      AND NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution AND v.event_id = o.id
-                                     AND v.execution_id BETWEEN least_id AND most_id)
+                                     AND v.execution_id BETWEEN least_id AND most_id OFFSET 0)
                 ELSE NOT EXISTS (SELECT FROM noetl.outbox x WHERE x.execution_id = o.execution AND x.event_id = o.id)
             END), 'NE003');
     END IF;
