@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from noetl.domain.errors import InvalidInputError
+from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.schedules import instant
 from noetl.ports.results import ResultStore
 from noetl.ports.retention import NOTHING, HistoryLayout, Removed, Retention
@@ -122,17 +122,29 @@ def keep_to(
         )
     # Without days there is still what another removal began: it was cut off, and is finished here.
     before = 0.0 if days.executions is None else now - days.executions * DAY
-    layout = HistoryLayout(overdue=now)
-    if days.executions is not None:
-        layout = deps.retention.partition_history(now, days.executions * DAY)
-        if layout.too_large:
-            log(f"{TOO_LARGE}; {TOO_LARGE_FIX}")
-    while more_time() and deps.retention.drop_history(before, layout.overdue):
-        pass
-    removed += _remove(before, deps, more_time, layout.deferred)[0]
+    deferred = _drop(now, before, deps, more_time, log)
+    removed += _remove(before, deps, more_time, deferred)[0]
     kept = MOMENT_DAYS if days.executions is None else min(days.executions, MOMENT_DAYS)
     _repeat(deps.retention.remove_moments, now - kept * DAY, more_time)
     return removed
+
+
+def _drop(
+    now: float, before: float, deps: PruneDeps, more_time: Callable[[], bool], log: Callable[[str], None]
+) -> range:
+    """Make and drop partitions of history; executions whose history is dropped later. When it fails, history is deleted by rows."""
+    layout = HistoryLayout(overdue=now)
+    try:
+        if deps.days.executions is not None:
+            layout = deps.retention.partition_history(now, now - before)
+            if layout.too_large:
+                log(f"{TOO_LARGE}; {TOO_LARGE_FIX}")
+        while more_time() and deps.retention.drop_history(before, layout.overdue):
+            pass
+    except InfrastructureError as error:
+        log(f"partitions of history are made and dropped later: {error}")
+        return NOTHING
+    return layout.deferred
 
 
 def _repeat(remove: Callable[[float, int], int], before: float, more_time: Callable[[], bool]) -> int:
