@@ -3,8 +3,8 @@
 -- are over. A fold drops partitions and keeps the rows of executions that are still there.
 --
 -- Both change the table under a lock that stops every commit, so they wait for it for a moment only, and are tried again later. They take
--- the lock of the table before any other, as every statement does; a weaker lock, which only they take, keeps two of them apart. The role of the functions may not change the schema: these functions
--- run as its owner, and remove no row of an execution that is there.
+-- the lock of the table before any other, as every statement does; a weaker lock, which only they take, keeps two of them apart. The role
+-- of the functions may not change the schema: these run as its owner, and remove no row of an execution that is there.
 
 -- The partitions in the order of their ids. low NULL: without a beginning; past NULL: without an end.
 CREATE OR REPLACE FUNCTION noetl.history_parts() RETURNS TABLE (part OID, name TEXT, low BIGINT, past BIGINT)
@@ -54,8 +54,9 @@ EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
     RETURN 'busy';
 END $$;
 
--- Which ids have their history removed by folds, once their executions are gone: deferred_from <= id < deferred_until. Not those of partitions that
--- ended by p_overdue, or are being swept: too much in them is still needed for a fold. Nor those of partitions that end after p_soon, or never.
+-- Which ids have their history removed by folds, once their executions are gone: deferred_from <= id < deferred_until. Not those of
+-- partitions that ended by p_overdue, or are being swept: too much in them is still needed for a fold. Nor those of partitions that end
+-- after p_soon, or never.
 CREATE OR REPLACE FUNCTION noetl.deferred_history(p_overdue BIGINT, p_soon BIGINT) RETURNS TABLE (deferred_from BIGINT, deferred_until BIGINT)
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(max(p.past) FILTER (WHERE p.past <= p_overdue OR obj_description(p.part, 'pg_class') IS NOT NULL), 0),
