@@ -136,8 +136,8 @@ def test_no_table_is_forgotten(database):
 
     with psycopg.connect(database) as connection:
         having = connection.execute(
-            "SELECT table_name FROM information_schema.columns"
-            " WHERE table_schema = 'noetl' AND column_name = 'execution_id'"
+            "SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'execution_id'"
+            " WHERE c.relnamespace = 'noetl'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
         ).fetchall()
         cascading = connection.execute(
             "SELECT conrelid::regclass::text FROM pg_constraint"

@@ -140,6 +140,9 @@ class Place(Protocol):
     def retention(self) -> Retention:
         """Remove what is over."""
 
+    def divide(self, at: int, most: int) -> str:
+        """End the partition of history that is written to at this id, and fold those before it with as many rows; tell what came of it."""
+
     def left_behind(self, executions: Collection[int]) -> Sequence[str]:
         """Where anything of these executions is kept."""
 
@@ -166,6 +169,9 @@ class MemoryPlace:
 
     def retention(self) -> Retention:
         return MemoryRetention(self.memory, MemoryScheduleStore())
+
+    def divide(self, at: int, most: int) -> str:
+        return "nothing: history has no partitions here"
 
     def left_behind(self, executions: Collection[int]) -> Sequence[str]:
         with self.memory.tables() as tables:
@@ -216,6 +222,12 @@ class PostgresGround:
     def place(self, clock: Callable[[], float]) -> PostgresPlace:
         """An empty one."""
         self.rows.execute(f"TRUNCATE {', '.join(self.names)}".encode())
+        parts = self.rows.execute(b"SELECT format('noetl.%I', name) FROM noetl.history_parts()").fetchall()
+        if len(parts) > 1:
+            self.rows.execute(f"DROP TABLE {', '.join(str(name) for (name,) in parts)}".encode())
+            self.rows.execute(
+                b"CREATE TABLE noetl.event_0 PARTITION OF noetl.event FOR VALUES FROM (MINVALUE) TO (MAXVALUE)"
+            )
         return PostgresPlace(self, clock)
 
     def left_behind(self, executions: Collection[int]) -> list[str]:
@@ -255,6 +267,10 @@ class PostgresPlace:
 
     def retention(self) -> Retention:
         return PostgresRetention(self.ground.database)
+
+    def divide(self, at: int, most: int) -> str:
+        asked = "SELECT noetl.cut_history(%s, 1 << 30), noetl.fold_history(%s, %s)"
+        return " and ".join(self.ground.rows.execute(asked, (at, at, most)).fetchone() or ())
 
     def left_behind(self, executions: Collection[int]) -> Sequence[str]:
         return self.ground.left_behind(executions) if executions else ()

@@ -118,6 +118,8 @@ class World:
     deadly: Deadly = field(default_factory=Deadly)
     leaving: dict[int, int] = field(default_factory=dict)
     """Executions that retention has begun to remove, or has removed, with the version at which that began."""
+    deferred: set[int] = field(default_factory=set)
+    """Executions that retention has removed without their history."""
     removed: set[int] = field(default_factory=set)
     running: list[Process] = field(default_factory=list)
     """Processes that run a command, the innermost last."""

@@ -13,14 +13,18 @@ from psycopg.conninfo import make_conninfo
 
 from noetl.adapters.memory.programs import MemoryProgramStore
 from noetl.adapters.postgres import PostgresCatalog, PostgresExecutionStore
-from noetl.adapters.postgres.migrations import check_current, pending, scripts
+from noetl.adapters.postgres.migrations import check_current, migrate, pending, scripts
+from noetl.adapters.postgres.retention import PostgresRetention
 from noetl.adapters.postgres.roles import make_app_role
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.session_settings import SETTINGS
+from noetl.domain import ids
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.ports.retention import Removed
 from noetl.runtime.cloud_migrate import MIGRATION, PLAYBOOKS, Migration, on_event
 from noetl.runtime.cloud_settings import CloudSettings
 from tests.contract.builders import Make
+from tests.integration.store.test_schema import migrate_before
 
 pytestmark = pytest.mark.postgres
 HELLO = """\
@@ -116,6 +120,40 @@ def test_the_role_does_the_work_and_nothing_else(database, role):
         admin.execute("CREATE TABLE noetl.later (a int)")
     with psycopg.connect(as_app, autocommit=True) as app:
         app.execute("INSERT INTO noetl.later VALUES (1)")
+
+
+def test_the_role_keeps_its_rights_on_a_table_that_a_migration_makes_anew(empty, role):
+    migrate_before(empty, "migrations/0030")
+    make_app_role(empty, role, "one")
+    migrate(empty)
+    store = PostgresExecutionStore(make_conninfo(empty, options=f"-c role={role}"))
+    store.commit([Make().change()])
+    PostgresRetention(store.database).partition_history(2e9, 86_400.0)
+    store.commit([Make().change(execution_id=ids.first_id(2e9))])
+    assert store.events(ids.first_id(2e9))
+    store.close()
+
+
+def test_the_role_cuts_and_drops_partitions_of_history_that_nobody_needs(database, role):
+    make, now, day = Make(), 2_000_000_000.0, 86_400.0
+    make_app_role(database, role, "one")
+    as_app = make_conninfo(database, options=f"-c role={role}")
+    store = PostgresExecutionStore(as_app)
+    retention = PostgresRetention(store.database)
+    retention.partition_history(now, 6 * day)
+    gone = ids.first_id(now)
+    store.commit([make.change(execution_id=gone, status="completed", end=True)])
+    store.commit([make.change(execution_id=gone + 1)])
+    left = retention.partition_history(now + 6.5 * day, 6 * day).deferred
+    assert gone in left and retention.claim(now, 10) == [gone]
+    assert retention.remove([gone], left) == Removed(1, 0, 0)
+    assert len(store.events(gone)) == len(store.events(gone + 1)) == 1
+    retention.partition_history(now + 7.5 * day, 6 * day)
+    assert retention.drop_history(now + 2.5 * day, 0.0)
+    assert len(store.events(gone)) == 0 and len(store.events(gone + 1)) == 1
+    assert retention.drop_history(now, now + 2.5 * day), "what is kept is looked through once"
+    assert not retention.drop_history(now, now + 2.5 * day)
+    store.close()
 
 
 def test_the_role_has_the_settings_that_a_proxy_drops_from_connections(database, role):

@@ -10,6 +10,7 @@ import pytest
 
 from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.adapters.postgres.queries import query
+from noetl.adapters.postgres.retention import PostgresRetention
 from noetl.adapters.postgres.session_settings import SETTINGS
 from noetl.domain import codec, ids
 from noetl.domain.commands import LoopSlice
@@ -110,6 +111,22 @@ def test_many_items_that_begin_sub_executions_cost_each_what_a_few_do(cost):
     assert many < 2 * TIMES * few, f"{TIMES} times the items took {many / few:.1f} times as long"
 
 
+def test_items_cost_the_same_however_many_of_their_loop_are_done(store, make, backend):
+    """Each is looked up in history by its key: a plan that reads what the loop has there already costs more with every item."""
+    total, size = 6001, 1000
+    loops = (make.loop(total, total, first=1),)
+    begun = [
+        make.items(one, 0, chunk=total - 1) for one in store.commit([make.change(loops=loops)], ME).commands
+    ]
+    (chunk,) = store.commit_items(begun, ME)[1].commands
+    taken = []
+    for first in range(1, total, size):
+        before = processor_seconds(backend)
+        store.commit_items([make.items(chunk, *range(first, first + size), closed=False)], ME)
+        taken.append(processor_seconds(backend) - before)
+    assert taken[-1] < 2.5 * min(taken[1:3]), taken
+
+
 @pytest.fixture
 def batch_blocks(store, make, admin):
     """How many blocks the database reads to choose a batch of members that go, in a tree of so many children.
@@ -204,6 +221,24 @@ def test_what_retention_asks_of_a_tree_costs_each_member_the_same(store, make, a
         admin.execute(f"SET {name} = '{value}'")
     few, many = cost(500), cost(4000)
     assert many < 3 * few, f"each of {TIMES} times the members cost {many / few:.1f} times as much"
+
+
+def test_a_claim_costs_the_same_before_the_planner_knows_the_tables(store, make, admin, backend):
+    """Without statistics the planner expects many children of each execution, and many trees that each is held by: room for those
+    that it expected took hundreds of times as long as the claim."""
+    store.commit([make.change(0, EID, status="completed", end=True)], ME)
+    admin.execute(COPIES, (20_000, EID))
+    retention = PostgresRetention(store.database)
+
+    def cost() -> float:
+        before = processor_seconds(backend)
+        assert len(retention.claim(4e9, 20)) == 20
+        return processor_seconds(backend) - before
+
+    unknown = min(cost(), cost())
+    admin.execute("ANALYZE")
+    known = min(cost(), cost())
+    assert unknown < 20 * known, f"{unknown / known:.0f} times as much"
 
 
 @pytest.fixture

@@ -79,6 +79,30 @@ def test_history_of_every_partition_is_kept_when_the_table_becomes_plain(empty):
     assert kept == [(1,), (150,), (300,)]
 
 
+def test_history_becomes_a_partition_as_it_lies(empty):
+    migrate_before(empty, "migrations/0030")
+    file = "SELECT pg_relation_filenode('{}'::regclass)"
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO noetl.event SELECT n, 'start', 0, 1, 't', now(), '[]' FROM unnest(ARRAY[1, 150, 9223372036854775807]) AS u (n)"
+        )
+        before = [
+            connection.execute(file.format(f"noetl.{name}")).fetchone()
+            for name in ("event", "event_pkey", "event_main", "event_item")
+        ]
+    migrations.migrate(empty)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        parts = connection.execute(
+            "SELECT c.relname FROM pg_class c WHERE c.relispartition AND c.relkind = 'i'"
+        )
+        names = [name for (name,) in parts.fetchall()]
+        after = [connection.execute(file.format(f"noetl.{name}")).fetchone() for name in ("event_0", *names)]
+        assert sorted(before) == sorted(after), "no row was moved, and no index made again"
+        assert len(connection.execute("SELECT FROM noetl.event").fetchall()) == 3
+        with pytest.raises(psycopg.IntegrityError):
+            connection.execute("INSERT INTO noetl.event SELECT 150, 'start', 1, 1, 't', now(), '[]'")
+
+
 def test_rates_that_are_no_number_do_not_stop_the_migration_that_refuses_them(empty):
     migrate_before(empty, "migrations/0027")
     with psycopg.connect(empty, autocommit=True) as connection:

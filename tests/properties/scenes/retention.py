@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noetl.domain.events import Event, Start
+from noetl.domain.ids import LARGEST_ID, begun_at, first_id
 from noetl.domain.state import TERMINAL, decode_state
 from noetl.ports.execution_store import ExecutionInfo
 from noetl.services.change_execution import Asked
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tests.properties.world import Process, World
 
 MOST = 100_000
+HISTORY = "noetl.event"
 
 
 @dataclass
@@ -49,7 +51,16 @@ class Remover:
     def move(self) -> None:
         """Make one call of retention, or ask for the redrive of something that is over."""
         move = self.rng.choice(
-            (self.claim, self.claim, self.remove_events, self.remove, self.remove, self.die, self.redrive)
+            (
+                self.claim,
+                self.claim,
+                self.remove_events,
+                self.remove,
+                self.remove,
+                self.die,
+                self.redrive,
+                self.divide,
+            )
         )
         move()
         check_removals(self.world)
@@ -87,13 +98,21 @@ class Remover:
 
     def remove(self) -> None:
         """Remove what is claimed, with all that belongs to it."""
-        removed = self.world.place.retention().remove(self.claimed)
+        deferred = range(self.rng.choice((0, 0, LARGEST_ID)))
+        removed = self.world.place.retention().remove(self.claimed, deferred)
+        self.world.deferred |= {one for one in self.claimed if one in deferred}
         self.simulation.note(f"retention removes {removed}")
         self.claimed = []
 
     def die(self) -> None:
         """Forget what was claimed: the next claim has to find it."""
         self.claimed = []
+
+    def divide(self) -> None:
+        """Let history lie otherwise: what comes next in a partition of its own, what was there in fewer."""
+        newest = max((one.execution_id for one in self.world.store.executions(limit=MOST)), default=0)
+        came = self.world.place.divide(newest + self.rng.choice((0, 1)), self.rng.choice((0, 10, MOST)))
+        self.simulation.note(f"history is divided: {came}")
 
     def redrive(self) -> None:
         """Let a client ask for the redrive of something, whether it has ended, is being removed, or is gone."""
@@ -120,11 +139,18 @@ class Remover:
         for _ in range(1000):
             self.claim()
             if not self.claimed:
-                return
+                break
             self.world.place.retention().remove_events(self.claimed, MOST)
             self.remove()
             check_removals(self.world)
-        raise AssertionError(f"retention finds {self.claimed} again and again")
+        else:
+            raise AssertionError(f"retention finds {self.claimed} again and again")
+        end = begun_at(LARGEST_ID)
+        self.world.place.divide(first_id(end), 0)
+        while self.world.place.retention().drop_history(0.0, end):
+            pass
+        self.world.deferred.clear()
+        check_removals(self.world)
 
     def redriven(self) -> int:
         """Count the redrives that were accepted so far, of what is still there."""
@@ -176,7 +202,7 @@ def check_claimed(world: World, claimed: Collection[int], infos: Collection[Exec
 
 @law("what-is-removed-stays-gone", "always")
 def check_removals(world: World) -> None:
-    """What is being removed is not moved on any more, what is gone never comes back, and nothing in the database belongs to what is gone."""
+    """What is being removed is not moved on any more, what is gone never comes back, and only history that is dropped later is left of it."""
     known = {info.execution_id: info for info in world.store.executions(limit=MOST)}
     world.removed |= world.leaving.keys() - known.keys()
     back = world.removed & known.keys()
@@ -189,7 +215,8 @@ def check_removals(world: World) -> None:
     for info in known.values():
         parent = info.parent_execution_id
         assert parent is None or parent in known, f"{info.path} is the child of {parent}, which is gone"
-    left = world.place.left_behind(world.removed)
+    left = {*world.place.left_behind(world.removed - world.deferred)}
+    left |= {table for table in world.place.left_behind(world.deferred & world.removed) if table != HISTORY}
     assert not left, f"{left} are left of what is gone"
     evidence = world.place.evidence()
     for row in (*evidence.outbox, *evidence.commands, *evidence.timers, *evidence.uses):

@@ -8,6 +8,8 @@ import pytest
 
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.tiered import TieredResults
+from noetl.domain.errors import InfrastructureError
+from noetl.ports.retention import Removed
 from noetl.runtime.retention import tidy
 from noetl.services import collect_results
 from noetl.services import prune as pruning
@@ -84,6 +86,19 @@ def test_maintenance_keeps_to_the_settings_and_stops_when_time_is_short(ground):
     assert keep_to(replace(deps, days=RetentionDays()), YES).executions == 0, "kept for ever"
     ground.database.now += 8 * DAY
     assert keep_to(deps, YES).executions == 1
+
+
+@pytest.mark.parametrize("failing", ["partition_history", "drop_history"])
+def test_what_is_over_goes_although_partitions_cannot_be_made_or_dropped(ground, monkeypatch, failing):
+    def fail(*_):
+        raise InfrastructureError("it took too long", code="database_unreachable")
+
+    ground.run()
+    ground.database.now += 10 * DAY
+    deps, said = replace(ground.deps.prune, days=RetentionDays(7)), []
+    monkeypatch.setattr(deps.retention, failing, fail)
+    assert keep_to(deps, YES, said.append) == Removed(1, 2, 0)
+    assert said == ["partitions of history are made and dropped later: it took too long"]
 
 
 def test_a_prune_that_was_interrupted_is_finished_without_days_and_takes_no_redrive_meanwhile(ground):

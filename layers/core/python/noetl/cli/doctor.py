@@ -132,11 +132,17 @@ def check_home(home: Path) -> Check:
 
 def check_database(settings: Any) -> Check:
     """The database answers, is new enough, and has our schema."""
+    from noetl.adapters.postgres.connection import Database
+    from noetl.adapters.postgres.retention import PostgresRetention
     from noetl.cli.database import look, open_database, place
+    from noetl.services.prune import TOO_LARGE, TOO_LARGE_FIX
 
     begun = time.perf_counter()
     with open_database(settings) as dsn:
-        facts = look(dsn)
+        facts, too_large = look(dsn), False
+        if settings.retention.executions is not None and not facts["pending"]:
+            with contextlib.closing(Database(dsn)) as database:
+                too_large = PostgresRetention(database).cannot_be_ended()
     spent = duration((time.perf_counter() - begun) * 1000)
     where = f"{place(settings)}, Postgres {facts['server']}, answered in {spent}"
     if int(str(facts["server"]).split(".")[0].split()[0]) < _OLDEST_POSTGRES:
@@ -145,6 +151,8 @@ def check_database(settings: Any) -> Check:
         return Check(
             "database", "failed", f"{where}: {len(facts['pending'])} migrations missing", "noetl db migrate"
         )
+    if too_large:
+        return Check("database", "warning", f"{where}; {TOO_LARGE}", TOO_LARGE_FIX)
     return Check("database", "ok", where)
 
 

@@ -31,6 +31,16 @@ def execution_id(now_ms: int, random_bits: int) -> int:
     return ((now_ms - EPOCH_MS) << RANDOM_BITS) | (random_bits & ((1 << RANDOM_BITS) - 1))
 
 
+def first_id(at: float) -> int:
+    """Return the least id of an execution that starts at ``at`` (epoch seconds) or later."""
+    return execution_id(max(int(at * 1000), EPOCH_MS), 0)
+
+
+def begun_at(first: int) -> float:
+    """Return the moment (epoch seconds) in an id."""
+    return ((first >> RANDOM_BITS) + EPOCH_MS) / 1000
+
+
 _ID = re.compile(rb"(?<![0-9])[0-9]{10,19}(?![0-9])")
 
 

@@ -36,6 +36,22 @@ class Expired(msgspec.Struct, frozen=True):
     after: int | None
 
 
+NOTHING = range(0)
+
+
+class HistoryLayout(msgspec.Struct, frozen=True):
+    """Which history retention drops by partitions, and which it deletes by rows.
+
+    ``deferred``: ids of executions whose history may stay when they are removed: it is dropped with its partition soon. ``overdue``: a
+    partition that ended before then was not dropped in time. ``too_large``: the last partition cannot be ended without stopping all commits
+    for long, so an operator has to do it.
+    """
+
+    deferred: range = NOTHING
+    overdue: float = 0.0
+    too_large: bool = False
+
+
 class Retention(Protocol):
     """Times are epoch seconds. Raises InfrastructureError when the store cannot be reached."""
 
@@ -53,8 +69,18 @@ class Retention(Protocol):
     def remove_events(self, execution_ids: Sequence[int], limit: int) -> int:
         """Rows of history of claimed executions: how many went. Fewer than ``limit``: none is left."""
 
-    def remove(self, execution_ids: Sequence[int]) -> Removed:
-        """Everything else of claimed executions: rows, keys, cached credentials, and the executions themselves."""
+    def remove(self, execution_ids: Sequence[int], deferred: range = NOTHING) -> Removed:
+        """Everything else of claimed executions: rows, keys, cached credentials, and the executions themselves.
+
+        ``deferred``: ids of executions whose history may stay, unseen, until ``drop_history`` removes it.
+        """
+
+    def partition_history(self, now: float, kept: float) -> HistoryLayout:
+        """Make partitions ahead, for executions that are kept ``kept`` seconds after their end. A store without partitions does nothing."""
+
+    def drop_history(self, before: float, overdue: float) -> bool:
+        """Remove history that ``remove`` deferred: partitions that ended before ``before``, and rows of those that ended before ``overdue`` and
+        hold too much that is still needed. The work of one call is bounded; True: ask again."""
 
     def claim_expired(self, now: float, after: int, limit: int) -> Expired:
         """Of the next ``limit`` executions, by their ids, that have results with a time of their own: those whose time was over by then. A

@@ -38,7 +38,7 @@ def tidy(
     """What the keeper of a local process does now and then. Raises InfrastructureError."""
     forget_old(credentials)
     store.forget_keys(KEY_SECONDS)
-    removed = keep_to(deps, for_seconds(ROUND_SECONDS))
+    removed = keep_to(deps, for_seconds(ROUND_SECONDS), log)
     if removed.executions:
         days = deps.days.executions
         # Executions are kept for ever, but a removal that a person began was cut off.
@@ -55,7 +55,7 @@ def tidy_deployment(
     """What a tick of maintenance does last: how many executions are gone. What it cannot do now, the next tick does."""
     try:
         forget_old(credentials)
-        return keep_to(deps, more_time).executions
+        return keep_to(deps, more_time, log).executions
     except InfrastructureError as away:
         log(f"what has served its time is removed later: {away}")
         return 0

@@ -12,10 +12,10 @@ from typing import Literal
 
 import msgspec
 
-from noetl.domain.errors import InvalidInputError
+from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.schedules import instant
 from noetl.ports.results import ResultStore
-from noetl.ports.retention import Removed, Retention
+from noetl.ports.retention import NOTHING, HistoryLayout, Removed, Retention
 from noetl.ports.task_logs import TaskLogs
 from noetl.services.collect_results import collect, remove_permanent
 
@@ -31,6 +31,8 @@ MOMENT_DAYS = 366
 LEAST_SECONDS = 3600.0
 """How long an execution is kept after its end, at least. It has to outlast every delivery of the Start that began it: a Start whose execution
 is gone begins it anew."""
+TOO_LARGE = "retention deletes history row by row: the last partition of noetl.event is too large to get an end while commits wait"
+TOO_LARGE_FIX = 'give it one by hand: "Partitions of history" in docs/operations.md'
 KEY_SECONDS = 7 * DAY
 """How long an idempotency key is remembered."""
 
@@ -108,7 +110,9 @@ def _prune_permanent(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], b
     return Pruned(instant(before), False, "complete" if complete else "partly", 0, 0, 0, removed)
 
 
-def keep_to(deps: PruneDeps, more_time: Callable[[], bool]) -> Removed:
+def keep_to(
+    deps: PruneDeps, more_time: Callable[[], bool], log: Callable[[str], None] = lambda line: None
+) -> Removed:
     """What maintenance does now and then: everything whose time is over by the settings. Raises InfrastructureError (do it later)."""
     now, days, removed = deps.clock(), deps.days, Removed()
     collect(deps.retention, deps.results, now, more_time)
@@ -118,10 +122,29 @@ def keep_to(deps: PruneDeps, more_time: Callable[[], bool]) -> Removed:
         )
     # Without days there is still what another removal began: it was cut off, and is finished here.
     before = 0.0 if days.executions is None else now - days.executions * DAY
-    removed += _remove(before, deps, more_time)[0]
+    deferred = _drop(now, before, deps, more_time, log)
+    removed += _remove(before, deps, more_time, deferred)[0]
     kept = MOMENT_DAYS if days.executions is None else min(days.executions, MOMENT_DAYS)
     _repeat(deps.retention.remove_moments, now - kept * DAY, more_time)
     return removed
+
+
+def _drop(
+    now: float, before: float, deps: PruneDeps, more_time: Callable[[], bool], log: Callable[[str], None]
+) -> range:
+    """Make and drop partitions of history; executions whose history is dropped later. When it fails, history is deleted by rows."""
+    layout = HistoryLayout(overdue=now)
+    try:
+        if deps.days.executions is not None:
+            layout = deps.retention.partition_history(now, now - before)
+            if layout.too_large:
+                log(f"{TOO_LARGE}; {TOO_LARGE_FIX}")
+        while more_time() and deps.retention.drop_history(before, layout.overdue):
+            pass
+    except InfrastructureError as error:
+        log(f"partitions of history are made and dropped later: {error}")
+        return NOTHING
+    return layout.deferred
 
 
 def _repeat(remove: Callable[[float, int], int], before: float, more_time: Callable[[], bool]) -> int:
@@ -134,8 +157,10 @@ def _repeat(remove: Callable[[float, int], int], before: float, more_time: Calla
     return count
 
 
-def _remove(before: float, deps: PruneDeps, more_time: Callable[[], bool]) -> tuple[Removed, bool]:
-    """The second value is false when there is more."""
+def _remove(
+    before: float, deps: PruneDeps, more_time: Callable[[], bool], deferred: range = NOTHING
+) -> tuple[Removed, bool]:
+    """``deferred``: executions whose history ``drop_history`` removes. The second value is false when there is more."""
     removed = Removed()
     while more_time():
         claimed = deps.retention.claim(before, BATCH)
@@ -144,13 +169,14 @@ def _remove(before: float, deps: PruneDeps, more_time: Callable[[], bool]) -> tu
         for execution_id in claimed:
             deps.results.delete_execution(execution_id)
             deps.logs.delete_execution(execution_id)
-        events = ROWS
+        apart = [execution_id for execution_id in claimed if execution_id not in deferred]
+        events = ROWS if apart else 0
         while events == ROWS:
             if not more_time():
                 return removed, False
-            events = deps.retention.remove_events(claimed, ROWS)
+            events = deps.retention.remove_events(apart, ROWS)
             removed += Removed(events=events)
-        gone = deps.retention.remove(claimed)
+        gone = deps.retention.remove(claimed, deferred)
         removed += gone
         if not gone.executions:
             return removed, True

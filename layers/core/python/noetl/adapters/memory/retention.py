@@ -9,7 +9,7 @@ from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.adapters.memory.trees import children, is_wanted, leaves_first, over_at, root_of, tree_is_old
-from noetl.ports.retention import Expired, Listed, Removed
+from noetl.ports.retention import NOTHING, Expired, HistoryLayout, Listed, Removed
 
 
 class MemoryRetention:
@@ -50,12 +50,12 @@ class MemoryRetention:
                 del history[event_id]
             return len(rows)
 
-    def remove(self, execution_ids: Sequence[int]) -> Removed:
+    def remove(self, execution_ids: Sequence[int], deferred: range = NOTHING) -> Removed:
         gone, going = Removed(), []
         with self._store.tables() as tables:
             for entry in list(_leaving(tables, execution_ids)):
-                left = [one.execution_id for one in children(tables, entry.execution_id)]
-                if not set(left) <= set(execution_ids):
+                started = {one.execution_id for one in children(tables, entry.execution_id)}
+                if not started <= set(execution_ids):
                     continue
                 going.append(entry.execution_id)
                 work = tables.work.pop(entry.execution_id)
@@ -72,6 +72,12 @@ class MemoryRetention:
             for execution_id in going:
                 del tables.executions[execution_id]
         return gone
+
+    def partition_history(self, now: float, kept: float) -> HistoryLayout:
+        return HistoryLayout()
+
+    def drop_history(self, before: float, overdue: float) -> bool:
+        return False
 
     def claim_expired(self, now: float, after: int, limit: int) -> Expired:
         with self._store.tables() as tables:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Row
-from noetl.adapters.postgres.literals import documents, name, numbers, texts, unname
+from noetl.adapters.postgres.literals import documents, name, number, numbers, texts, unname
 from noetl.domain import codec
 from noetl.domain.events import CommandDone, Held, ItemsDone, Start, encode_event
 from noetl.domain.state import Status
@@ -28,6 +28,8 @@ def parameters(requests: Sequence[LoadRequest]) -> dict[str, bytes | None]:
         "commands": texts([pair[1] for pair in commands]),
         "event_ids": numbers([pair[0] for pair in events]),
         "events": texts([pair[1] for pair in events]),
+        "least_id": number(min((pair[0] for pair in events), default=0)),
+        "most_id": number(max((pair[0] for pair in events), default=0)),
     }
 
 

@@ -67,6 +67,7 @@ CREATE TABLE noetl.slot (
 CREATE INDEX slot_of_run ON noetl.slot (execution_id, scope) WHERE scope IN ('args', 'undo');
 
 -- lane 0: the main lane, where seq is the place. lane > 0: the run number of a loop, where seq is the item. lane -1: too late.
+-- Maintenance makes partitions ahead where executions are kept for a time, and drops them (functions/80_history.sql).
 CREATE TABLE noetl.event (
     execution_id BIGINT NOT NULL,
     event_id TEXT COLLATE "C" NOT NULL CHECK (event_id <> ''),
@@ -76,7 +77,8 @@ CREATE TABLE noetl.event (
     at TIMESTAMPTZ NOT NULL,
     facts JSON NOT NULL,
     PRIMARY KEY (execution_id, event_id)
-) WITH (autovacuum_vacuum_scale_factor = 0.02);
+) PARTITION BY RANGE (execution_id);
+CREATE TABLE noetl.event_0 PARTITION OF noetl.event FOR VALUES FROM (MINVALUE) TO (MAXVALUE) WITH (autovacuum_vacuum_scale_factor = 0.02);
 CREATE UNIQUE INDEX event_main ON noetl.event (execution_id, seq) WHERE lane = 0;
 CREATE INDEX event_item ON noetl.event (execution_id, lane, seq) WHERE lane <> 0;
 

@@ -66,8 +66,8 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Put events into the outbox. Silent when all are new; otherwise 'partly', then a 'posted' for each that is. Raises NE003 when a Start
--- names an execution that another Start began, or is about to begin. The index outbox_start makes two Starts wait for each other, and
--- each statement sees what was committed before it, so no two executions get one id.
+-- names an execution that another Start began, or is about to begin, or one that is gone and has history left. The index outbox_start makes
+-- two Starts wait for each other, and each statement sees what was committed before it, so no two executions get one id.
 CREATE OR REPLACE FUNCTION noetl.post(
     p_owner TEXT, o_execution BIGINT[], o_id TEXT[], o_source BIGINT[], o_payload TEXT[], o_awaited_by BIGINT[], o_program TEXT[], o_path TEXT[]
 ) RETURNS SETOF noetl.answer
@@ -76,6 +76,9 @@ DECLARE
     executions BIGINT[];
     events TEXT[];
     starts BIGINT[];
+    -- partitions of history outside of these bounds are not opened (OFFSET 0: no plan reads all that lies between them)
+    least_id BIGINT;
+    most_id BIGINT;
 BEGIN
     WITH fresh AS (
         INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload, awaited_by, program, path)
@@ -85,14 +88,17 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING execution_id, event_id
     ) SELECT coalesce(array_agg(execution_id), '{}'), coalesce(array_agg(event_id), '{}') INTO executions, events FROM fresh;
-    SELECT array_agg(o.execution) INTO starts FROM unnest(o_execution, o_id) AS o (execution, id) WHERE starts_with(o.id, 'start');
+    SELECT array_agg(o.execution), min(o.execution), max(o.execution) INTO starts, least_id, most_id
+    FROM unnest(o_execution, o_id) AS o (execution, id) WHERE starts_with(o.id, 'start');
     IF starts IS NOT NULL THEN
         PERFORM noetl.refuse_taken(ARRAY(
             SELECT DISTINCT o.execution FROM unnest(o_execution, o_id) AS o (execution, id)
             WHERE starts_with(o.id, 'start') AND CASE
                 WHEN EXISTS (SELECT FROM unnest(executions, events) AS f (execution, id) WHERE f.execution = o.execution AND f.id = o.id)
-                THEN EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution)
-                     AND NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution AND v.event_id = o.id)
+                THEN (EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution)
+                      OR EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution AND v.execution_id BETWEEN least_id AND most_id OFFSET 0))
+                     AND NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution AND v.event_id = o.id
+                                     AND v.execution_id BETWEEN least_id AND most_id OFFSET 0)
                 ELSE NOT EXISTS (SELECT FROM noetl.outbox x WHERE x.execution_id = o.execution AND x.event_id = o.id)
             END), 'NE003');
     END IF;

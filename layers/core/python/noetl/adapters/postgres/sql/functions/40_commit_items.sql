@@ -50,7 +50,10 @@ DECLARE
     paused BIGINT[]; is_counted BOOLEAN[];
     o_posted INTEGER[]; o_repeated INTEGER[]; is_posted BOOLEAN[];
     gone_execution BIGINT[] := '{}'; gone_run BIGINT[] := '{}'; gone_round INTEGER[] := '{}'; gone_items BIGINT[] := '{}';
+    -- partitions of history outside of these bounds are not opened (OFFSET 0: no plan reads all that lies between them)
+    least_id BIGINT; most_id BIGINT;
 BEGIN
+    SELECT min(b.execution), max(b.execution) INTO least_id, most_id FROM unnest(b_execution) AS b (execution);
     PERFORM FROM noetl.loop l
     JOIN (SELECT DISTINCT b.* FROM unnest(b_execution, b_run, b_round) AS b (execution, run, round)) b
         ON l.execution_id = b.execution AND l.run = b.run AND l.round = b.round
@@ -78,8 +81,8 @@ BEGIN
         WITH decided AS MATERIALIZED (
             SELECT k.batch, k.start AS item, k.item IS NULL AS itself FROM unnest(k_batch, k_item, k_start) AS k (batch, item, start)
             WHERE is_open[k.batch] AND EXISTS (
-                SELECT FROM noetl.event v WHERE v.execution_id = b_execution[k.batch]
-                    AND v.event_id = 'item:' || b_run[k.batch] || ':' || b_round[k.batch] || ':' || k.start)
+                SELECT FROM noetl.event v WHERE v.execution_id = b_execution[k.batch] AND v.execution_id BETWEEN least_id AND most_id
+                    AND v.event_id = 'item:' || b_run[k.batch] || ':' || b_round[k.batch] || ':' || k.start OFFSET 0)
         ), arrived AS MATERIALIZED (
             SELECT DISTINCT ON (b_execution[e.batch], e.id) e.*, b_execution[e.batch] AS execution, b_run[e.batch] AS lane
             FROM unnest(e_batch, e_id, e_seq, e_type, e_facts, e_at, e_counts, e_failed, e_patched, e_size) WITH ORDINALITY
@@ -92,7 +95,8 @@ BEGIN
             ORDER BY b_execution[e.batch], e.id, e.batch
         ), fresh AS MATERIALIZED (
             SELECT a.* FROM arrived a
-            WHERE NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = a.execution AND v.event_id = a.id)
+            WHERE NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = a.execution AND v.event_id = a.id
+                              AND v.execution_id BETWEEN least_id AND most_id OFFSET 0)
         ), going AS MATERIALIZED (
             SELECT max(k.position) AS position, k.batch, k.item
             FROM (

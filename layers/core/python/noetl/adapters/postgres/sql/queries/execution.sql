@@ -28,9 +28,12 @@ SELECT 'fence', c.execution_id, c.command_id, NULL, c.attempt, c.turn, NULL
 FROM unnest(:command_ids::bigint[], :commands::text[]) AS r (id, command)
 JOIN noetl.command c ON c.execution_id = r.id AND c.command_id = r.command
 UNION ALL
-SELECT 'applied', v.execution_id, v.event_id, NULL, NULL, NULL, NULL
+-- The bounds are those of the ids: partitions of history outside of them are not opened. OFFSET 0: no plan reads all that lies between them.
+SELECT 'applied', r.id, r.event, NULL, NULL, NULL, NULL
 FROM unnest(:event_ids::bigint[], :events::text[]) AS r (id, event)
-JOIN noetl.event v ON v.execution_id = r.id AND v.event_id = r.event
+CROSS JOIN LATERAL (
+    SELECT FROM noetl.event v WHERE v.execution_id = r.id AND v.event_id = r.event
+       AND v.execution_id BETWEEN :least_id::bigint AND :most_id::bigint OFFSET 0) v
 UNION ALL
 -- What is being removed is moved by nothing: its history, which would tell a repeat, may be gone. (A Start is told by its id: it may be
 -- that of another execution.)

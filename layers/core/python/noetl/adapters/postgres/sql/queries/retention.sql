@@ -20,7 +20,8 @@ WITH old AS (
 SELECT count(*) FROM gone;
 
 -- name: remove_executions
--- All that belongs to them; loops and timers go with their execution. One that has started something that is still there stays.
+-- All that belongs to them; loops and timers go with their execution. One that has started something that is still there stays. History of
+-- deferred_from <= id < deferred_until stays for a fold (sql/functions/80_history.sql).
 WITH gone AS MATERIALIZED (
     SELECT e.execution_id FROM noetl.execution e
     WHERE e.execution_id = ANY(:ids::bigint[]) AND e.leaving_at IS NOT NULL AND e.ended_at IS NOT NULL
@@ -28,7 +29,8 @@ WITH gone AS MATERIALIZED (
                       WHERE c.parent_execution_id = e.execution_id AND c.execution_id <> ALL(:ids::bigint[]))
     ORDER BY e.execution_id FOR UPDATE
 ), events AS (
-    DELETE FROM noetl.event v USING gone g WHERE v.execution_id = g.execution_id RETURNING 1
+    DELETE FROM noetl.event v USING gone g
+    WHERE v.execution_id = g.execution_id AND NOT (g.execution_id >= :deferred_from::bigint AND g.execution_id < :deferred_until::bigint) RETURNING 1
 ), slots AS (
     DELETE FROM noetl.slot s USING gone g WHERE s.execution_id = g.execution_id
 ), commands AS (
@@ -97,3 +99,22 @@ WITH gone AS (
     WHERE r.execution_id = x.execution_id AND r.ref = x.ref RETURNING 1
 )
 SELECT count(*) FROM gone;
+
+-- name: history_lows
+-- Where partitions of history begin; NULL for the first one. See sql/functions/80_history.sql.
+SELECT p.low FROM noetl.history_parts() p ORDER BY p.low NULLS FIRST;
+
+-- name: history_open
+SELECT pg_relation_size(p.part) FROM noetl.history_parts() p WHERE p.past IS NULL;
+
+-- name: cut_history
+SELECT noetl.cut_history(:at::bigint, :most::bigint);
+
+-- name: deferred_history
+SELECT h.deferred_from, h.deferred_until FROM noetl.deferred_history(:overdue::bigint, :soon::bigint) h;
+
+-- name: fold_history
+SELECT noetl.fold_history(:past::bigint, :most::bigint);
+
+-- name: sweep_history
+SELECT noetl.sweep_history(:past::bigint, :limit::bigint);
