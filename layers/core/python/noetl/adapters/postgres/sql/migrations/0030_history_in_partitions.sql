@@ -1,4 +1,4 @@
--- History lies in partitions by execution id, which retention drops (docs/adr/0055). The table that there is becomes the only one: its bounds
+-- History lies in partitions by execution id, which retention drops (docs/adr/0053). The table that there is becomes the only one: its bounds
 -- refuse no row, so nothing is read or moved here. Maintenance cuts it (functions/80_history.sql).
 ALTER TABLE noetl.event RENAME TO event_0;
 ALTER INDEX noetl.event_pkey RENAME TO event_0_pkey;
