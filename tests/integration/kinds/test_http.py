@@ -146,6 +146,11 @@ def test_bad_json_is_an_error_that_keeps_the_body(web, context, body):
     assert error.details["body"]
 
 
+def test_an_answer_of_too_many_values_is_refused_before_anything_is_made_of_it(web, context):
+    web.answers["/"] = (200, JSON, b"[" + b"[]," * 2_000_000 + b"0]")
+    assert failure(context, url=web.base).code == "result_too_large"
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [

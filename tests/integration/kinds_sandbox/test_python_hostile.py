@@ -278,3 +278,10 @@ def _locks(file) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def test_a_result_of_too_many_values_is_refused_before_anything_is_made_of_it(python_task):
+    """9 MB of empty lists would take 200 MB of the worker's memory, 64 MB of them 5 GB with what is done with them."""
+    error = python_task.error({"code": "result = [[]] * 3_000_000"})
+    assert error.code == "result_too_large" and "4,000,000 entries" in str(error)
+    assert python_task.run({"code": "result = 'next'"}).result == "next"

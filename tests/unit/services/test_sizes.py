@@ -12,7 +12,7 @@ from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.memory.task_logs import MemoryTaskLogs
 from noetl.domain import codec
 from noetl.domain.callbacks import SCOPE
-from noetl.domain.errors import NoetlError
+from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.domain.messages import VERSION, Message, decode_message
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Suspend
@@ -35,6 +35,7 @@ from noetl.domain.sizes import (
     NUMBER,
     PREVIEW_BYTES,
     RESULT_BYTES,
+    RESULT_VALUES,
     SCHEMA_DEPTH,
     WAIT_SECONDS,
     Size,
@@ -42,6 +43,7 @@ from noetl.domain.sizes import (
 from noetl.domain.tokens import grant
 from noetl.domain.waiting import wait_request
 from noetl.kinds import wait
+from noetl.kinds.foreign_json import foreign_value
 from noetl.runtime.settings import Settings
 from noetl.services import keep_lines
 from noetl.services.large_messages import pack
@@ -248,6 +250,20 @@ def test_a_result_as_large_as_a_deployment_keeps(over: int) -> None:
 
 
 @OVER
+@pytest.mark.parametrize("text", ["", 'a, [{ "b\\\\'])
+def test_a_result_of_as_many_values_as_a_worker_reads(over: int, text: str) -> None:
+    """What looks like one inside a text is none."""
+    value = [text, *([0] * (RESULT_VALUES.value - 1 + over))]
+    data = codec.encode(value)
+    if over > 0:
+        with pytest.raises(TaskError, match="the answer is too large") as refused:
+            foreign_value(data, "the answer")
+        assert refused.value.code == "result_too_large"
+    else:
+        assert len(foreign_value(data, "the answer")) == len(value)
+
+
+@OVER
 def test_an_artifact_as_large_as_a_deployment_keeps(over: int) -> None:
     def tool(params: dict[str, Any], context: TaskContext) -> Any:
         with context.artifacts.create("jsonl") as writer:
@@ -329,6 +345,7 @@ RAN = {
     MESSAGE_BYTES,
     PREVIEW_BYTES,
     RESULT_BYTES,
+    RESULT_VALUES,
     WAIT_SECONDS,
 }
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from noetl.domain.sizes import DOCUMENT_DEPTH, INTEGER_DIGITS, Size
+from noetl.domain.sizes import DOCUMENT_DEPTH, INTEGER_DIGITS, RESULT_VALUES, Size
 
 T = TypeVar("T")
 
@@ -110,6 +110,43 @@ def settled(value: T) -> T:
     except (UnicodeEncodeError, OverflowError, RecursionError, TypeError):
         return decode_as(decoder(type(value)), _dumps(value))
     return value
+
+
+class TooManyValuesError(ValueError):
+    """A document of others has more values than anybody wants in memory."""
+
+
+PIECE = 256 * 1024
+"""Bytes of a document that are counted in one go, so that other threads run in between."""
+
+
+def decode_foreign(data: bytes, most: int = RESULT_VALUES.value) -> Any:
+    """Decode what a task or a remote service has made.
+
+    A value takes up to thirty times its bytes in memory (an empty list 64), so that a limit of bytes is none of memory. Raises
+    TooManyValuesError before anything is made of ``data``, and what ``decode`` raises.
+    """
+    if _entries(data) > most and _entries_outside_texts(data, most) > most:
+        raise TooManyValuesError(f"it has more than {most:,} entries of lists and mappings")
+    return decode(data)
+
+
+def _entries(data: bytes) -> int:
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def _entries_outside_texts(data: bytes, most: int) -> int:
+    """Count until there are more than ``most``."""
+    if b"\\" in data:
+        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    found, inside = 0, False
+    for at in range(0, len(data), PIECE):
+        parts = data[at : at + PIECE].split(b'"')
+        found += _entries(b"".join(parts[inside::2]))
+        inside ^= len(parts) % 2 == 0
+        if found > most:
+            break
+    return found
 
 
 def decode(data: bytes | str) -> Any:

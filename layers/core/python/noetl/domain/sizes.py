@@ -253,6 +253,9 @@ ERROR_DETAILS = _size("error_details", "executions", 8 * KIB, "bytes",
 RESULT_BYTES = _size("result_bytes", "executions", 64 * MIB, "bytes",
     "the result of a task, as JSON",
     "workers (`result_too_large`)", "NOETL_OUTPUT_MAX_MB")
+RESULT_VALUES = _size("result_values", "executions", 4_000_000, "entries",
+    "lists and mappings, and commas between their entries, in a result of code, the answer to an HTTP call or of a Lambda function",
+    "workers (`result_too_large`), before anything is made of it")
 ARTIFACT_BYTES = _size("artifact_bytes", "executions", 16 * KIB * MIB, "bytes",
     "an artifact, or an answer that is streamed",
     "workers", "NOETL_ARTIFACT_MAX_MB")

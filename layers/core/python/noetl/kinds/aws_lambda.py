@@ -12,6 +12,7 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.kinds.aws_client import AwsParams, answering, client
+from noetl.kinds.foreign_json import foreign_value
 
 SPEC = KindSpec(
     name="lambda",
@@ -91,7 +92,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
 def _value(said: bytes) -> Any:
     try:
-        return codec.decode(said) if said else None
+        return foreign_value(said, "the answer of the function") if said else None
     except (ValueError, RecursionError):
         return said.decode("utf-8", "replace")
 

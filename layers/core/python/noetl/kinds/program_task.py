@@ -13,6 +13,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.size_gate import find_unfit
 from noetl.kinds.base import KindParams
+from noetl.kinds.foreign_json import foreign_value
 from noetl.kinds.sandbox.program import Finished, Program, run_program
 from noetl.kinds.sandbox.settings import limits_of, places_of
 from noetl.kinds.sandbox.watch import Watch
@@ -110,7 +111,7 @@ def last_line_value(stdout: str) -> Any:
     """The last line of an output as a value; None when it is no JSON."""
     line = stdout.strip().rsplit("\n", 1)[-1]
     try:
-        value = codec.decode(line)
+        value = foreign_value(line.encode("utf-8", "surrogatepass"), "the last line of the output")
     except (ValueError, RecursionError):
         return None
     return None if find_unfit(value) else value

@@ -8,9 +8,9 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.size_gate import find_unfit
+from noetl.kinds.foreign_json import foreign_value
 from noetl.kinds.http.client import Answer, Request
 
 RETRYABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -140,7 +140,7 @@ def is_text(media: str) -> bool:
 def _json(answer: Answer) -> Any:
     problem: str | None
     try:
-        value = codec.decode(answer.body.removeprefix(b"\xef\xbb\xbf"))
+        value = foreign_value(answer.body.removeprefix(b"\xef\xbb\xbf"), f"the answer of {answer.url}")
         problem = find_unfit(value)
     except RecursionError:
         problem = "it is nested too deeply"

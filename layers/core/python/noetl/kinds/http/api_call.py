@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskSettings
+from noetl.kinds.foreign_json import foreign_value
 from noetl.kinds.http.answer import failure_of
 from noetl.kinds.http.client import Answer, Limits, Request, send
 from noetl.kinds.net_guard import allowed_of, parse_url
@@ -59,7 +59,7 @@ class Api:
 def json_of(answer: Answer) -> Any:
     """Raises TaskError(kind="parse", code="invalid_json"): the API answered something else."""
     try:
-        return codec.decode(answer.body) if answer.body else None
+        return foreign_value(answer.body, f"the answer of {answer.url}") if answer.body else None
     except (ValueError, RecursionError):
         raise TaskError(
             f"{answer.url} answered something that is not JSON",

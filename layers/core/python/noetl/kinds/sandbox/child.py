@@ -13,6 +13,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, TaskError
+from noetl.kinds.foreign_json import foreign_value
 from noetl.kinds.sandbox.disk import DiskUse, disk_fits
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
@@ -149,7 +150,7 @@ class Child:
             data = bytes(view[LENGTH:wanted])
         del self._buffer[:wanted]
         try:
-            answer = codec.decode(data)
+            answer = foreign_value(data, "the result of the code")
         except (ValueError, RecursionError) as error:
             raise _no_answer(str(error)) from None
         if not isinstance(answer, dict) or answer.pop("id", None) != call_id:
