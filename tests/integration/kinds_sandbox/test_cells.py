@@ -85,7 +85,10 @@ def test_nothing_of_an_execution_reaches_the_next_one(ground, left_out):  # noqa
     """A cell goes on only where nothing is left."""
     outcome = ground.outcome_of(leaks.__file__, left_out=left_out)
     assert [way for way, (_, seen, _) in outcome.items() if seen] == []
-    assert {way for way, (again, _, _) in outcome.items() if again} == LEAVES_NOTHING | REFUSED
+    again = {way for way, (again, _, _) in outcome.items() if again}
+    assert again - SOON_GONE == LEAVES_NOTHING | REFUSED, (
+        "of what the kernel ends by itself nothing may be left"
+    )
     assert {way for way, (_, _, refused) in outcome.items() if refused} - {"a queue of POSIX"} == REFUSED
 
 
