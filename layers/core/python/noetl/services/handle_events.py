@@ -355,14 +355,16 @@ def _is_of_nothing(event: Start | Cancel, snapshot: Snapshot | None, deps: Engin
     """Tell whether ``event`` cancels an execution that neither exists nor can begin any more.
 
     A parent may cancel a child whose Start is still on its way. A client cancels what exists. A cancel that is delivered again after
-    retention has removed the execution, perhaps before its parent, must not create it a second time: it has left the outbox.
+    retention has removed the execution, perhaps before its parent, must not create it a second time: it has left the outbox. Its row of
+    history may still be there, in a partition that has not been dropped.
     """
     if snapshot is not None or not isinstance(event, Cancel):
         return False
     parent = cascade_parent(event.event_id)
     if parent is None or deps.store.info(parent) is None:
         return True
-    return not deps.store.find_events(event.execution_id, [event.event_id])
+    found = deps.store.find_events(event.execution_id, [event.event_id])
+    return not found or found[0].event is None
 
 
 def is_fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:
