@@ -128,6 +128,10 @@ ENDS = ("result", "error", "text of an error", "step")
 """What the last report about a command holds a hostile text in."""
 
 
+DOORS = (credentials, triggers, schedules, workers)
+"""Those that need nothing to be there."""
+
+
 def reports(ask: Ask, claimed: dict[str, Any], text: str, end: str) -> list[tuple[int, Any]]:
     """Reports of a worker about one command: what does not fit, a sign of life, and an outcome at last."""
     plain = {name: claimed[name] for name in ("execution_id", "step", "command")}

@@ -33,12 +33,7 @@ def test_hostile_bodies_are_kept_or_refused_and_every_list_is_shown(client: Clie
     for playbook in (hostile_bodies.PLAIN, hostile_bodies.ASKING, WORK):
         client.register(playbook)
     register(client, "w1")
-    for door in (
-        hostile_bodies.credentials,
-        hostile_bodies.triggers,
-        hostile_bodies.schedules,
-        hostile_bodies.workers,
-    ):
+    for door in hostile_bodies.DOORS:
         check(door(client, text))
     asking = client.start("hostile/asks")
     client.until(asking, "waiting")

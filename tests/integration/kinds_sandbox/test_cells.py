@@ -71,7 +71,7 @@ def blind(folder: Path) -> str:
         ("cell.py", "        renew_ipc()\n", ""),
         ("cell.py", "        try:\n            same = (", "        return True\n        try:\n            same = ("),
         ("syscall_filter.py", "(JUMP_EQUAL, 0, 1, CLOCK_OF_FIRST)", "(JUMP_EQUAL, 0, 1, 1)"),
-        ("namespaces.py", '        _mount(OLD, "/proc/1", None, BIND)\n', ""),
+        ("namespaces.py", '            _mount(OLD, "/proc/1", None, BIND)\n', ""),
         ("confine.py", "    keep_administration()\n", "    from .kernel import give_up_capabilities\n\n    give_up_capabilities()\n"),
     ):  # fmt: skip
         path = folder / "noetl_guest" / name

@@ -25,12 +25,7 @@ def test_hostile_bodies_are_kept_or_refused_and_every_list_is_shown(ground: Grou
         )
     )
     failed, asking = ground.run(FAILING), ground.run(FREE)
-    for door in (
-        hostile_bodies.credentials,
-        hostile_bodies.triggers,
-        hostile_bodies.schedules,
-        hostile_bodies.workers,
-    ):
+    for door in hostile_bodies.DOORS:
         check(door(ask, text))
     check(hostile_bodies.redrive(ask, failed, text))
     check(hostile_bodies.answers(ask, asking, text))

@@ -104,14 +104,19 @@ class TestEveryKind:
         assert not missing, f"docs/kinds.md does not mention {missing} of {name}"
 
 
+def printed(code: str) -> str:
+    """Run code in a process of its own, which has loaded nothing yet."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def test_nothing_is_imported_until_it_is_used():
     code = (
         "import sys; from noetl.kinds.registry import default_registry; "
         "default_registry().names(); "
         "print([m for m in sys.modules if m.startswith(('pydantic', 'noetl.kinds.'))])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['noetl.kinds.registry']"
+    assert printed(code) == "['noetl.kinds.registry']"
 
 
 class Text(str):
@@ -145,8 +150,7 @@ def test_python_runs_without_its_model():
         "kind = default_registry()._load('python'); kind.parse({'code': 'result = 1'}); "
         "print('pydantic' in sys.modules, end=' '); kind.params; print('pydantic' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False True\n"
+    assert printed(code) == "False True"
 
 
 def test_run_applies_aliases_and_calls_the_kind():

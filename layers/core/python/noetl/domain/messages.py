@@ -7,7 +7,6 @@ too large for the queue and lies in the result store.
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Any
 
 import msgspec
@@ -22,13 +21,6 @@ VERSION = 2
 version understand says so: 2 are commands about collections in the result store."""
 SHARDS = 8
 """Groups that the loop items of one execution are spread over."""
-MASK = "***"
-_PROOF = re.compile(r"([0-9a-f]{8})[0-9a-f]{56,}", re.ASCII)
-"""Any HMAC or key: of a command, a control event, a callback. Its beginning tells two of them apart."""
-_BEARER = re.compile(r"(bearer\s+|\bnoetl_(?=[\w-]{43}))[\w.~+/=-]+", re.ASCII | re.IGNORECASE)
-_NAMED = re.compile(
-    r'(\\{0,4}"(?:token|callbacks|authorization)\\{0,4}"\s*:\s*\\{0,4}")([^"\\]{0,8})[^"\\]*', re.IGNORECASE
-)
 
 
 class MessageRef(msgspec.Struct, frozen=True):
@@ -94,13 +86,6 @@ def _version(text: str) -> int:
         return 0
     version = found.get("v") if isinstance(found, dict) else None
     return version if type(version) is int else 0
-
-
-def loggable(text: str, most: int) -> str:
-    """Return the first ``most`` characters of a message's text for a log, without the tokens and keys in it."""
-    text = _PROOF.sub(rf"\1{MASK}", text)
-    text = _BEARER.sub(rf"\1{MASK}", text)
-    return _NAMED.sub(rf"\1\2{MASK}", text)[:most]
 
 
 def event_group(event: Event) -> str:

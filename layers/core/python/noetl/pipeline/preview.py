@@ -12,11 +12,11 @@ from itertools import islice
 from typing import Any
 
 from noetl.domain import codec
+from noetl.domain.masking import MASK
 from noetl.templating.contract import RenderedSql
 
 LIMIT = 1024
 """Bytes of JSON."""
-MASK = "***"
 _SECRET_NAME = re.compile(
     r"passw|secret|token|authori[sz]ation|cookie|credential|api[-_]?key|private[-_]?key|signature",
     re.IGNORECASE,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
 from noetl.domain.events import CommandDone, Event, ItemsDone, encode_event
-from noetl.domain.messages import Message, NewerMessageError, loggable
+from noetl.domain.masking import loggable
+from noetl.domain.messages import Message, NewerMessageError
 from noetl.domain.reported import is_own_id
 from noetl.domain.tokens import KeyRing, fits, granted, signed, verified
 from noetl.ports.execution_store import ExecutionStore

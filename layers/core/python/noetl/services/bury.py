@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
-from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group, loggable
+from noetl.domain.masking import loggable
+from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
 from noetl.dsl.program import Program
 from noetl.ports.queue import Delivery, Outgoing, Queue
 from noetl.ports.results import ResultStore

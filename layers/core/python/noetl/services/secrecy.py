@@ -15,6 +15,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
+from noetl.domain.masking import MASK
 from noetl.domain.outcomes import ErrorInfo, Outcome
 from noetl.dsl.keychain import credential_of
 from noetl.dsl.program import Program
@@ -25,7 +26,6 @@ from noetl.services.secret_spellings import KnownSecrets
 from noetl.services.secret_stream import StreamMask
 from noetl.templating import MappingScope, render
 
-MASK = "***"
 CALLBACK = "$callback"
 """Begins what stands for the credential that a callback's token would be: no credential can be called that."""
 _SEALED = "sealed"

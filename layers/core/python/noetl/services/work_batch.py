@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
 from noetl.domain.events import Event
-from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group, loggable
+from noetl.domain.masking import loggable
+from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.batch_deps import BatchDeps, Worked
 from noetl.services.large_messages import pack, unpack

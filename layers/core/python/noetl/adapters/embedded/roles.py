@@ -18,8 +18,8 @@ HBA = f"""\
 local {WORKSPACE_DATABASE} {WORKSPACE_ROLE} trust
 local {ENGINE_DATABASE} {ENGINE_ROLE} scram-sha-256
 """
-# ``scram_iterations``: the password is 24 random bytes, so the usual 4,096 rounds would protect nothing and cost each sign-in 2 ms.
 _PLAIN = "NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
+# ``scram_iterations``: the password is 24 random bytes, so the usual 4,096 rounds would protect nothing and cost each sign-in 2 ms.
 _SERVER = """\
 SET scram_iterations = 1;
 

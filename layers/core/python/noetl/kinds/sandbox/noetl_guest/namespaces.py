@@ -9,8 +9,8 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` makes classes of enum, which a task has no use for
 import ctypes
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from .kernel import call, change_mount
 
@@ -62,12 +62,9 @@ def leave_user_and_processes() -> None:
 
     The process must have one thread and must be dumpable: the kernel keeps its maps closed otherwise. Raises OSError.
     """
-    about = _about_processes("/proc")
-    try:
+    with _about_processes("/proc") as about:
         _leave_user(NEW_PIDS, about)
         _bound_counts(about)
-    finally:
-        os.close(about)
 
 
 def end_first_without_memory(about: int | None = None) -> None:
@@ -80,8 +77,14 @@ def end_first_without_memory(about: int | None = None) -> None:
         _write(about, f"{'/proc/' if about is None else ''}self/oom_score_adj", ENDED_FIRST)
 
 
-def _about_processes(path: str) -> int:
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+@contextmanager
+def _about_processes(path: str) -> Iterator[int]:
+    """Open a folder ``/proc``."""
+    about = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield about
+    finally:
+        os.close(about)
 
 
 def _leave_user(others: int, about: int) -> None:
@@ -146,11 +149,8 @@ class Ground:
 
         Mounts that the machine makes or takes away later change nothing here. Raises OSError.
         """
-        about = _about_processes("/proc")
-        try:
+        with _about_processes("/proc") as about:
             _leave_user(NEW_MOUNTS, about)
-        finally:
-            os.close(about)
         _turn_root(self.folder)
         made = {"/"}
         for place in (*SCRATCH, *self.temporary):
@@ -174,16 +174,13 @@ class Ground:
         apart = [place for place in (*self.read, *self.write) if self._apart(place)]
         _give_all((*apart, (folder, folder, "folder")), made)
         # Its new /proc will not be writable.
-        about = _about_processes(f"{OLD}/proc")
-        end_first_without_memory(about)
-        _mount_proc()
-        _mount(OLD, "/proc/1", None, BIND)
-        _close_root((*SCRATCH, folder, *(target for _, target, _ in self.write)), processes)
-        try:
+        with _about_processes(f"{OLD}/proc") as about:
+            end_first_without_memory(about)
+            _mount_proc()
+            _mount(OLD, "/proc/1", None, BIND)
+            _close_root((*SCRATCH, folder, *(target for _, target, _ in self.write)), processes)
             _leave_user(0, about)
             _bound_counts(about)
-        finally:
-            os.close(about)
 
     def _apart(self, place: Sequence[str]) -> bool:
         """Whether a place lies where each task has a folder to itself."""
