@@ -286,26 +286,31 @@ def test_what_refuses_a_transaction_runs_alone(run, failure):
 
 
 def test_deadlocks_are_retryable(run, failure, dsn):
+    """A session looks for a deadlock once, so the task has to be the one that closes the circle: a gate holds it until the other waits."""
     run("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 0), (2, 0)")
-    with psycopg.connect(dsn) as other:
-        other.execute("SET deadlock_timeout = '10s'")
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    code = (
+        "SET LOCAL deadlock_timeout = '50ms'; UPDATE t SET v = 2 WHERE id = 1; SELECT pg_advisory_xact_lock(7);"
+        "UPDATE t SET v = 2 WHERE id = 2"
+    )
+    caught = []
+    with psycopg.connect(dsn) as other, psycopg.connect(dsn, autocommit=True) as gate:
+
+        def waiters() -> int:
+            return gate.execute(waiting).fetchone()[0]
+
+        gate.execute("SELECT pg_advisory_lock(7)")
+        other.execute("SET deadlock_timeout = '1h'")
         other.execute("UPDATE t SET v = 1 WHERE id = 2")
-        caught = []
-        task = threading.Thread(
-            target=lambda: caught.append(
-                failure(
-                    "SET LOCAL deadlock_timeout = '50ms'; UPDATE t SET v = 2 WHERE id = 1; UPDATE t SET v = 2 WHERE id = 2"
-                )
-            )
-        )
+        task = threading.Thread(target=lambda: caught.append(failure(code)))
         task.start()
-        blocked = (
-            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        with psycopg.connect(dsn, autocommit=True) as watch:
-            wait_until(lambda: watch.execute(blocked).fetchall(), "a wait for the other's lock")
-        other.execute("UPDATE t SET v = 1 WHERE id = 1")
+        wait_until(lambda: waiters() == 1, "the task at the gate")
+        behind = threading.Thread(target=lambda: other.execute("UPDATE t SET v = 1 WHERE id = 1"))
+        behind.start()
+        wait_until(lambda: waiters() == 2, "a wait for the task's row")
+        gate.execute("SELECT pg_advisory_unlock(7)")
         task.join(PATIENCE)
+        behind.join(PATIENCE)
     assert (caught[0].kind, caught[0].code, caught[0].retryable) == ("db_deadlock", "40P01", True)
 
 
