@@ -59,13 +59,17 @@ class Asked:
 
 @dataclass
 class Load:
-    """What all clients share. ``until``: monotonic seconds when no client begins anything new."""
+    """What all clients share. ``until``: monotonic seconds from when no client begins anything new, if enough has happened by then."""
 
     host: str
     port: int
     token: str
     until: float
     pause: float = 0.0
+    wanted: int = 0
+    """So many starts have to be accepted, and all outages have to be over."""
+    outages: int = 0
+    """Those to come."""
     tally: Tally = field(default_factory=Tally)
     asked: list[Asked] = field(default_factory=list)
     away: bool = False
@@ -76,7 +80,12 @@ class Load:
 
     @property
     def over(self) -> bool:
-        return time.monotonic() >= self.until
+        return time.monotonic() >= self.until and not self.outages and self.accepted >= self.wanted
+
+    @property
+    def accepted(self) -> int:
+        """How many starts were accepted."""
+        return sum(bool(asked.ids) for asked in self.asked)
 
 
 class Client:

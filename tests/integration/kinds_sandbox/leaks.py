@@ -8,6 +8,7 @@ Argument: a folder with another guest, or nothing for the one that is shipped.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from noetl.kinds.sandbox.child import Child, Owner
 from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
 
+PRIORITY = os.getpriority(os.PRIO_PROCESS, 0)
+"""What this process has; only root may take a lower number."""
 CALL = """
 import array, ctypes, fcntl, os, resource, socket, stat, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -82,8 +85,11 @@ WAYS = {
         "resource.prlimit(1, resource.RLIMIT_NOFILE, (500, 500))",
         "resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 500",
     ),
-    "a priority": ("os.setpriority(os.PRIO_PROCESS, 1, 5)", "os.getpriority(os.PRIO_PROCESS, 0) == 5"),
-    "the priorities of all": ("os.setpriority(os.PRIO_USER, os.getuid(), 6)", "os.getpriority(os.PRIO_PROCESS, 0) == 6"),
+    "a priority": (f"os.setpriority(os.PRIO_PROCESS, 1, {PRIORITY + 5})", f"os.getpriority(os.PRIO_PROCESS, 0) == {PRIORITY + 5}"),
+    "the priorities of all": (
+        f"os.setpriority(os.PRIO_USER, os.getuid(), {PRIORITY + 6})",
+        f"os.getpriority(os.PRIO_PROCESS, 0) == {PRIORITY + 6}",
+    ),
     "a class of scheduling": (
         "os.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0))",
         "os.sched_getscheduler(0) == os.SCHED_BATCH",

@@ -19,7 +19,6 @@ from noetl.domain.messages import (
     encode_message,
     event_dedup,
     event_group,
-    loggable,
 )
 from noetl.domain.owners import QUEUE, holds, invocation, later, lease
 
@@ -41,32 +40,6 @@ def test_what_is_no_message_is_refused(text):
     with pytest.raises(InvalidInputError) as caught:
         decode_message(text)
     assert caught.value.code == "message_invalid" and not isinstance(caught.value, NewerMessageError)
-
-
-PROOF = "0123456789abcdef" * 4
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        encode_message(Message(1, f"00000001.0-0.{PROOF}", callbacks=PROOF, event=EVENT)),
-        f'{{"token" : "{PROOF[:40]} of another form", "v": []',
-        f'{{"event":{{"payload":"{{\\"token\\": \\"{PROOF[:40]}\\"}}"}}}}',
-        f'{{"headers":"Authorization: bearer {PROOF[:40]}"}}',
-        f'{{"reason":"noetl_{PROOF[:43]}"}}',
-        f'{{"to":"/api/callbacks/00000001-7-1-0-{PROOF}"}}',
-    ],
-)
-def test_a_log_keeps_no_token_of_a_message(text):
-    assert "***" in loggable(text, 1000)
-    for most in range(0, len(text), 7):
-        shown = loggable(text, most)
-        assert PROOF[8:24] not in shown and len(shown) <= most
-
-
-def test_a_log_keeps_what_is_no_token():
-    text = 'no message: "token" of user:3 \\\\\\"bearer" deadbeef'
-    assert loggable(text, 100) == text
 
 
 @pytest.mark.parametrize("text", ['{"v":3}', '{"v":3,"event":{"type":"tomorrow"}}', '{"v":99,"token":[]}'])
