@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import threading
 
 import pytest
 
@@ -292,6 +293,26 @@ def test_an_execution_that_is_deleted_leaves_nothing_anywhere(ground):
         with pytest.raises(NotFoundError):
             store.get(uri)
     assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+def test_an_object_that_is_committed_while_its_execution_is_deleted_counts_once(ground, monkeypatch):
+    """A deletion that begins between the commit in the cloud and the end of the mark waits for the mark."""
+    disk, cloud, _, _ = ground
+    store, counts, threads = disk(), [], []
+
+    def put(uri, data):
+        MemoryResultStore.put(cloud, uri, data)
+        threads.append(threading.Thread(target=lambda: counts.append(store.delete_execution(7))))
+        threads[0].start()
+        wait_until(lambda: counts or store.spill._commits.locked())
+
+    monkeypatch.setattr(cloud, "put", put)
+    store.put(A, b"a")
+    assert store.spill.drain(PATIENCE)
+    threads[0].join(PATIENCE)
+    assert counts == [1]
+    with pytest.raises(NotFoundError):
+        store.get(A)
 
 
 def test_other_content_under_the_same_name_is_refused_here_too(ground):

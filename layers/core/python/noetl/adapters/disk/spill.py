@@ -27,7 +27,7 @@ class Spill:
         self._open = 0
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._gone: set[int] = set()
+        self._commits = threading.Lock()
         self._told: set[str] = set()
 
     def start(self) -> None:
@@ -44,10 +44,13 @@ class Spill:
         self.start()
         self._put(key, uri)
 
-    def forget(self, execution_id: int) -> None:
-        """An execution was deleted: what is on its way to the cloud at this moment does not stay there."""
-        if self._thread is not None:
-            self._gone.add(execution_id)
+    def forget(self, execution_id: int) -> int:
+        """Delete what this machine has of an execution; return how many objects had not reached the cloud. Raises OSError.
+
+        An object is committed and loses its mark under one lock: it counts here or in the cloud, never twice, and is not committed after this.
+        """
+        with self._commits:
+            return self._pools.delete_execution(execution_id)
 
     def drain(self, seconds: float) -> bool:
         """Wait until everything is in the cloud; False when that took too long."""
@@ -78,22 +81,26 @@ class Spill:
         with stream:
             writer = self._cloud.writer(uri)
             try:
-                if not self._copied(key, stream, writer):
-                    self._pools.drop(key)
-                    self._log(
-                        f"{uri} is lost: its bytes on this disk are damaged, and there is no other copy"
-                    )
-                else:
-                    writer.commit()
-            except ConflictError:
-                if not self._same(key, uri):
-                    self._pools.drop(key)
-                    self._log(f"{uri} exists in the tier {self._cloud.name} with other content, which stays")
+                whole = self._copied(key, stream, writer)
+                with self._commits:
+                    if self._pools.is_pending(key):  # its execution was not deleted meanwhile
+                        self._settle(key, uri, writer if whole else None)
+                        self._pools.unmark(key)
             finally:
                 writer.abort()
-        self._pools.unmark(key)
-        if key[0] in self._gone:
-            self._cloud.delete_execution(key[0])
+
+    def _settle(self, key: Key, uri: str, writer: ObjectWriter | None) -> None:
+        """Commit a copy, or drop the object: its bytes are damaged (no writer), or the cloud has other ones."""
+        if writer is None:
+            self._pools.drop(key)
+            self._log(f"{uri} is lost: its bytes on this disk are damaged, and there is no other copy")
+            return
+        try:
+            writer.commit()
+        except ConflictError:
+            if not self._same(key, uri):
+                self._pools.drop(key)
+                self._log(f"{uri} exists in the tier {self._cloud.name} with other content, which stays")
 
     def _copied(self, key: Key, stream: BinaryIO, writer: ObjectWriter) -> bool:
         """Whether all of it was what had been written."""

@@ -126,9 +126,8 @@ class DiskResultStore(OneTier):
         self._cloud.delete(uris)
 
     def delete_execution(self, execution_id: int) -> int:
-        self.spill.forget(int(execution_id))
         try:
-            pending = self._pools.delete_execution(int(execution_id))
+            pending = self.spill.forget(int(execution_id))
         except OSError as error:
             raise unusable(f"the copies of execution {execution_id}", error) from error
         return pending + self._cloud.delete_execution(execution_id)
