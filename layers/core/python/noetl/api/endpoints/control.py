@@ -12,14 +12,12 @@ from noetl.api.control_bodies import PauseBody, RedriveBody
 from noetl.api.deps import ApiDeps
 from noetl.api.endpoints.publishing import publish
 from noetl.api.exchange import Answer, Request
+from noetl.api.routes.shape import Endpoint
 from noetl.domain.events import Event
 from noetl.services import change_execution, read_execution, redrive_execution, steer_many
 from noetl.services.change_execution import Asked
 from noetl.services.find_playbook import find_playbook
 from noetl.services.steer_many import ManyDeps, ManyWish
-
-Endpoint = Callable[[ApiDeps, Request], Answer]
-
 
 B = TypeVar("B", CancelBody, PauseBody, RedriveBody, ContextBody, TokenBody)
 

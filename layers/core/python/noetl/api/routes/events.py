@@ -8,7 +8,7 @@ from noetl.api.routes.shape import Route
 from noetl.services.take_events import EventWish
 
 
-def _take(path: str, name: str) -> Route:
+def _report(path: str, name: str) -> Route:
     return Route(
         "POST",
         path,
@@ -25,8 +25,8 @@ def _take(path: str, name: str) -> Route:
 
 
 ROUTES: tuple[Route, ...] = (
-    _take("/api/events", "reportEvent"),
-    _take("/v1/events", "reportEventV1"),
+    _report("/api/events", "reportEvent"),
+    _report("/v1/events", "reportEventV1"),
     Route(
         "POST",
         "/api/events/batch",
