@@ -218,7 +218,7 @@ def test_links_lead_somewhere(page):
 
 def test_files_the_readme_names_exist():
     page = (ROOT / "README.md").read_text("utf-8")
-    for name in ("start_execution", "handle_events", "run_command"):
+    for name in ("executions/start_execution", "orchestrator/handle_events", "worker/run_command"):
         assert f"services/{name}.py" in page
         assert (PACKAGE / "services" / f"{name}.py").is_file()
     assert "pipeline/machine.py" in page

@@ -95,7 +95,7 @@ ALLOWED = {
         "FileWatcher._look_at",
     ): "48 bits of a folder beside the name of its trigger: the folders that one trigger has had",
     ("runtime/id_source.py", "random_bits"): (
-        "22 bits beside the millisecond: of executions (ADR 38), of credentials and of records of who read them (services/support/new_row_ids.py);"
+        "22 bits beside the millisecond: of executions (ADR 38), of credentials, of records of their readers (services/support/new_row_ids.py);"
         " the store refuses an id that is taken, and another is drawn"
     ),
     ("runtime/local/process_locks.py", "Presence.__init__"): "96 bits of the name of a process",

@@ -73,7 +73,7 @@ def test_a_log_entry_that_cannot_be_written_is_lost(monkeypatch, error):
 
     class Full(io.StringIO):
         def write(self, text):
-            tried.append(output)
+            tried.append(text)
             raise error("No space left on device")
 
     monkeypatch.setattr(sys, "stderr", Full())

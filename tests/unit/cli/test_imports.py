@@ -47,8 +47,8 @@ def test_the_server_is_started_before_what_talks_to_it_is_loaded():
 def test_reading_plain_options_loads_no_validators():
     code = (
         "import sys\n"
-        "from noetl.cli import reading\n"
-        "reading.show_list = lambda wanted, *, limit, as_json, at: print(wanted.status, wanted.path, limit, as_json) or 0\n"
+        "from noetl.cli.actions import inspect\n"
+        "inspect.show_list = lambda wanted, *, limit, as_json, at: print(wanted.status, wanted.path, limit, as_json) or 0\n"
         "sys.argv = ['noetl', 'list', '-n', '3', '--filter', 'path=a/b', '--status', 'failed', '--json']\n"
         "from noetl.cli.main import main\n"
         "assert main() == 0\n"
@@ -64,12 +64,14 @@ def test_a_command_that_looks_hardly_collects_garbage_and_one_that_goes_on_colle
     code = (
         "import gc, sys\n"
         "usual, told = gc.get_threshold(), []\n"
-        "from noetl.cli import reading, serve, wiring\n"
-        "reading.show_list = lambda *given, **named: told.append(gc.get_threshold()) or 0\n"
+        "from noetl.cli.actions import inspect\n"
+        "from noetl.cli.client import runtime_access\n"
+        "from noetl.cli.commands import serve\n"
+        "inspect.show_list = lambda *given, **named: told.append(gc.get_threshold()) or 0\n"
         "def settings(home=None):\n"
         "    told.append(gc.get_threshold())\n"
         "    raise SystemExit(0)\n"
-        "wiring.settings = settings\n"
+        "runtime_access.settings = settings\n"
         "from noetl.cli.main import main\n"
         "for words in (['list'], ['serve'], ['list'], ['worker', 'start']):\n"
         "    sys.argv = ['noetl', *words]\n"

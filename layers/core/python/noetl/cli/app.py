@@ -246,9 +246,9 @@ def analyze(
     home: Home = None,
 ) -> None:
     """Explain why an execution is not progressing: what failed, what is stuck or orphaned, and what to try next."""
-    from noetl.cli.commands import analyze as analysis
+    from noetl.cli.commands import analyze
 
-    end(analysis.show(execution, as_json=as_json, at=where(home, remote, context)))
+    end(analyze.show(execution, as_json=as_json, at=where(home, remote, context)))
 
 
 @app.command()

@@ -20,8 +20,7 @@ from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Patch, Suspend
 from noetl.domain.patches.scope_patches import combine
 from noetl.domain.results.references import plain_loop
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
-from noetl.pipeline import children, dynamic_task, lifecycle, nested, rules, scope, task_call, waits
-from noetl.pipeline import trace as journal
+from noetl.pipeline import children, dynamic_task, lifecycle, nested, rules, scope, task_call, tracing, waits
 from noetl.pipeline.errors import told_at
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.requests import Finish, Op, TaskOutcome
@@ -271,10 +270,10 @@ class PipelineRun:
         """End the iteration of a nested loop, or else the run, as failed (``vars_after`` still follow)."""
         state = self.state
         error = self.around.hide(error)
-        error = journal.sink_failed(self, error) if self.inside_sink() else error
+        error = tracing.sink_failed(self, error) if self.inside_sink() else error
         if nested.catch(self, error):
             return
-        state.error = error = journal.after_failed(state.error, error)
+        state.error = error = tracing.after_failed(state.error, error)
         state.route, state.skipped = None, False
         state.last = Last(error=error)
         self._unwind()
@@ -296,7 +295,7 @@ class PipelineRun:
 
     def _suspended(self, suspend: Suspend) -> Outcome:
         state = self.state
-        trace, about = journal.take(state), journal.children(state)
+        trace, about = tracing.take(state), tracing.children(state)
         state.moves = 0
         state.patches = combine(state.patches)
         forget(state)
@@ -328,10 +327,10 @@ class PipelineRun:
         state = self.state
         patches = combine(state.patches)
         result = state.result if self.item is None else plain_loop(state.result)
-        trace = journal.take(state)
+        trace = tracing.take(state)
         if state.error is not None:
             return Outcome(
-                "error", None, state.error, state.labels, patches, trace=trace, meta=journal.meta(state)
+                "error", None, state.error, state.labels, patches, trace=trace, meta=tracing.meta(state)
             )
         if state.skipped:  # the message is the reason of a step; an iteration has no result
             result = state.message if self.item is None else None
@@ -343,7 +342,7 @@ class PipelineRun:
             patches,
             state.route,
             trace,
-            meta=journal.meta(state),
+            meta=tracing.meta(state),
         )
 
     def _answered(self) -> ErrorInfo | None:

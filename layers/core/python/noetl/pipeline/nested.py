@@ -17,7 +17,7 @@ from noetl.domain.outcomes.outcomes import ErrorInfo, Trace
 from noetl.domain.results.paged_list import PartedList
 from noetl.domain.results.references import is_ref, plain_loop
 from noetl.dsl.program import Nested, Task
-from noetl.pipeline import scope, task_call, trace
+from noetl.pipeline import scope, task_call, tracing
 from noetl.pipeline.errors import error_of
 from noetl.pipeline.requests import TaskOutcome
 from noetl.pipeline.state import EACH, Frame, Level, Local, State
@@ -42,7 +42,7 @@ def begin(run: PipelineRun, frame: Frame, task: Task) -> None:
     """Start over the list, in the place of a call. What goes wrong before the first iteration is the task's error."""
     nested = _nested(task)
     frame.input = None
-    trace.release(run.state)
+    tracing.release(run.state)
     run.state.trace.append(_fact(run, frame, task, "task.started", "in_progress"))
     try:
         if task.input is not None:
@@ -132,7 +132,7 @@ def told(run: PipelineRun, frame: Frame, task: Task, outcome: TaskOutcome) -> No
     else:
         fact.payload.update({name: outcome.result[name] for name in ("count", "failed")})
     run.state.trace.append(fact)
-    trace.tried_again(run.state, frame, task, fact.status)
+    tracing.tried_again(run.state, frame, task, fact.status)
 
 
 def restore(run: PipelineRun) -> None:
@@ -253,5 +253,5 @@ def _check_limit(run: PipelineRun, task: Task, nested: Nested) -> None:
 
 
 def _fact(run: PipelineRun, frame: Frame, task: Task, name: str, status: Any) -> Trace:
-    about = {"kind": task.kind, "attempt": frame.attempt, **trace.place(run.state)}
+    about = {"kind": task.kind, "attempt": frame.attempt, **tracing.place(run.state)}
     return Trace(name, task.label, status, about)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from noetl.domain.branch_coverage import taken
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.dsl.program import Rule, Task
-from noetl.pipeline import actions, nested, result_binding, task_call, trace
+from noetl.pipeline import actions, nested, result_binding, task_call, tracing
 from noetl.pipeline.requests import Op
 from noetl.pipeline.retry import holds
 from noetl.pipeline.state import EACH, Frame
@@ -33,7 +33,7 @@ def find(run: PipelineRun) -> Op | None:
         if _matches(run, frame, task, task.rules[place]):
             frame.rule, frame.action, frame.phase = place, 0, "actions"
             taken(task.rules[place])
-            trace.rule_taken(run, frame, task)
+            tracing.rule_taken(run, frame, task)
             return None
     frame.rule = len(task.rules)
     frame.phase = "settle"
@@ -90,9 +90,9 @@ def start_sink(run: PipelineRun, address: list[object]) -> bool:
     """Begin a sink; False when its ``when`` says no."""
     sink = run.sink_at(address)
     if sink.when is not None and not run.is_true(sink.when):
-        trace.sink_processed(run, sink.task, "skipped")
+        tracing.sink_processed(run, sink.task, "skipped")
         return False
-    trace.sink_started(run, sink.task)
+    tracing.sink_started(run, sink.task)
     run.push(address)
     return True
 
@@ -179,5 +179,5 @@ def _repeat(run: PipelineRun, frame: Frame, task: Task) -> Op | None:
         run.state.visits[task.label] += 1
         frame.attempt = 0
         return None
-    trace.retry_scheduled(run, frame, task)
+    tracing.retry_scheduled(run, frame, task)
     return run.suspend(frame.delay) if frame.delay > 0 else None

@@ -10,7 +10,7 @@ from noetl.domain.errors import InvalidInputError, NoetlError, TaskError, Templa
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.patches.scope_patches import deep_merge
 from noetl.dsl.program import Node, Task
-from noetl.pipeline import actions, dynamic_task, nested, result_binding, trace
+from noetl.pipeline import actions, dynamic_task, nested, result_binding, tracing
 from noetl.pipeline.errors import error_of, located, place_of, placed
 from noetl.pipeline.requests import Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.retry import allowed_attempts, exhausted, wait_before, wants_retry
@@ -54,7 +54,7 @@ def end_sequence(run: PipelineRun) -> None:
     """The tasks of the top frame are done: go on in the frame below, with the next iteration, or with ``vars``."""
     frame, tasks = run.state.frames[-1], run.sequences[-1]
     if frame.address and str(frame.address[0]).endswith("sink"):
-        trace.sink_processed(run, tasks[0], "success")
+        tracing.sink_processed(run, tasks[0], "success")
     run.pop()
     if frame.address == EACH:
         nested.over(run)
@@ -210,7 +210,7 @@ def bind(run: PipelineRun, outcome: TaskOutcome) -> None:
         frame.last = Last(result, envelope, None, meta)
     frame.chance = outcome.chance
     if task.nested is None:
-        trace.called(run, frame, task, outcome)
+        tracing.called(run, frame, task, outcome)
     else:
         nested.told(run, frame, task, outcome)
     frame.phase = "judge"
@@ -277,4 +277,4 @@ def schedule_retry(run: PipelineRun, frame: Frame, action: Any, allowed: int) ->
     """Run the same call again, after the delay of this try."""
     delay = wait_before(run, action, frame.attempt, frame.chance, latest(frame).error)
     frame.answer, frame.delay = "retry", delay
-    frame.again = trace.retry_plan(frame, action, allowed, delay)
+    frame.again = tracing.retry_plan(frame, action, allowed, delay)

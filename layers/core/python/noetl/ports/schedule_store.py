@@ -19,7 +19,8 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """``version`` None: the latest when it fires. ``declared``: its playbook says so; otherwise somebody made it by hand.
     ``enabled``: what its maker says; ``paused``: what an operator says. ``anchor``: when its timing was set; rates count from it.
     ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` tells why that started nothing.
-    ``latest_execution``: the newest that a firing started. ``catch_up``, ``catch_up_max``, ``overlap``: see ``domain/automations/missed_run_policy.py``."""
+    ``latest_execution``: the newest that a firing started. ``catch_up``, ``catch_up_max``, ``overlap``: see
+    ``domain/automations/missed_run_policy.py``."""
 
     name: str
     path: str

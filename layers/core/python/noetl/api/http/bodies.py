@@ -105,7 +105,7 @@ class VariablesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # --- answered ---------------------------------------------------------------------------------------
 
 
-class Finding(msgspec.Struct, frozen=True):
+class PlaybookDiagnostic(msgspec.Struct, frozen=True):
     """Something about a playbook. ``location``: ``file:line:column``; ``path``: the place in the document; ``fix``: what to write instead."""
 
     location: str
@@ -128,7 +128,7 @@ class RegisteredAnswer(msgspec.Struct, frozen=True):
     program: str
     catalog_id: str
     created: bool
-    warnings: list[Finding]
+    warnings: list[PlaybookDiagnostic]
     kind: Literal["playbook"] = "playbook"
     status: Literal["success"] = "success"
 
@@ -329,7 +329,7 @@ class ProblemAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str
     hint: str | None = None
     retryable: bool = False
-    errors: list[Finding] | None = None
+    errors: list[PlaybookDiagnostic] | None = None
     details: dict[str, Any] | None = None
     instance: str | None = None
     request_id: str | None = None

@@ -8,9 +8,9 @@ from __future__ import annotations
 from noetl.api.deps import ApiDeps
 from noetl.api.http import bodies, parse
 from noetl.api.http.bodies import (
-    Finding,
     GraphAnswer,
     PlaybookAnswer,
+    PlaybookDiagnostic,
     PlaybookLine,
     PlaybookPage,
     RegisterBody,
@@ -51,7 +51,9 @@ def register(deps: ApiDeps, request: Request) -> Answer:
     )
     entry = done.entry
     deps.registered(done.program, entry.path, entry.version)
-    warnings = [codec.convert(diagnostic(one, entry.source_name), Finding) for one in done.warnings]
+    warnings = [
+        codec.convert(diagnostic(one, entry.source_name), PlaybookDiagnostic) for one in done.warnings
+    ]
     answer = RegisteredAnswer(
         entry.path, entry.version, entry.name, entry.program, catalog_id(entry), done.created, warnings
     )

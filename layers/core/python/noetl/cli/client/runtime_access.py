@@ -62,7 +62,10 @@ class Reading(Protocol):
 
 
 class Runtime(Reading, Protocol):
-    """A process that runs executions; see ``noetl.runtime.local.process``. ``owner``: its name; ``accept``: events that are durable as its own."""
+    """A process that runs executions; see ``noetl.runtime.local.process``.
+
+    ``owner``: its name; ``accept``: events that are durable as its own.
+    """
 
     @property
     def owner(self) -> str: ...

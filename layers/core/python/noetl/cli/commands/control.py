@@ -82,10 +82,10 @@ def exec_(
 
 def _many(verb: Verb, execution: str | None, some: Selection, **wish: Any) -> None:
     """Ends the command when it is about all that fit a filter; returns when it is about one execution."""
-    from noetl.cli.actions import filters as selecting
+    from noetl.cli.actions.filters import chosen, steer_many
 
-    if selecting.chosen(execution, some):
-        end(selecting.steer_many(verb, some, **wish))
+    if chosen(execution, some):
+        end(steer_many(verb, some, **wish))
 
 
 def cancel(
@@ -240,11 +240,11 @@ def inject(
 
     It is an event, kept with who and why. The execution goes on at once in this process, unless another one runs it.
     """
-    from noetl.cli.actions import patch as changing
+    from noetl.cli.actions import patch as patching
 
     at = where(home, remote, context)
     end(
-        changing.inject(
+        patching.inject(
             execution,
             step,
             sets=sets or [],
@@ -281,10 +281,10 @@ def callback(
 
     The execution goes on at once in this process, unless another one runs it.
     """
-    from noetl.cli.commands import callback as callbacks
+    from noetl.cli.commands import callback as answering
 
     at = where(home, remote, context)
-    end(callbacks.callback(target, sets=sets or [], payload=payload, as_json=as_json, quiet=quiet, at=at))
+    end(answering.callback(target, sets=sets or [], payload=payload, as_json=as_json, quiet=quiet, at=at))
 
 
 @patch_app.command("patch")
@@ -311,11 +311,11 @@ def patch(
 
     The execution goes on at once in this process, unless another one runs it.
     """
-    from noetl.cli.actions import patch as changing
+    from noetl.cli.actions import patch as patching
 
     at = where(home, remote, context)
     end(
-        changing.patch(
+        patching.patch(
             execution,
             source=source,
             sets=sets or [],

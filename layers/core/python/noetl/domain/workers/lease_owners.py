@@ -21,8 +21,8 @@ HELD = "held"
 ASIDE_SECONDS = 600
 """How long, at least, a row that cannot be read is left alone before it is tried again."""
 LONGEST_SECONDS = 180.0
-"""Longest that an invocation can own what it has: no lifetime is longer (services/support/lease_owner_id.py). A name that says more was made by a clock
-that is ahead, and counts for nothing: what it has is taken up now, and not when that clock says so."""
+"""Longest that an invocation can own what it has: no lifetime is longer (services/support/lease_owner_id.py). A name that says more was made by
+a clock that is ahead, and counts for nothing: what it has is taken up now, and not when that clock says so."""
 _UNTIL = "until:"
 _LATER = "later"
 _UNREADABLE = "unreadable"

@@ -47,7 +47,9 @@ _CHECKER = ParamsChecker(Params, SPEC)
 
 
 def elements(source: Any, context: TaskContext) -> Iterator[Any]:
-    """The elements of ``source`` (see ``domain/collection_sources.py``): rows of CSV and Parquet, values of JSONL and of a JSON list, objects under a
+    """Yield the elements of ``source`` (see ``domain/collection_sources.py``).
+
+    They are rows of CSV and Parquet, values of JSONL and of a JSON list, objects under a
     prefix as ``{bucket, key, size, etag, last_modified}``.
 
     Raises TaskError: ``not_found``, ``auth``, ``parse`` (code ``object_format``, with the number of the row), ``schema``.

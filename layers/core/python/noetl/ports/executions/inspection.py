@@ -9,9 +9,9 @@ import msgspec
 
 
 class OpenCommand(msgspec.Struct, frozen=True):
-    """A command that has not been answered. ``waiting``: for a sub-execution. ``owner``: who has it (domain/workers/lease_owners.py), empty for nobody;
-    ``alive``: whether that one still says so. ``due_for``: seconds since it may be run (negative: until then). ``lost``: processes that died
-    while they ran this turn. ``remote``: its work goes on elsewhere, and it asks how far that is."""
+    """A command that has not been answered. ``waiting``: for a sub-execution. ``owner``: who has it (domain/workers/lease_owners.py), or
+    empty. ``alive``: whether that one still says so. ``due_for``: seconds since it may be run (negative: until then). ``lost``: processes that
+    died while they ran this turn. ``remote``: its work goes on elsewhere, and it asks how far that is."""
 
     command_id: str
     run: int

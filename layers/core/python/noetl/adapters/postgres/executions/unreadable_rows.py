@@ -1,7 +1,7 @@
 """Unreadable rows of commands and of the outbox: log them, and set them aside.
 
-A row that is set aside has an owner whose name says until when (domain/workers/lease_owners.py). Until then claims pass over it. Afterwards the next
-claim tries it again, so that a row which a newer version wrote, or an operator repaired, is taken up by itself.
+A row that is set aside has an owner whose name says until when (domain/workers/lease_owners.py). Until then claims pass over it. Afterwards
+the next claim tries it again, so that a row which a newer version wrote, or an operator repaired, is taken up by itself.
 """
 
 from __future__ import annotations
