@@ -8,7 +8,7 @@ import yaml
 from yamlcore import CCoreLoader
 
 from noetl.dsl.compiler import compile_cached, compile_playbook, program_hash
-from noetl.dsl.editors.graph import to_mermaid
+from noetl.dsl.editors.drawing import to_mermaid
 from noetl.dsl.editors.schema import playbook_schema
 from noetl.dsl.program import ScheduleSpec, decode, encode
 

@@ -6,7 +6,7 @@ loop's items. A worker needs nothing else: the program (by hash), and the scope 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -124,3 +124,24 @@ class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
     start: int
     outcome: Outcome | None = None
     overlay: list[Patch] = []
+
+
+class CommandIdentity(Protocol):
+    """What an outcome repeats of the command that it answers: the command itself has it, and so has a worker's capability."""
+
+    @property
+    def execution_id(self) -> int: ...
+    @property
+    def command_id(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def turn(self) -> int: ...
+    @property
+    def run(self) -> int: ...
+    @property
+    def step(self) -> str: ...
+    @property
+    def program(self) -> str: ...
+    @property
+    def stage(self) -> Stage: ...

@@ -6,19 +6,16 @@ that the shell knows what to read before its first round trip.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.commands import Command, ItemOutcome, Rest, Stage
+from noetl.domain.commands import CommandIdentity, ItemOutcome, Rest, Stage
 from noetl.domain.loop_resume import Again
 from noetl.domain.outcomes.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Target
 from noetl.domain.results.retention import KeptResult
 from noetl.domain.variables import VariableType
-
-if TYPE_CHECKING:
-    from noetl.domain.workers.command_token import Capability
 
 
 class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -76,7 +73,7 @@ class CommandDone(msgspec.Struct, frozen=True, tag="command", tag_field="type", 
     stage: Stage = "body"
 
     @classmethod
-    def of(cls, command: Command | Capability, outcome: Outcome) -> CommandDone:
+    def of(cls, command: CommandIdentity, outcome: Outcome) -> CommandDone:
         """The answer to a command."""
         event_id = ids.outcome_event(command.command_id, command.turn)
         return cls(*_asked(command, event_id), outcome, command.stage)
@@ -118,7 +115,7 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
     @classmethod
     def of(
         cls,
-        command: Command | Capability,
+        command: CommandIdentity,
         event_id: str,
         round: int,
         items: list[ItemOutcome],
@@ -132,7 +129,7 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
         return cls(*_asked(command, event_id), round, items, closed, rest, elapsed, undone)
 
 
-def _asked(command: Command | Capability, event_id: str) -> tuple[int, str, str, str, int, int, int, str]:
+def _asked(command: CommandIdentity, event_id: str) -> tuple[int, str, str, str, int, int, int, str]:
     """The fields with which an answer says what it answers."""
     return (
         command.execution_id,

@@ -21,6 +21,10 @@ from noetl.domain.workers.container_jobs import Jobs, NoJobs
 Pool = Literal["control", "io", "cpu", "python"]
 
 
+CODE_CHARACTERS = 1_000_000
+"""Longest source of a ``python`` task."""
+
+
 @dataclass(frozen=True, slots=True)
 class KindSpec:
     """Static facts about a kind; everything outside (engine, worker, schema, docs, infra) reads them here."""

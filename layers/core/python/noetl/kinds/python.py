@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.domain.kinds import CODE_CHARACTERS, KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.domain.sizes.gate import find_unfit
 from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
@@ -32,9 +32,6 @@ EXAMPLE: dict[str, Any] = {"code": 'def main(amount, rate=0.2):\n    return {"ta
 
 CODE_NAME = 100
 """Characters of an error's code: what the child says is cut, as code can forge its answers."""
-
-
-CODE_CHARACTERS = 1_000_000
 
 
 class Code(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from noetl.kinds.python import CODE_CHARACTERS
+from noetl.domain.kinds import CODE_CHARACTERS
 from noetl.kinds.support.base import KindParams
 
 

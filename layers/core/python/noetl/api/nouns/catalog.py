@@ -24,7 +24,7 @@ from noetl.api.http.problems import diagnostic
 from noetl.api.http.route import AFTER, VERSION, Parameter, Route, limit
 from noetl.domain import codec
 from noetl.domain.long_work import begin_long_work
-from noetl.dsl.editors.graph import to_mermaid
+from noetl.dsl.editors.drawing import to_mermaid
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.catalog.find_playbook import check_path, find_playbook
 from noetl.services.catalog.register_playbook import playbook_text, register_playbook

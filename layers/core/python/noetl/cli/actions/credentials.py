@@ -9,7 +9,8 @@ import msgspec
 
 from noetl.cli import errors
 from noetl.cli.actions.payload import read_payload
-from noetl.cli.client.protocol import open_place, resolve_id
+from noetl.cli.client.connect import open_place
+from noetl.cli.client.protocol import resolve_id
 from noetl.cli.options import Where
 from noetl.cli.render.output import clock, note, out, out_json, pretty, table
 from noetl.domain.errors import InvalidInputError

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from noetl.cli import errors
 from noetl.cli.actions.execute import checked_text, entry_of
 from noetl.cli.actions.payload import read_payload
-from noetl.cli.client.protocol import open_place
+from noetl.cli.client.connect import open_place
 from noetl.cli.options import Where
 from noetl.cli.render.output import note, out, out_json
 from noetl.domain.automations.schedules import instant, parse_instant

@@ -11,11 +11,12 @@ from noetl.cli import errors
 from noetl.cli.actions.payload import read_payload
 from noetl.cli.actions.playbook_files import full, playbook_text
 from noetl.cli.client import runtime_access
+from noetl.cli.client.connect import open_running
 from noetl.cli.client.local_transport import open_running_here
-from noetl.cli.client.protocol import Place, Registered, Running, open_running, resolve_id
-from noetl.cli.commands.callback import Teller, last_words, tell_callbacks, tell_parked
+from noetl.cli.client.protocol import Place, Registered, Running, resolve_id
 from noetl.cli.commands.register import register_neighbours
 from noetl.cli.options import Where
+from noetl.cli.render.callbacks import Teller, last_words, tell_callbacks, tell_parked
 from noetl.cli.render.event_stream import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
 from noetl.cli.render.output import duration, note, one_line, out, out_json, out_text, pretty, shortened
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError

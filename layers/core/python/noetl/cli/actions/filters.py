@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 import typer
 
 from noetl.cli import errors
-from noetl.cli.client.protocol import Place, open_place, open_running
+from noetl.cli.client.connect import open_place, open_running
+from noetl.cli.client.protocol import Place
 from noetl.cli.options import Selection, Where
 from noetl.cli.render.output import note, out, out_json, table
 from noetl.domain.automations.schedules import instant

@@ -10,10 +10,11 @@ from msgspec import to_builtins
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
+from noetl.cli.client.connect import open_place
 from noetl.cli.client.local_transport import Here
-from noetl.cli.client.protocol import Place, open_place, resolve_id
-from noetl.cli.commands.callback import about, tell_parked
+from noetl.cli.client.protocol import Place, resolve_id
 from noetl.cli.options import Where
+from noetl.cli.render.callbacks import about, tell_parked
 from noetl.cli.render.event_stream import run_of, step_line
 from noetl.cli.render.output import (
     clock,

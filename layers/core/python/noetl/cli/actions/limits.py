@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.cli import errors
-from noetl.cli.client.protocol import open_place
+from noetl.cli.client.connect import open_place
 from noetl.cli.options import Where
 from noetl.cli.render.output import clock, note, out, out_json, table
 from noetl.services.queries.limits import LimitView, LimitWish, UseView

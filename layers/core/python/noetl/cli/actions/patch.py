@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from noetl.cli.actions.context_patch import read_patch
 from noetl.cli.actions.execute import follow
 from noetl.cli.actions.payload import read_payload
-from noetl.cli.client.protocol import Running, open_running, resolve_id
+from noetl.cli.client.connect import open_running
+from noetl.cli.client.protocol import Running, resolve_id
 from noetl.cli.options import Where
 from noetl.cli.render.event_stream import TaskLog
 

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
-from noetl.cli.client.protocol import Change, open_place
+from noetl.cli.client.connect import open_place
+from noetl.cli.client.protocol import Change
 from noetl.cli.options import Where
 from noetl.cli.render.output import clock, note, note_log, one_line, out, out_json, pretty, table
 from noetl.domain.automations.schedules import instant

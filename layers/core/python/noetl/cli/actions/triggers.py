@@ -10,7 +10,7 @@ from typing import Any
 
 from noetl.api.nouns.triggers import FiredAnswer
 from noetl.cli import errors
-from noetl.cli.client.protocol import open_place
+from noetl.cli.client.connect import open_place
 from noetl.cli.options import Where
 from noetl.cli.render.output import note, one_line, out, out_json, pretty, table
 from noetl.domain.automations.triggers import (

@@ -200,3 +200,8 @@ def _base(text: str) -> str:
             hint="such as --url https://abc123.execute-api.eu-west-1.amazonaws.com; without user, query or fragment",
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def contexts(home: str | None) -> Contexts:
+    """The contexts of a home folder. (Other settings are not read: they are about this machine's database.)"""
+    return Contexts(Path(home or os.environ.get("NOETL_HOME") or Path.home() / ".noetl").expanduser())

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
-from noetl.cli.render.output import note
 from noetl.domain.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from noetl.api.http.bodies import CredentialDeletedAnswer, VariableView
     from noetl.api.nouns.triggers import FiredAnswer
     from noetl.cli.actions.context_patch import ContextPatch
-    from noetl.cli.client.profiles import Contexts
-    from noetl.cli.options import Where
     from noetl.cli.render.event_stream import Feed
     from noetl.domain.event_names import Vocabulary
     from noetl.domain.task_logs import TaskLine
-    from noetl.domain.workers.lost_owners import Takes
     from noetl.dsl.diagnostics import Diagnostic
     from noetl.ports.results import ResultStore
     from noetl.services.automations.backfill import Backfill, BackfillWish
@@ -190,53 +183,6 @@ class Running(Place, Protocol):
     ) -> None: ...
     def answer(self, token: str, body: Any) -> tuple[int, bool]:
         """Answer a callback: (execution, whether it was answered so before). Raises GoneError, and InvalidInputError for what does not fit."""
-
-
-def open_place(at: Where) -> AbstractContextManager[Place]:
-    """To look, and to change what somebody else runs."""
-    if at.context is not None:
-        return _remote(at)
-    from noetl.cli.client.local_transport import open_here
-
-    return open_here(at.home)
-
-
-def open_running(
-    at: Where, *, on_log: Callable[[str], None] | None = None, takes: Takes = "everything"
-) -> AbstractContextManager[Running]:
-    """To run: on this machine, Postgres and workers are up while it is open; a server goes on anyway. ``on_log``: what tasks print here.
-    ``takes``: what is taken over here from processes that are gone."""
-    if at.context is not None:
-        return _remote(at)
-    from noetl.cli.client.local_transport import open_running_here
-
-    return open_running_here(at.home, on_log, takes) if on_log is None else _running(at, on_log, takes)
-
-
-@contextmanager
-def _running(at: Where, on_log: Callable[[str], None], takes: Takes) -> Iterator[Running]:
-    """What is told while everything is closed, nobody shows any more: it goes to stderr."""
-    from noetl.cli.client.local_transport import open_running_here
-
-    told: list[Callable[[str], None]] = [on_log]
-    with open_running_here(at.home, lambda line: told[-1](line), takes) as place:
-        try:
-            yield place
-        finally:
-            told.append(note)
-
-
-def _remote(at: Where) -> AbstractContextManager[Running]:
-    from noetl.cli.client.http_transport import RemotePlace
-
-    return nullcontext(RemotePlace.at(contexts(at.home).find(at.context or "")))
-
-
-def contexts(home: str | None) -> Contexts:
-    """The contexts of a home folder. (Other settings are not read: they are about this machine's database.)"""
-    from noetl.cli.client.profiles import Contexts
-
-    return Contexts(Path(home or os.environ.get("NOETL_HOME") or Path.home() / ".noetl").expanduser())
 
 
 def resolve_id(place: Place, name: str) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from noetl.cli import errors
-from noetl.cli.client.protocol import open_place, resolve_id
+from noetl.cli.client.connect import open_place
+from noetl.cli.client.protocol import resolve_id
 from noetl.cli.options import Where
 from noetl.cli.render.output import clock, out_json, out_line
 from noetl.services.queries.analyze import Analysis, Finding

@@ -55,8 +55,7 @@ def add(
 
     Tokens are not kept: only where they are. Nothing is asked of the server yet.
     """
-    from noetl.cli.client.profiles import Context, checked
-    from noetl.cli.client.protocol import contexts
+    from noetl.cli.client.profiles import Context, checked, contexts
     from noetl.cli.render.output import out, out_json
     from noetl.domain.errors import InvalidInputError
 
@@ -91,7 +90,7 @@ def add(
 @context_app.command()
 def use(name: Name, as_json: Json = False, home: Home = None) -> None:
     """Make `--remote` mean this one."""
-    from noetl.cli.client.protocol import contexts
+    from noetl.cli.client.profiles import contexts
     from noetl.cli.render.output import out, out_json
 
     found = contexts(home).use(name)
@@ -105,7 +104,7 @@ def use(name: Name, as_json: Json = False, home: Home = None) -> None:
 @context_app.command("list")
 def list_(as_json: Json = False, home: Home = None) -> None:
     """Every context: where it is, and as whom it is asked. * marks the one in use."""
-    from noetl.cli.client.protocol import contexts
+    from noetl.cli.client.profiles import contexts
     from noetl.cli.render.output import note, out, out_json, table
 
     found, current = contexts(home).entries()
@@ -123,7 +122,7 @@ def list_(as_json: Json = False, home: Home = None) -> None:
 @context_app.command()
 def remove(name: Name, as_json: Json = False, home: Home = None) -> None:
     """Forget a context. The server, and tokens, stay as they are."""
-    from noetl.cli.client.protocol import contexts
+    from noetl.cli.client.profiles import contexts
     from noetl.cli.render.output import out, out_json
 
     contexts(home).remove(name)

@@ -138,8 +138,7 @@ def _keep(
     release: Release, where: Account, outputs: dict[str, dict[str, str]], name: str, home: str | None
 ) -> dict[str, str]:
     """A context for the API, where its requests are signed; what is told of it: ``api``, ``auth``, ``context``."""
-    from noetl.cli.client.profiles import Context, checked
-    from noetl.cli.client.protocol import contexts
+    from noetl.cli.client.profiles import Context, checked, contexts
 
     api = outputs.get(f"Noetl-{release.environment}-Api", {})
     told = {"api": api.get("ApiEndpoint", ""), "auth": api.get("ApiAuth", "")}

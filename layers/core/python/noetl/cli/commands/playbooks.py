@@ -128,7 +128,8 @@ def graph(target: str, form: str) -> int:
     """The playbook's steps and every way between them: ``mermaid`` or ``dot`` text, or ``json``. Raises InvalidInputError."""
     from noetl.cli.render.output import pretty
     from noetl.dsl.compiler import compile_playbook
-    from noetl.dsl.editors.graph import to_dot, to_json, to_mermaid
+    from noetl.dsl.editors.drawing import to_dot, to_mermaid
+    from noetl.dsl.editors.graph import to_json
 
     if form not in GRAPHS:
         raise InvalidInputError(

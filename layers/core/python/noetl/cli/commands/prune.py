@@ -55,7 +55,7 @@ def _days(text: str) -> float:
 
 def _prune(days: float | None, permanent: bool, *, dry_run: bool, as_json: bool, at: Where) -> int:
     from noetl.cli import errors
-    from noetl.cli.client.protocol import open_place
+    from noetl.cli.client.connect import open_place
     from noetl.cli.render.output import out, out_json
     from noetl.services.results.prune import PruneWish
 

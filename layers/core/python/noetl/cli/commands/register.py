@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from noetl.cli import errors
-from noetl.cli.client.protocol import Place, open_place
+from noetl.cli.client.connect import open_place
+from noetl.cli.client.protocol import Place
 from noetl.cli.commands.playbooks import playbook_files, playbook_text
 from noetl.cli.options import Where
 from noetl.cli.render.output import note, out, out_json

@@ -28,7 +28,8 @@ def list_(
     home: Home = None,
 ) -> None:
     """Every variable of an execution. Looking at them here is not counted."""
-    from noetl.cli.client.protocol import open_place, resolve_id
+    from noetl.cli.client.connect import open_place
+    from noetl.cli.client.protocol import resolve_id
     from noetl.cli.render.output import note, one_line, out, out_json, table
     from noetl.domain import codec
 
@@ -65,7 +66,8 @@ def get(
     home: Home = None,
 ) -> None:
     """The value of one variable, and nothing else. The read is counted."""
-    from noetl.cli.client.protocol import open_place, resolve_id
+    from noetl.cli.client.connect import open_place
+    from noetl.cli.client.protocol import resolve_id
     from noetl.cli.render.output import out, out_json, pretty
 
     with open_place(where(home, remote, context)) as place:
@@ -95,7 +97,8 @@ def set_(
     They can be read at once; steps see them when the execution goes on.
     """
     from noetl.cli.actions.payload import read_payload
-    from noetl.cli.client.protocol import open_place, resolve_id
+    from noetl.cli.client.connect import open_place
+    from noetl.cli.client.protocol import resolve_id
     from noetl.cli.render.output import out, out_json
     from noetl.domain.errors import InvalidInputError
 
@@ -122,7 +125,8 @@ def delete(
     home: Home = None,
 ) -> None:
     """Remove a variable of an execution that has not ended."""
-    from noetl.cli.client.protocol import open_place, resolve_id
+    from noetl.cli.client.connect import open_place
+    from noetl.cli.client.protocol import resolve_id
     from noetl.cli.render.output import out, out_json
 
     with open_place(where(home, remote, context)) as place:

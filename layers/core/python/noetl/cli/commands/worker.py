@@ -157,7 +157,7 @@ def _wish(
             code="server_missing",
             hint="--server http://127.0.0.1:8765, or --context NAME (`noetl context list`)",
         )
-    from noetl.cli.client.protocol import contexts
+    from noetl.cli.client.profiles import contexts
     from noetl.cli.client.signing import signer
 
     found = contexts(str(home)).find(context or "")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from noetl.dsl.editors.graph import Graph, GraphNode
+from noetl.dsl.editors.graph import Graph, GraphNode, graph_of
+from noetl.dsl.program import Program
 
 _SHAPES = {
     "step": ('["', '"]'),
@@ -35,7 +33,17 @@ _DOT_LINES = {
 }
 
 
-def mermaid(graph: Graph) -> str:
+def to_mermaid(program: Program) -> str:
+    """Return a Mermaid flowchart of a program."""
+    return _mermaid(graph_of(program))
+
+
+def to_dot(program: Program) -> str:
+    """Return Graphviz text of a program."""
+    return _dot(graph_of(program))
+
+
+def _mermaid(graph: Graph) -> str:
     """``flowchart TD``: loops are subroutines, gates hexagons, routes rounded, what undoes a step a flag, a called playbook slanted;
     failure arcs are dashed, cancels end in a cross, calls are thick.
     """
@@ -61,7 +69,7 @@ def _escape(text: str) -> str:
     return "".join(char if char.isalnum() or char in " _-.,=/()+*…" else f"#{ord(char)};" for char in text)
 
 
-def dot(graph: Graph) -> str:
+def _dot(graph: Graph) -> str:
     """A ``digraph`` with the same shapes and lines, as far as Graphviz has them."""
     lines = ["digraph playbook {", "    rankdir=TB;", f"    label={_quoted(graph.name)};"]
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""A program as a graph: nodes and edges as data (``graph_of``, ``to_json``). ``drawing`` makes pictures of it."""
+"""A program as a graph: nodes and edges as data (``graph_of``, ``to_json``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from noetl.dsl.editors.drawing import dot, mermaid
 from noetl.dsl.program import EVERY_STEP, Expr, GoTo, Lit, Map, NextAction, Node, Program, Sql, Step, Text
 from noetl.dsl.reachability import rules_of
 from noetl.dsl.work import tasks_in
@@ -43,16 +42,6 @@ class Graph:
     final: str | None = None
     nodes: list[GraphNode] = field(default_factory=list)
     edges: list[GraphEdge] = field(default_factory=list)
-
-
-def to_mermaid(program: Program) -> str:
-    """Mermaid flowchart text."""
-    return mermaid(graph_of(program))
-
-
-def to_dot(program: Program) -> str:
-    """Graphviz text."""
-    return dot(graph_of(program))
 
 
 def to_json(program: Program) -> dict[str, Any]:
