@@ -14,7 +14,7 @@ from noetl.dsl.editors.schema import DIALECT, playbook_schema
 from noetl.dsl.editors.schema_words import BETTER, DEFAULTS, WORDS
 from noetl.kinds.registry import default_registry
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SHAPES = frozenset(
     {
         *(

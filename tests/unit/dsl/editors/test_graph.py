@@ -17,7 +17,7 @@ from noetl.dsl.editors.drawing import to_dot, to_mermaid
 from noetl.dsl.editors.graph import graph_of, to_json
 from noetl.kinds.registry import default_registry
 
-ROOT = Path(__file__).parents[3] / "playbooks"
+ROOT = Path(__file__).parents[4] / "playbooks"
 KEPT = Path(__file__).parent / "graphs"
 EVERYTHING = """\
 apiVersion: noetl.io/v2

@@ -20,7 +20,7 @@ from noetl.domain.automations.missed_run_policy import (
 from noetl.domain.automations.schedules import Timing, instant, next_fires, parse_instant
 from noetl.domain.errors import InvalidInputError
 
-PAGE = (Path(__file__).parents[3] / "docs" / "schedules.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "schedules.md").read_text()
 ROW = re.compile(r"^\| `([^`]+)` \| (\S+/\S+|UTC) \| (\d{4}-\d{2}-\d{2}) \| ([^|]+) \|", re.MULTILINE)
 ROWS = [found.groups() for found in ROW.finditer(PAGE.partition("<!-- moments -->")[2])]
 RHYTHMS = st.sampled_from(

@@ -24,7 +24,7 @@ from noetl.services.executions.start_playbook import StartDeps
 from tests.doubles.schedule_store import MemoryScheduleStore
 from tests.doubles.trigger_store import MemoryTriggerStore
 
-EVENTS = Path(__file__).parents[3] / "events"
+EVENTS = Path(__file__).parents[4] / "events"
 NOW = 1_772_400_000.0
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: it, path: {path}{more} }}\nworkflow:\n  - step: start\n"
 DAILY = ", schedule: { name: reports.daily, cron: 0 6 * * *, timezone: Europe/Berlin, payload: { days: 1 } }"
