@@ -19,9 +19,9 @@ ALLOWED = {
     "fuzz/test_fuzz.py": "the input is random, and what it may cost is stated in seconds of processor",
     "integration/kinds/test_sql_streams.py": IN_C,
     "integration/store/test_scale.py": "processor time of the database for two sizes, compared: what it does in memory reads no blocks",
-    "unit/services/test_secrecy.py": IN_C,
-    "unit/services/test_secret_spellings.py": IN_C,
-    "unit/services/test_secret_stream.py": IN_C,
+    "unit/services/redaction/test_redaction.py": IN_C,
+    "unit/services/redaction/test_search_spellings.py": IN_C,
+    "unit/services/redaction/test_redacting_stream.py": IN_C,
 }
 """Files of tests that may, and why."""
 

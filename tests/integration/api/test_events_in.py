@@ -166,10 +166,10 @@ def test_hostile_events_are_refused_counted_and_harmless(server, client):
 
 KILLED = """
 import os, signal, sys
-from noetl.services import take_events
+from noetl.services.orchestrator import ingest_worker_events
 def die(batch_id, deps):
     os.kill(os.getpid(), signal.SIGKILL)
-from noetl.api.endpoints import events
+from noetl.api.nouns import events
 events.process_batch = die
 from noetl.cli.app import app
 app()
