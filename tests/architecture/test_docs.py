@@ -4,7 +4,6 @@ import inspect
 import re
 import subprocess
 import tomllib
-from pathlib import Path
 
 import pytest
 from source import PACKAGE, ROOT
@@ -182,33 +181,6 @@ def test_every_kind_of_finding_is_documented():
     }
     assert {"failed_step", "failed_arc", "processes_died"} <= kinds
     assert kinds <= set(re.findall(r"`([a-z_]+)`", section))
-
-
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "playbooks").rglob("README.md")])
-
-
-def _text(page: Path) -> str:
-    """Without code, in which brackets mean something else."""
-    return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-
-
-def _anchors(page: Path) -> set[str]:
-    """Headings as they are linked to, and what is named by hand."""
-    titles = re.findall(r"^#+ (.+)$", _text(page), re.MULTILINE)
-    plain = (re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles)
-    return {*plain, *re.findall(r'<a id="([^"]+)">', _text(page))}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page):
-    lost = []
-    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", _text(page)):
-        other = page.parent / target if target else page
-        if re.match(r"[a-z]+:", target):
-            continue
-        if not other.exists() or (anchor and other.suffix == ".md" and anchor not in _anchors(other)):
-            lost.append(f"{target}#{anchor}")
-    assert not lost
 
 
 def test_files_the_readme_names_exist():
