@@ -185,6 +185,19 @@ openapi: $(READY) ## write docs/openapi.json from the table of routes
 limits: $(READY) ## write docs/limits.md from the table of limits
 	@$(BIN)/python -c 'from pathlib import Path; from noetl.domain.size_page import page; Path("docs/limits.md").write_text(page())'
 
+# The generator of the documentation site and the scripts of its pages have an environment of their own, pinned with hashes.
+DOCS_TOOLS := build/docs-tools
+$(DOCS_TOOLS)/.ready: docs/site/requirements.lock docs/site/package-lock.json
+	@$(PYTHON) -m venv --clear $(DOCS_TOOLS)
+	@$(DOCS_TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r docs/site/requirements.lock
+	@cp docs/site/package.json docs/site/package-lock.json $(DOCS_TOOLS)/
+	@npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(DOCS_TOOLS)
+	@touch $@
+
+.PHONY: docs
+docs: $(DOCS_TOOLS)/.ready ## build the documentation site with search in build/docs/site (needs Node); broken links fail
+	@$(DOCS_TOOLS)/bin/python docs/site/build.py $(DOCS_TOOLS)/node_modules
+
 .PHONY: samples
 samples: $(READY) ## sign the samples of queues again, after the compiler makes another program
 	@$(BIN)/python -m tests.integration.functions.sign_samples
@@ -202,6 +215,8 @@ lock: $(READY) ## pin dependencies again (needs PyPI)
 	@for layer in layers/deps/*.in; do \
 	  build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    --upgrade "$$layer" -o "$${layer%.in}.lock"; done
+	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --upgrade docs/site/requirements.in -o docs/site/requirements.lock
 	@for name in emulator functions; do build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --upgrade $(EMULATED)/$$name.in -o $(EMULATED)/$$name.txt; done
 
