@@ -197,6 +197,7 @@ $(DOCS_TOOLS)/.ready: docs/site/requirements.lock docs/site/package-lock.json
 .PHONY: docs
 docs: $(DOCS_TOOLS)/.ready ## build the documentation site with search in build/docs/site (needs Node); broken links fail
 	@$(DOCS_TOOLS)/bin/python docs/site/build.py $(DOCS_TOOLS)/node_modules
+	@echo "open build/docs/site/docs/index.html"
 
 .PHONY: samples
 samples: $(READY) ## sign the samples of queues again, after the compiler makes another program

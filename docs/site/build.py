@@ -138,7 +138,6 @@ def main(packages: str) -> int:
     if code := subprocess.run(command, cwd=STAGE, check=False).returncode:
         return code
     make_local()
-    print(f"open {SITE.relative_to(ROOT)}/docs/index.html")
     return 0
 
 
