@@ -146,3 +146,18 @@ def test_every_page_of_the_documentation_is_reachable_from_its_front_page() -> N
         }
         open_pages += [other for other in linked - seen if other.is_file()]
     assert sorted(_id(page) for page in DOCS.rglob("*.md") if page not in seen) == []
+
+
+def test_the_index_of_decisions_has_every_number_with_title_and_status() -> None:
+    folder = DOCS / "adr"
+    rows = re.findall(
+        r"^\| (?:\[(\d+)\]\((.+?)\)|(\d+)) \| (.+) \| (.+) \|$",
+        (folder / "README.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    assert [int(number or unused) for number, _, unused, _, _ in rows] == list(range(1, len(rows) + 1))
+    records = {file.name for file in folder.glob("[0-9]*.md")}
+    assert {file for _, file, _, _, _ in rows if file} == records
+    for number, file, _, title, status in rows:
+        text = (folder / file).read_text("utf-8") if file else ""
+        assert not file or text.startswith(f"# {int(number)}. {title}\n\nStatus: {status}\n")
