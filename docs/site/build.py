@@ -71,30 +71,32 @@ def title(page: Path) -> str:
 
 
 def navigation() -> list[object]:
-    """Return the sections of the front page; the pages of an index page's own folder are below it."""
+    """Return the sections and groups of the front page; the pages of an index page's own folder are below it."""
     sections: list[object] = [{"Home": "README.md"}, {"All pages": str(FRONT)}]
     seen = {FRONT, Path("README.md")}
-    for part in (ROOT / FRONT).read_text("utf-8").split("\n## ")[1:]:
-        entries: list[object] = []
-        for _, target in _links_of(part):
-            if target in seen or target.suffix != ".md":
-                continue
-            seen.add(target)
-            below = [child for child in _folder_of(target) if child not in seen]
-            seen.update(below)
-            own = {title(target): str(target)}
-            entries.append(
-                {title(target): [str(target), *({title(one): str(one)} for one in below)]} if below else own
-            )
-        sections.append({part.partition("\n")[0]: entries})
+    for section in (ROOT / FRONT).read_text("utf-8").split("\n## ")[1:]:
+        name, _, text = section.partition("\n")
+        first, *groups = re.split(r"^\*\*(.+)\*\*$", text, flags=re.MULTILINE)
+        entries = _entries(first, seen)
+        for group, listed in zip(groups[::2], groups[1::2], strict=True):
+            entries.append({group: _entries(listed, seen)})
+        sections.append({name: entries})
     return sections
 
 
-def _links_of(part: str) -> list[tuple[str, Path]]:
-    return [
-        (text, (ROOT / FRONT.parent / target).resolve().relative_to(ROOT))
-        for text, target, _ in LINK.findall(part)
-    ]
+def _entries(text: str, seen: set[Path]) -> list[object]:
+    """Return the pages that a text of the front page links to, without those that an earlier one has."""
+    entries: list[object] = []
+    for _, link, _ in LINK.findall(text):
+        target = (ROOT / FRONT.parent / link).resolve().relative_to(ROOT)
+        if target in seen or target.suffix != ".md":
+            continue
+        seen.add(target)
+        below = [child for child in _folder_of(target) if child not in seen]
+        seen.update(below)
+        pages_below: list[object] = [str(target), *({title(one): str(one)} for one in below)]
+        entries.append({title(target): pages_below if below else str(target)})
+    return entries
 
 
 def _folder_of(page: Path) -> list[Path]:

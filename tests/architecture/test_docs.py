@@ -68,8 +68,13 @@ def test_every_dependency_is_locked_with_hashes():
         *(d for group in project["optional-dependencies"].values() for d in group),
     ]
     assert {re.match(r"[A-Za-z0-9._-]+", one).group().lower() for one in wanted} <= pinned
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "docs/site/requirements.lock"])
+def test_every_entry_of_a_lock_has_hashes_and_no_place(name):
+    lock = (ROOT / name).read_text("utf-8")
     entries = re.split(r"^(?=\S)", lock, flags=re.MULTILINE)[1:]
-    assert all("--hash=sha256:" in entry for entry in entries)
+    assert entries and all("--hash=sha256:" in entry for entry in entries)
     assert not re.search(r"https?://|file:|--index|--find-links", lock)
 
 
