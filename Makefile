@@ -179,11 +179,11 @@ wal: $(READY) ## what a step costs the database: commits, and the WAL and disk o
 
 .PHONY: openapi
 openapi: $(READY) ## write docs/openapi.json from the table of routes
-	@$(BIN)/python -c 'from pathlib import Path; from noetl.api.openapi import committed; Path("docs/openapi.json").write_text(committed())'
+	@$(BIN)/python -c 'from pathlib import Path; from noetl.api.http.openapi import committed; Path("docs/openapi.json").write_text(committed())'
 
 .PHONY: limits
 limits: $(READY) ## write docs/limits.md from the table of limits
-	@$(BIN)/python -c 'from pathlib import Path; from noetl.domain.size_page import page; Path("docs/limits.md").write_text(page())'
+	@$(BIN)/python -c 'from pathlib import Path; from noetl.domain.sizes.page import page; Path("docs/limits.md").write_text(page())'
 
 # The generator of the documentation site and the scripts of its pages have an environment of their own, pinned with hashes.
 DOCS_TOOLS := build/docs-tools

@@ -1,6 +1,6 @@
 """What the stacks that run code are given: the environment's plan, where things are, and the variables that functions read.
 
-The variables are those of ``noetl.runtime.cloud_settings``.
+The variables are those of ``noetl.runtime.aws.settings``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from noetl.domain.trigger_queues import QUEUES, SETTING
+from noetl.domain.automations.trigger_queues import QUEUES, SETTING
 
 OURS = "noetl-"
 """Names of every deployment's own queues begin with it."""

@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from noetl.kinds.gcs_api import SCOPE
-from noetl.kinds.google_auth import forget_tokens
+from noetl.kinds.cloud.gcs_api import SCOPE
+from noetl.kinds.cloud.google_auth import forget_tokens
 from tests.waiting import PATIENCE
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.runtime.cloud_api import open_api
-from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.telemetry import telemetry
+from noetl.runtime.aws.api import open_api
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.telemetry import telemetry
 
 api = open_api(CloudSettings.from_env())
 

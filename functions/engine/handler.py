@@ -1,12 +1,12 @@
-"""Moves executions on: events from the FIFO queue, timers from theirs. Follow ``services/handle_messages.py`` from here."""
+"""Moves executions on: events from the FIFO queue, timers from theirs. Follow ``services/orchestrator/consume_events.py`` from here."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from noetl.runtime.cloud_engine import CloudEngine
-from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.telemetry import telemetry
+from noetl.runtime.aws.engine import CloudEngine
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.telemetry import telemetry
 
 engine = CloudEngine(CloudSettings.from_env())
 

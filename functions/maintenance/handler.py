@@ -1,13 +1,13 @@
-"""Publishes what nobody else will; answers commands that no worker could settle. Follow ``services/sweep.py`` and
-``services/bury.py`` from here."""
+"""Publishes what nobody else will; answers commands that no worker could settle. Follow ``services/orchestrator/sweep.py`` and
+``services/orchestrator/fail_dead_commands.py`` from here."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from noetl.runtime.cloud_maintenance import CloudMaintenance
-from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.telemetry import telemetry
+from noetl.runtime.aws.maintenance import CloudMaintenance
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.telemetry import telemetry
 
 maintenance = CloudMaintenance(CloudSettings.from_env())
 

@@ -1,4 +1,4 @@
-"""Migrates the schema and registers the deployment's playbooks, when CloudFormation says so. Follow ``runtime/cloud_migrate.py`` from here.
+"""Migrates the schema and registers the deployment's playbooks, when CloudFormation says so. Follow ``runtime/aws/migrate.py`` from here.
 
 Two roles: the owner of the schema (this function signs in as it) and, where the deployment has one, the role of the other functions,
 which this function makes.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.runtime.cloud_migrate import on_event, open_migration
-from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.telemetry import telemetry
+from noetl.runtime.aws.migrate import on_event, open_migration
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.telemetry import telemetry
 
 settings = CloudSettings.from_env()
 

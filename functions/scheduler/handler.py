@@ -1,13 +1,13 @@
 """Starts playbooks by their schedules and triggers: invoked by EventBridge Scheduler, EventBridge rules and SQS queues. Follow
-``services/take_starts.py`` from here."""
+``services/automations/ingest_triggers.py`` from here."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from noetl.runtime.cloud_schedules import open_scheduler
-from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.telemetry import telemetry
+from noetl.runtime.aws.schedules import open_scheduler
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.telemetry import telemetry
 
 scheduler = open_scheduler(CloudSettings.from_env())
 

@@ -1,13 +1,13 @@
-"""Runs the commands of one queue; deployed once per worker (NOETL_WORKER). Follow ``services/work_batch.py`` from here."""
+"""Runs the commands of one queue; deployed once per worker (NOETL_WORKER). Follow ``services/worker/consume_commands.py`` from here."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.cloud_worker import open_worker, report
-from noetl.runtime.sqs_records import batch_answer, deliveries
-from noetl.runtime.telemetry import telemetry
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.sqs_records import batch_answer, deliveries
+from noetl.runtime.aws.telemetry import telemetry
+from noetl.runtime.aws.worker import open_worker, report
 
 worker = open_worker(CloudSettings.from_env())
 

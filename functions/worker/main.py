@@ -7,9 +7,9 @@ import signal
 from collections.abc import Sequence
 
 from noetl.adapters.aws.sqs import LONGEST_VISIBILITY
-from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.cloud_worker import open_worker
-from noetl.runtime.worker_loop import WorkerLoop
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.worker import open_worker
+from noetl.runtime.aws.worker_loop import WorkerLoop
 
 
 def main(argv: Sequence[str] | None = None) -> None:

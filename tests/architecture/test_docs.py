@@ -11,13 +11,14 @@ from typer.testing import CliRunner
 
 from noetl.cli.app import app
 from noetl.domain import codec
-from noetl.domain.facts import Fact
-from noetl.domain.size_page import page
-from noetl.domain.sizes import AREAS, DOCUMENT_DEPTH, SIZES
+from noetl.domain.event_names import NAMES
+from noetl.domain.facts.facts import Fact
+from noetl.domain.sizes.page import page
+from noetl.domain.sizes.table import AREAS, DOCUMENT_DEPTH, SIZES
 from noetl.domain.state import LEGAL_PHASE, LEGAL_STATUS
-from noetl.domain.vocabulary import NAMES
-from noetl.runtime import cloud_settings, settings, storage_settings
-from noetl.services.history import SILENT
+from noetl.runtime import settings, storage_settings
+from noetl.runtime.aws import settings as cloud_settings
+from noetl.services.history.read_history import SILENT
 
 DOCS = ROOT / "docs"
 

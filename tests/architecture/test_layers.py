@@ -31,7 +31,8 @@ def test_imports_point_one_way():
 
 
 @pytest.mark.parametrize(
-    "module", ["noetl.engine.handle_event", "noetl.services.handle_events", "noetl.pipeline.machine"]
+    "module",
+    ["noetl.engine.handle_event", "noetl.services.orchestrator.handle_events", "noetl.pipeline.machine"],
 )
 def test_what_runs_in_the_engine_imports_nothing_heavy(module):
     found = _loaded_after(f"import {module}")
@@ -60,7 +61,11 @@ def _loaded_after(code: str) -> set[str]:
 
 
 def test_what_runs_playbooks_does_not_load_what_tests_them():
-    for module in ("noetl.runtime.local", "noetl.runtime.cloud_engine", "noetl.services.handle_events"):
+    for module in (
+        "noetl.runtime.local.process",
+        "noetl.runtime.aws.engine",
+        "noetl.services.orchestrator.handle_events",
+    ):
         probe = (
             f"import {module}, sys\nprint([name for name in sys.modules if name.startswith('noetl.testing')])"
         )

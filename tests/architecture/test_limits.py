@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from noetl.domain.sizes import SIZES
+from noetl.domain.sizes.table import SIZES
 
 SUITES = {
     "tests.unit.api.test_sizes": "documents at the API, and at what fires by itself",

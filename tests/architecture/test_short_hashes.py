@@ -44,19 +44,22 @@ ALLOWED = {
     ): "96 bits of a job's token: who meets another's on purpose tries 2**96 of them",
     ("adapters/embedded/processes.py", "socket_folder"): "64 bits of a folder of this machine's own user",
     (
-        "api/endpoints/schedules.py",
+        "api/nouns/schedules.py",
         "backfill",
     ): "22 bits beside the millisecond of an execution; the store refuses an id that is taken, and the next one is asked for (ADR 38)",
-    ("api/endpoints/triggers.py", "_fire"): "as above",
-    ("api/exchange.py", "_random_bits"): (
+    ("api/nouns/triggers.py", "_fire"): "as above",
+    ("api/http/exchange.py", "_random_bits"): (
         "22 bits beside the millisecond of an execution or a batch of events; the store refuses an id that is taken, and the next one"
         " is asked for"
     ),
     (
-        "api/local_tokens.py",
+        "api/http/local_tokens.py",
         "write_private",
     ): "32 bits of a file that is made with O_EXCL and renamed at once",
-    ("cli/here_triggers.py", "TriggersHere.fire_trigger"): "22 bits beside the millisecond, as at the API",
+    (
+        "cli/client/local_triggers.py",
+        "TriggersHere.fire_trigger",
+    ): "22 bits beside the millisecond, as at the API",
     (
         "domain/ids.py",
         "_derived",
@@ -66,42 +69,42 @@ ALLOWED = {
         "event_group",
     ): "8 bits that choose the lane in which a message waits: many share one",
     (
-        "domain/schedules.py",
+        "domain/automations/schedules.py",
         "name_for",
     ): "32 bits beside the beginning of the path; a name that is another playbook's is refused (schedule_name_taken)",
     (
-        "domain/tokens.py",
+        "domain/capability_tokens.py",
         "_key_id",
     ): "32 bits that name one of two keys of an operator; a token is checked under the key itself",
     (
-        "engine/prefetch.py",
+        "engine/scopes/prefetch.py",
         "_Hashed.__hash__",
     ): "a place in a dict, which compares what is there by the whole hash",
     (
-        "kinds/gcs_api.py",
+        "kinds/cloud/gcs_api.py",
         "md5_of",
     ): "the checksum that Google Cloud Storage answers with: what was sent is what arrived",
     (
-        "kinds/transfer/stores.py",
+        "kinds/transfer/endpoints.py",
         "Plan.staging",
     ): "80 bits of a transfer's key, which only those choose who may write the same table",
     ("local/noetl_emulator/functions.py", "unpacked"): "96 bits of a layer, on the machine of who made it",
     ("local/tools.py", "_digest"): "64 bits of a lock file of this repository",
     (
-        "runtime/file_watcher.py",
+        "runtime/local/file_watcher.py",
         "FileWatcher._look_at",
     ): "48 bits of a folder beside the name of its trigger: the folders that one trigger has had",
-    ("runtime/new_ids.py", "random_bits"): (
-        "22 bits beside the millisecond: of executions (ADR 38), of credentials and of records of who read them (services/draw_id.py);"
+    ("runtime/id_source.py", "random_bits"): (
+        "22 bits beside the millisecond: of executions (ADR 38), of credentials and of records of who read them (services/support/new_row_ids.py);"
         " the store refuses an id that is taken, and another is drawn"
     ),
-    ("runtime/presence.py", "Presence.__init__"): "96 bits of the name of a process",
+    ("runtime/local/process_locks.py", "Presence.__init__"): "96 bits of the name of a process",
     (
-        "services/holding.py",
+        "services/orchestrator/paused_events.py",
         "held_id",
     ): "64 bits that tell messages of one command, attempt and number apart; who makes two alike loses own items",
     (
-        "services/unapplied_row.py",
+        "services/orchestrator/failed_events.py",
         "unapplied_row",
     ): "64 bits of an event of one execution; of two alike, one row tells that neither was applied",
     ("templating/filters.py", ""): "the filter `md5` of templates",

@@ -3,8 +3,8 @@
 from typing import Any
 
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.domain.results import INLINE_LIMIT
-from noetl.kinds.base import KindParams
+from noetl.domain.results.references import INLINE_LIMIT
+from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(name="bulk", summary="returns more than a message takes", pool="io")
 EXAMPLE: dict[str, Any] = {}

@@ -28,26 +28,25 @@ from infra.environments import load_environment
 from infra.workers import plan_workers
 from layers.build import layer_names
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
-from noetl.adapters.memory.revocations import MemoryRevocations
+from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import NotFoundError, TaskError
-from noetl.domain.tokens import KeyRing
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program, encode
-from noetl.engine.view import Limits
+from noetl.engine.scopes.slot_view import Limits
 from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.queue import Delivery
+from noetl.runtime.aws.telemetry import Telemetry
 from noetl.runtime.stored_programs import StoredPrograms
-from noetl.runtime.telemetry import Telemetry
-from noetl.services.admit_messages import Door
-from noetl.services.batch_deps import BatchDeps
-from noetl.services.engine_deps import EngineDeps
-from noetl.services.handle_messages import MessageDeps, handle_messages
-from noetl.services.hydration import make_hydrate
-from noetl.services.publish import Publisher
-from noetl.services.send_events import EventSender
-from noetl.services.start_execution import Wish, start_execution
-from noetl.services.work_batch import work_batch
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.messaging.send_events import EventSender
+from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.consume_events import MessageDeps, handle_messages
+from noetl.services.orchestrator.engine_deps import EngineDeps
+from noetl.services.orchestrator.publish import Publisher
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.worker.batch_deps import BatchDeps
+from noetl.services.worker.consume_commands import work_batch
+from noetl.services.worker.worker_deps import WorkerDeps
 from tests.bench import bulk, tick
 from tests.bench.cost_page import readable, write
 from tests.bench.meters import (
@@ -60,6 +59,7 @@ from tests.bench.meters import (
 )
 from tests.bench.playbooks import chain, fan_out
 from tests.bench.prices import AS_OF, EXPRESS_MEMORY_GB, MONTH_HOURS, PRICES, SOURCE
+from tests.doubles.revocations import MemoryRevocations
 
 MILLION = 1_000_000
 BATCHES = (1, 4, 10)

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 
 PARENT = """

@@ -23,9 +23,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services import read_execution
+from noetl.services.queries import read_execution
 
 PLAYBOOK = Path(__file__).parents[2] / "playbooks" / "examples" / "large_report" / "large_report.yaml"
 HEADER = b"id,day,customer,currency,amount,note\n"

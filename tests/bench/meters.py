@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
-from noetl.adapters.memory.programs import MemoryProgramStore
-from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResultStore
-from noetl.ports.execution_store import Change, ItemBatch
+from noetl.ports.executions.execution_store import Change, ItemBatch
 from noetl.ports.queue import Delivery, Outgoing
 from tests.bench.prices import SQS_UNIT
+from tests.doubles.programs import MemoryProgramStore
+from tests.doubles.queue import MemoryQueue
 
 BATCH = 10
 """Messages of one request to SQS."""

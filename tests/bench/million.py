@@ -25,7 +25,7 @@ from typing import Any
 import psycopg
 
 from noetl.kinds.registry import Registry
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from tests.bench import tick
 

@@ -17,9 +17,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services import read_execution
+from noetl.services.queries import read_execution
 
 EXAMPLES = Path(__file__).parents[2] / "playbooks" / "examples"
 PUBLISHED = {"original_first_s": 42 * 60, "original_best_s": 54}

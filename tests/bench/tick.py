@@ -3,7 +3,7 @@
 from typing import Any
 
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.kinds.base import KindParams
+from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(name="tick", summary="does nothing, in a worker", pool="cpu")
 EXAMPLE: dict[str, Any] = {}

@@ -22,7 +22,7 @@ import psycopg
 
 from noetl.adapters.embedded import processes
 from noetl.kinds.registry import Registry
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from tests.bench import tick
 from tests.bench.playbooks import chain

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from noetl.domain.commands import Command
-from noetl.testing import playing
+from noetl.testing import play_case
 from noetl.testing.driver import Pick
-from noetl.testing.playing import Backend, Observed, Scenario, Worker
+from noetl.testing.play_case import Backend, Observed, Scenario, Worker
 
 ROOT = Path(__file__).parents[2] / "playbooks" / "conformance"
 TWIN = "twin.yaml"
@@ -116,7 +116,7 @@ def play(
         happenings=case.spec.get("happenings", ()),
         order=case.spec.get("order", "forward"),
     )
-    return playing.play(scenario, backend, worker, _holding(pick or playing.PICKS[scenario.order], case))
+    return play_case.play(scenario, backend, worker, _holding(pick or play_case.PICKS[scenario.order], case))
 
 
 def _holding(pick: Pick, case: Case) -> Pick:

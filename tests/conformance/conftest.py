@@ -11,8 +11,8 @@ import pytest
 
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import PostgresExecutionStore
-from noetl.adapters.postgres.inspection import PostgresInspection
-from noetl.ports.execution_store import ExecutionStore, Loaded, LoadRequest
+from noetl.adapters.postgres.executions.inspection import PostgresInspection
+from noetl.ports.executions.execution_store import ExecutionStore, Loaded, LoadRequest
 from noetl.testing.driver import EPOCH, Time
 from noetl.testing.memory import MemoryBackend, real_worker
 from tests.conformance.memory import Looks, explained_backend

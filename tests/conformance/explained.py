@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from noetl.domain.state import TERMINAL
-from noetl.ports.execution_store import ExecutionInfo
-from noetl.services.analyze import AnalyzeDeps, analyze
+from noetl.ports.executions.execution_store import ExecutionInfo
+from noetl.services.queries.analyze import AnalyzeDeps, analyze
 
 DEFECTS = frozenset({"orphan_token", "orphan_loop", "unreadable_row", "dead_letter"})
 """Kinds that tell of damage: where nothing was damaged, they are wrong."""

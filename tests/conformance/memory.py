@@ -7,16 +7,16 @@ from functools import lru_cache
 from typing import Any
 
 from noetl.adapters.memory import MemoryExecutionStore
-from noetl.adapters.memory.inspection import MemoryInspection
 from noetl.domain.errors import NotFoundError
-from noetl.ports.execution_store import ExecutionStore
-from noetl.ports.inspection import Inspection
-from noetl.services.analyze import AnalyzeDeps
+from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.ports.executions.inspection import Inspection
+from noetl.services.queries.analyze import AnalyzeDeps
 from noetl.testing.driver import VirtualClock
 from noetl.testing.memory import MemoryBackend, real_worker
-from noetl.testing.playing import Observed
+from noetl.testing.play_case import Observed
 from tests.conformance.cases import find_cases, play
 from tests.conformance.explained import check_explained
+from tests.doubles.inspection import MemoryInspection
 
 CASES = {case.name: case for case in find_cases()}
 

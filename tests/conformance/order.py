@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from noetl.domain.event_names import TERMINAL_EVENTS
 from noetl.domain.event_order import EXECUTION, ITEM, STEP_RUN
-from noetl.domain.vocabulary import TERMINAL_EVENTS
-from noetl.services.history import HistoryEvent
-from noetl.testing.playing import per_step_run
+from noetl.services.history.read_history import HistoryEvent
+from noetl.testing.play_case import per_step_run
 
 
 def check_order(events: Sequence[HistoryEvent], status: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from noetl.adapters.changes import SUPERSEDED_LANE
 from noetl.domain import codec
-from noetl.services.replay import replay
-from noetl.testing.playing import Observed
+from noetl.services.history.replay import replay
+from noetl.testing.play_case import Observed
 from tests.conformance.cases import Case, compact, dump_history, find_cases, load_history, play, played
 from tests.conformance.memory import in_memory
 from tests.conformance.order import check_order

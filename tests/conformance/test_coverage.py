@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from noetl.domain.vocabulary import NAMES, VOCABULARIES, EventStatus, Vocabulary, names_in
+from noetl.domain.event_names import NAMES, VOCABULARIES, EventStatus, Vocabulary, names_in
 from tests.conformance.cases import ROOT, find_cases, load, load_history
 
 DOCS = Path(__file__).parents[2] / "docs"

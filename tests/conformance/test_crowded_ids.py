@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl.domain import ids
-from noetl.ports.execution_store import ExecutionFilter
-from noetl.testing import playing
-from noetl.testing.playing import Scenario
+from noetl.ports.executions.execution_store import ExecutionFilter
+from noetl.testing import play_case
+from noetl.testing.play_case import Scenario
 
 CHILD = """
 apiVersion: noetl.io/v2
@@ -91,10 +91,12 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ids, "SPREAD_BITS", 6)
 
 
-def perform(text: str, backend: Any, worker: Any) -> tuple[playing.Observed, dict[int, Any]]:
+def perform(text: str, backend: Any, worker: Any) -> tuple[play_case.Observed, dict[int, Any]]:
     """Play ``text``; its children by id, each with what its workload says."""
     sources = {"main.yaml": text, "child.yaml": CHILD}
-    seen = playing.play(Scenario(sources, "main.yaml", tools={"more/call": [{"ok": True}]}), backend, worker)
+    seen = play_case.play(
+        Scenario(sources, "main.yaml", tools={"more/call": [{"ok": True}]}), backend, worker
+    )
     family = backend.store.executions(limit=100, wanted=ExecutionFilter(parent=seen.execution_id))
     asked = {one.execution_id: backend.store.slots(one.execution_id)["workload", "n"] for one in family}
     assert all(one.status == "completed" for one in family)
@@ -114,7 +116,7 @@ def test_every_child_that_is_waited_for_runs_once_and_answers_its_own_parent(
 
 def fixed_root(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Give the next execution that is played a known id, so that the ids of its children meet in a known way."""
-    monkeypatch.setattr(playing, "_numbers", itertools.count(number))
+    monkeypatch.setattr(play_case, "_numbers", itertools.count(number))
 
 
 @pytest.mark.parametrize(("mode", "root"), [("parallel", 1_000_031), ("sequential", 1_000_001)])
@@ -169,7 +171,7 @@ def test_a_start_that_a_client_asked_for_is_never_another_execution(backend: Any
     deps = seen.driver.deps
     child = next(iter(asked))
     from noetl.domain.events import Start
-    from noetl.services.handle_events import handle_events
+    from noetl.services.orchestrator.handle_events import handle_events
 
     before = backend.store.info(child)
     start = Start(child, ids.start_event("client"), seen.program.hash, "main")

@@ -13,7 +13,7 @@ import pytest
 from noetl.formatting.format import Formatted, canonical_text, format_text
 from noetl.kinds.registry import default_registry
 from noetl.testing.memory import MemoryBackend
-from noetl.testing.playing import Observed
+from noetl.testing.play_case import Observed
 from tests.conformance.cases import Case, compact, load_history, play, played, sources_of
 from tests.conformance.memory import CASES, in_memory
 from tests.conformance.test_conformance import check_flow, check_outcome, check_tools

@@ -12,8 +12,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from noetl.domain.event_order import EXECUTION, ITEM, STEP_RUN, Order
-from noetl.domain.vocabulary import (
+from noetl.domain.event_names import (
     CANONICAL,
     NAMES,
     VOCABULARIES,
@@ -23,8 +22,9 @@ from noetl.domain.vocabulary import (
     Vocabulary,
     names_in,
 )
-from noetl.services.history import HistoryEvent
-from noetl.services.read_history import history
+from noetl.domain.event_order import EXECUTION, ITEM, STEP_RUN, Order
+from noetl.services.history.history_pages import history
+from noetl.services.history.read_history import HistoryEvent
 from tests.conformance.memory import CASES, in_memory
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -17,7 +17,7 @@ import pytest
 from noetl.domain.commands import Command
 from noetl.testing.driver import Driver
 from noetl.testing.memory import MemoryBackend
-from noetl.testing.playing import Observed
+from noetl.testing.play_case import Observed
 from tests.conformance.cases import Case, find_cases, play
 from tests.conformance.test_conformance import check_flow, check_laws, check_outcome
 from tests.parts import repeated

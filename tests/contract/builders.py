@@ -12,8 +12,8 @@ import msgspec
 from noetl.domain import ids
 from noetl.domain.commands import Command, FrozenScope, ItemOutcome
 from noetl.domain.events import ItemsDone, Start
-from noetl.domain.outcomes import ErrorInfo, Outcome
-from noetl.ports.execution_store import Change, CreatedExecution, EventRow, ItemBatch, LoopRow
+from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
+from noetl.ports.executions.execution_store import Change, CreatedExecution, EventRow, ItemBatch, LoopRow
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 

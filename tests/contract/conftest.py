@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
-from noetl.ports.execution_store import ExecutionStore, LoadRequest, Snapshot
+from noetl.ports.executions.execution_store import ExecutionStore, LoadRequest, Snapshot
 from tests.contract.builders import EID, Make
 from tests.contract.clouds import Clock
 from tests.virtual_time import DatabaseClock

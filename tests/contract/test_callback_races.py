@@ -13,10 +13,10 @@ from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.domain import ids
 from noetl.domain.callbacks import CallbackId, digest_of, make_token, run_key
+from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import ConflictError
 from noetl.domain.events import Pause, Resume
-from noetl.domain.tokens import KeyRing
-from noetl.services.take_callback import CallbackDeps, answer
+from noetl.services.callbacks.complete_callback import CallbackDeps, answer
 from tests.contract.conftest import Harness
 from tests.contract.test_left_loops import ME, Engine
 from tests.waiting import wait_until

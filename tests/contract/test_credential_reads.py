@@ -8,8 +8,7 @@ import pytest
 
 from noetl.adapters.aws import kms
 from noetl.adapters.aws.kms import KmsCipher
-from noetl.adapters.memory.credential_store import MemoryCredentialStore
-from noetl.services.manage_credentials import (
+from noetl.services.credentials.credentials import (
     CredentialDeps,
     CredentialWish,
     Token,
@@ -19,6 +18,7 @@ from noetl.services.manage_credentials import (
 )
 from tests.contract.clouds import Clock, mocked_aws
 from tests.contract.test_cipher import Counting, a_key
+from tests.doubles.credential_store import MemoryCredentialStore
 
 CLIENT = {"token_url": "https://auth.example/", "client_id": "me", "client_secret": "s3cret"}
 

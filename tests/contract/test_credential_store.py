@@ -11,19 +11,19 @@ import pytest
 
 from noetl.adapters.embedded.cipher import FileCipher
 from noetl.adapters.memory import MemoryExecutionStore
-from noetl.adapters.memory.credential_store import MemoryCredentialStore
 from noetl.domain.errors import ConflictError
 from noetl.ports.credential_store import CachedCredential, CredentialAccess, CredentialStore, StoredCredential
 from noetl.ports.new_ids import IdTakenError
-from noetl.services.manage_credentials import (
+from noetl.services.credentials.credentials import (
     CredentialDeps,
     CredentialWish,
     Token,
     keep_credential,
     note_access,
 )
-from noetl.services.worker_credentials import RegisteredFirst
+from noetl.services.worker.worker_credentials import RegisteredFirst
 from tests.contract.builders import EID, Make
+from tests.doubles.credential_store import MemoryCredentialStore
 from tests.virtual_time import DatabaseClock
 
 BYTES = bytes(range(256))

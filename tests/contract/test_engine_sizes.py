@@ -9,8 +9,8 @@ import pytest
 
 from noetl.domain import codec
 from noetl.domain.events import CommandDone, Start
-from noetl.domain.outcomes import Outcome
-from noetl.domain.sizes import (
+from noetl.domain.outcomes.outcomes import Outcome
+from noetl.domain.sizes.table import (
     DOCUMENT_BYTES,
     DOCUMENT_DEPTH,
     DOCUMENT_KEYS,

@@ -9,7 +9,7 @@ import pytest
 
 from noetl.ports.event_batches import EventBatches, EventTold
 from noetl.ports.new_ids import IdTakenError
-from noetl.services.take_events import BatchWish, EventWish, accept_batch
+from noetl.services.orchestrator.ingest_worker_events import BatchWish, EventWish, accept_batch
 
 ODD = '{"v":1,"note":"nul \\u0000 and \\ud800"}'
 
@@ -17,7 +17,7 @@ ODD = '{"v":1,"note":"nul \\u0000 and \\ud800"}'
 @pytest.fixture
 def batches(harness: Any, request: pytest.FixtureRequest) -> EventBatches:
     if harness.kind == "memory":
-        from noetl.adapters.memory.event_batches import MemoryEventBatches
+        from tests.doubles.event_batches import MemoryEventBatches
 
         with harness.store.tables() as tables:
             return MemoryEventBatches(tables.clock)

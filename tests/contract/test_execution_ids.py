@@ -13,8 +13,8 @@ from noetl.domain.commands import LoopSlice
 from noetl.domain.events import Parent, Start
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
-from noetl.ports.execution_store import Creation, ExecutionIdTakenError, IdempotencyKey
-from noetl.services.start_execution import Wish, start_execution
+from noetl.ports.executions.execution_store import Creation, ExecutionIdTakenError, IdempotencyKey
+from noetl.services.executions.start_execution import Wish, start_execution
 from tests.contract.builders import EID
 from tests.contract.test_lock_order import meet
 

@@ -10,14 +10,14 @@ from noetl.domain.errors import ConflictError
 from noetl.domain.events import Cancel, Event, Pause, Redrive, Resume, Start
 from noetl.domain.limits import Admission
 from noetl.domain.state import TERMINAL
-from noetl.ports.execution_store import ChildrenWord, CreatedExecution, VersionConflictError
+from noetl.ports.executions.execution_store import ChildrenWord, CreatedExecution, VersionConflictError
 from noetl.runtime.programs import Programs
-from noetl.services.change_execution import Asked, pause, resume
-from noetl.services.engine_deps import EngineDeps
-from noetl.services.hydration import make_hydrate
-from noetl.services.run_command import run_command
-from noetl.services.start_execution import start_event
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.executions.change_execution import Asked, pause, resume
+from noetl.services.executions.start_execution import start_event
+from noetl.services.orchestrator.engine_deps import EngineDeps
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.worker.run_command import run_command
+from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.testing.driver import Driver, VirtualClock
 from noetl.testing.memory import NoCredentials
 from tests.contract.builders import EID

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain.events import CallbackDone, ChildDone, CommandDone, ContextPatched, Event, TimerFired
-from noetl.domain.facts import CallDone, CallFailed, Cancelled, decode_facts
-from noetl.domain.outcomes import Outcome
+from noetl.domain.facts.facts import CallDone, CallFailed, Cancelled, decode_facts
+from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.state import decode_state
-from noetl.services.engine_deps import Handled
-from noetl.services.failed_events import TRIES, after_failure
+from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.failed_events import TRIES, after_failure
 from tests.contract.test_families import HEAD, Family
 
 UNDOING = (

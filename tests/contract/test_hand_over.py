@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.domain import ids, owners
+from noetl.domain import ids
 from noetl.domain.events import Cancel, ContextPatched
-from noetl.ports.execution_store import Creation, IdempotencyKey, Posted, Published, TimerChange
+from noetl.domain.workers import lease_owners
+from noetl.ports.executions.execution_store import Creation, IdempotencyKey, Posted, Published, TimerChange
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 OTHER = EID + 1
@@ -14,7 +15,7 @@ OTHER = EID + 1
 
 def test_the_queue_keeps_what_was_handed_to_it(harness, make):
     store = harness.store
-    me = owners.invocation(store.load([]).now + 120.0, "engine")
+    me = lease_owners.invocation(store.load([]).now + 120.0, "engine")
     events = tuple(ContextPatched(EID, name, "prog", []) for name in ("a", "b"))
     commands = (make.command("1"), make.command("2"))
     timers = (TimerChange("deadline:1", 1, 0.0), TimerChange("deadline:2", 1, 0.0))
@@ -35,7 +36,7 @@ def test_the_queue_keeps_what_was_handed_to_it(harness, make):
 def test_an_invocation_holds_its_own_until_its_name_says(harness, make):
     store = harness.store
     now = store.load([]).now
-    brief = owners.invocation(now + 0.2, "engine")
+    brief = lease_owners.invocation(now + 0.2, "engine")
     store.commit([make.change(issue=(make.command("1"),))], brief)
     assert store.claim("sweeper", 10) == []
     harness.sleep(2.1)
@@ -51,7 +52,7 @@ def test_an_invocation_holds_its_own_until_its_name_says(harness, make):
 def test_what_an_invocation_with_a_wrong_clock_leaves_is_taken_up_at_once(harness, make, skew):
     """Ten minutes ahead, its name would keep the others away for as long; ten minutes behind, its time is over when it begins."""
     store = harness.store
-    owner = owners.invocation(store.load([]).now + skew + 60.0, "engine")
+    owner = lease_owners.invocation(store.load([]).now + skew + 60.0, "engine")
     event = ContextPatched(EID, "a", "prog", [])
     store.commit([make.change(issue=(make.command("1"),), outbox=(event,))], owner)
     assert len(store.claim("sweeper", 10)) == 1 and store.undelivered("sweeper", 10) == [event]
@@ -60,7 +61,9 @@ def test_what_an_invocation_with_a_wrong_clock_leaves_is_taken_up_at_once(harnes
 def test_what_is_for_later_and_what_a_worker_has_taken_is_kept_for_as_long_as_it_says(harness, make):
     store = harness.store
     now = store.load([]).now
-    for number, owner in enumerate((owners.later(now + 86_400.0), owners.lease(now + 3600.0, "io", "w"))):
+    for number, owner in enumerate(
+        (lease_owners.later(now + 86_400.0), lease_owners.lease(now + 3600.0, "io", "w"))
+    ):
         change = make.change(0, EID + number, issue=(make.command("1", EID + number),))
         store.commit([change], owner)
     assert store.claim("sweeper", 10) == []

@@ -8,8 +8,8 @@ import pytest
 from noetl.domain import ids
 from noetl.domain.commands import LoopSlice, Rest
 from noetl.domain.events import CommandDone, Held, Pause, Redrive, Resume
-from noetl.domain.outcomes import Outcome, Suspend
-from noetl.ports.execution_store import ChildrenWord
+from noetl.domain.outcomes.outcomes import Outcome, Suspend
+from noetl.ports.executions.execution_store import ChildrenWord
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 ME, OTHER = "owner-1", "owner-2"

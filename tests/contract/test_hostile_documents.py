@@ -10,10 +10,10 @@ from noetl.domain import codec, ids
 from noetl.domain.commands import FrozenScope
 from noetl.domain.events import Cancel, Parent, Pause, Start
 from noetl.domain.limits import Admission
-from noetl.domain.outcomes import ErrorInfo, Outcome, Suspend
+from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Suspend
 from noetl.domain.state import ExecutionState, Token, encode_state
 from noetl.domain.variables import VariableWrite
-from noetl.ports.changes import ChildrenWord, TimerChange, Wake
+from noetl.ports.executions.changes import ChildrenWord, TimerChange, Wake
 from tests.contract.builders import EID
 
 ME = "me"

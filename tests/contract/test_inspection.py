@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from noetl.domain import owners
 from noetl.domain.commands import FrozenScope
 from noetl.domain.events import ContextPatched
-from noetl.ports.execution_store import TimerChange
-from noetl.ports.inspection import Backlog, Inspection
+from noetl.domain.workers import lease_owners
+from noetl.ports.executions.execution_store import TimerChange
+from noetl.ports.executions.inspection import Backlog, Inspection
 from tests.contract.builders import EID
 
 ME, GONE = "owner-1", "owner-2"
@@ -20,10 +20,10 @@ ODD = FrozenScope(ctx={"text": 'nul \x00, half \ud800 and "pool": x'})
 @pytest.fixture
 def inspection(harness: Any) -> Inspection:
     if harness.kind == "memory":
-        from noetl.adapters.memory.inspection import MemoryInspection
+        from tests.doubles.inspection import MemoryInspection
 
         return MemoryInspection(harness.store)
-    from noetl.adapters.postgres.inspection import PostgresInspection
+    from noetl.adapters.postgres.executions.inspection import PostgresInspection
 
     return PostgresInspection(harness.store.database)
 
@@ -97,7 +97,7 @@ def test_the_backlog_is_what_is_due_counted_up_to_a_number(harness, make, inspec
     outbox = tuple(ContextPatched(EID, f"p{number}", "prog", []) for number in range(3))
     store.commit([make.change(issue=issue, waiting=(make.command("8"),), outbox=outbox)], ME)
     now = store.load([]).now
-    store.create(make.start(EID + 5), make.created(), owners.later(now + 900))
+    store.create(make.start(EID + 5), make.created(), lease_owners.later(now + 900))
     assert inspection.backlog(100) == Backlog(3, 4) and inspection.backlog(2) == Backlog(2, 2)
     if harness.kind == "postgres":
         from noetl.adapters.postgres.event_batches import PostgresEventBatches

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from noetl.domain import ids
-from noetl.domain.again import Again
 from noetl.domain.commands import FrozenScope, LoopSlice, Rest
 from noetl.domain.events import ContextPatched, ItemAwaits, LoopAlert, LoopDone, Parent, Start
-from noetl.domain.outcomes import CallbackRequest, Outcome, Patch, Suspend
-from noetl.ports.execution_store import GateChange, Wake
+from noetl.domain.loop_resume import Again
+from noetl.domain.outcomes.outcomes import CallbackRequest, Outcome, Patch, Suspend
+from noetl.ports.executions.execution_store import GateChange, Wake
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 ME = "owner-1"

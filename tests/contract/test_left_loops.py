@@ -7,17 +7,17 @@ import pytest
 from noetl.adapters.memory import MemoryCatalog
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, CommandDone
-from noetl.domain.outcomes import Outcome
+from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.state import decode_state
-from noetl.ports.execution_store import CreatedExecution
+from noetl.ports.executions.execution_store import CreatedExecution
 from noetl.runtime.programs import Programs
-from noetl.services.change_execution import Asked
-from noetl.services.engine_deps import EngineDeps, Handled
-from noetl.services.handle_events import handle_events
-from noetl.services.hydration import make_hydrate
-from noetl.services.last_runs import last_runs
-from noetl.services.redrive_execution import plan
-from noetl.services.start_execution import start_event
+from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.redrive_execution import plan
+from noetl.services.executions.start_execution import start_event
+from noetl.services.history.last_step_runs import last_runs
+from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.handle_events import handle_events
+from noetl.services.results.hydration import make_hydrate
 from tests.properties.tools import PureTools
 
 ME = "owner-1"

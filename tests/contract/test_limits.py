@@ -8,8 +8,8 @@ from noetl.domain import ids
 from noetl.domain.commands import Command, LoopSlice
 from noetl.domain.events import Parent
 from noetl.domain.limits import Admission, Limit, Numbers
-from noetl.domain.outcomes import Outcome, Suspend
-from noetl.ports.execution_store import ChildrenWord, Committed
+from noetl.domain.outcomes.outcomes import Outcome, Suspend
+from noetl.ports.executions.execution_store import ChildrenWord, Committed
 from tests.contract.builders import EID
 
 OTHER, THIRD = EID + 1, EID + 2

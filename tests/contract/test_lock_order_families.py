@@ -9,7 +9,7 @@ import pytest
 
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Start
-from noetl.ports.execution_store import ChildrenWord, Committed, VersionConflictError
+from noetl.ports.executions.execution_store import ChildrenWord, Committed, VersionConflictError
 from tests.contract.builders import EID
 from tests.contract.test_lock_order import barrier as barrier
 from tests.contract.test_lock_order import database as database

@@ -7,8 +7,8 @@ import pytest
 
 from noetl.domain import ids
 from noetl.domain.events import Cancel, ContextPatched, Parent, Start, TimerFired
-from noetl.domain.outcomes import Outcome, Patch
-from noetl.ports.execution_store import (
+from noetl.domain.outcomes.outcomes import Outcome, Patch
+from noetl.ports.executions.execution_store import (
     Creation,
     Fence,
     LoadRequest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.domain.commands import LoopSlice
-from noetl.ports.execution_store import Poll
+from noetl.ports.executions.execution_store import Poll
 from tests.contract.builders import EID
 
 MACHINE = {"v": 1, "text": 'ä \\ " {}, \u0001', "big": 2**70}

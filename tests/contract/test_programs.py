@@ -7,13 +7,13 @@ import hashlib
 import pytest
 
 from noetl.adapters.aws.s3 import S3ProgramStore
-from noetl.adapters.memory.programs import MemoryProgramStore
+from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import InfrastructureError, InvalidInputError
-from noetl.domain.tokens import KeyRing
 from noetl.dsl.program import PROGRAM_VERSION, Program, decode, encode
 from noetl.runtime.authentic_programs import AuthenticPrograms, digest_of
 from noetl.runtime.stored_programs import StoredPrograms
 from tests.contract.clouds import make_bucket, mocked_aws
+from tests.doubles.programs import MemoryProgramStore
 
 HASH = hashlib.sha256(b"text").hexdigest()
 

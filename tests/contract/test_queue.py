@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from noetl.adapters.aws.sqs import SqsQueue
-from noetl.adapters.memory.queue import MemoryQueue
 from noetl.domain.errors import InvalidInputError
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from tests.contract.clouds import Clock, mocked_aws
+from tests.doubles.queue import MemoryQueue
 from tests.waiting import PATIENCE
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from noetl.domain import ids
 from noetl.domain.events import Cancel, decode_event
-from noetl.ports.answers import ExecutionFilter
+from noetl.ports.executions.answers import ExecutionFilter
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 ME = "owner-1"

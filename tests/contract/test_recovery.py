@@ -8,10 +8,10 @@ import pytest
 from noetl.domain import ids
 from noetl.domain.commands import LoopSlice
 from noetl.domain.events import Cancel, ContextPatched
-from noetl.domain.lost_owners import MOST, WAIT_SECONDS
-from noetl.domain.outcomes import Outcome, Patch, Suspend
-from noetl.domain.owners import later
-from noetl.ports.execution_store import CreatedExecution, Wake
+from noetl.domain.outcomes.outcomes import Outcome, Patch, Suspend
+from noetl.domain.workers.lease_owners import later
+from noetl.domain.workers.lost_owners import MOST, WAIT_SECONDS
+from noetl.ports.executions.execution_store import CreatedExecution, Wake
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 ME, OTHER = "owner-1", "owner-2"

@@ -9,13 +9,13 @@ import pytest
 from noetl.adapters.memory import MemoryCatalog
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, CommandDone, Event, Start
-from noetl.domain.outcomes import Outcome
-from noetl.ports.retention import NOTHING, Retention
+from noetl.domain.outcomes.outcomes import Outcome
+from noetl.ports.executions.retention import NOTHING, Retention
 from noetl.runtime.programs import Programs
-from noetl.services.engine_deps import EngineDeps, Handled
-from noetl.services.handle_events import handle_events
-from noetl.services.hydration import make_hydrate
-from noetl.services.start_execution import Wish, start_execution
+from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.handle_events import handle_events
+from noetl.services.results.hydration import make_hydrate
 from tests.contract.test_retention import now
 from tests.contract.test_retention import retention as retention
 from tests.properties.tools import PureTools

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from noetl.domain.events import ContextPatched, Redrive
-from noetl.domain.outcomes import Patch
-from noetl.domain.result_life import KeptResult
+from noetl.domain.outcomes.outcomes import Patch
+from noetl.domain.results.retention import KeptResult
 from tests.contract.builders import EID
 from tests.contract.test_retention import now, retention, run
 

@@ -21,7 +21,7 @@ from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.results import PostgresResultStore
 from noetl.adapters.tiered import TieredResults
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
-from noetl.domain.tiers import KV_BYTES
+from noetl.domain.results.tiers import KV_BYTES
 from tests.contract.clouds import make_bucket, mocked_aws
 from tests.google_cloud import google_cloud
 from tests.waiting import PATIENCE

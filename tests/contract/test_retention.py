@@ -9,20 +9,20 @@ import pytest
 
 from noetl.domain.events import Redrive
 from noetl.domain.variables import VariableWrite
-from noetl.ports.execution_store import IdempotencyKey
-from noetl.ports.retention import Removed, Retention
+from noetl.ports.executions.execution_store import IdempotencyKey
+from noetl.ports.executions.retention import Removed, Retention
 from tests.contract.builders import EID
 
 
 @pytest.fixture
 def retention(harness: Any) -> Iterator[Retention]:
     if harness.kind == "memory":
-        from noetl.adapters.memory.retention import MemoryRetention
-        from noetl.adapters.memory.schedule_store import MemoryScheduleStore
+        from tests.doubles.retention import MemoryRetention
+        from tests.doubles.schedule_store import MemoryScheduleStore
 
         yield MemoryRetention(harness.store, MemoryScheduleStore())
         return
-    from noetl.adapters.postgres.retention import PostgresRetention
+    from noetl.adapters.postgres.executions.retention import PostgresRetention
 
     yield PostgresRetention(harness.store.database)
 

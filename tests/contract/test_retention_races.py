@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from noetl.domain.events import Redrive
-from noetl.domain.result_life import KeptResult
+from noetl.domain.results.retention import KeptResult
 from noetl.domain.variables import VariableWrite
-from noetl.ports.execution_store import LoadRequest, VersionConflictError
-from noetl.ports.retention import Retention
+from noetl.ports.executions.execution_store import LoadRequest, VersionConflictError
+from noetl.ports.executions.retention import Retention
 from tests.contract.builders import EID
 from tests.contract.test_lock_order import wait_for_locks
 from tests.contract.test_retention import retention as retention

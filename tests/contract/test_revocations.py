@@ -7,9 +7,9 @@ from botocore.exceptions import ClientError
 
 from noetl.adapters.aws import s3 as module
 from noetl.adapters.aws.s3 import S3Revocations
-from noetl.adapters.memory.revocations import MemoryRevocations
 from noetl.domain.errors import InfrastructureError
 from tests.contract.clouds import Clock, make_bucket, mocked_aws
+from tests.doubles.revocations import MemoryRevocations
 
 
 @pytest.fixture(params=["memory", "s3"])

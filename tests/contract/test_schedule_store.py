@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
+from tests.doubles.schedule_store import MemoryScheduleStore
 
 DAILY = ScheduleRow(
     "etl.daily",

@@ -11,10 +11,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from noetl.adapters.aws.scheduler import TIME, EventBridgeSchedules
-from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.ports.schedules import ScheduleEntry
 from tests.contract.clouds import mocked_aws
+from tests.doubles.schedules import MemorySchedules
 
 TARGET = "arn:aws:lambda:eu-central-1:123456789012:function:scheduler"
 ROLE = "arn:aws:iam::123456789012:role/scheduler"

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from noetl.domain.events import CommandDone, ContextPatched, Event, Start
-from noetl.domain.outcomes import CallbackRequest, ChildRequest, Outcome, Patch, Suspend
-from noetl.domain.result_life import KeptResult, own_results
-from noetl.domain.sizes import DOCUMENT_KEYS, INTEGER_DIGITS, LOOP_ITEMS, NAME, NUMBER, REFERENCE
+from noetl.domain.outcomes.outcomes import CallbackRequest, ChildRequest, Outcome, Patch, Suspend
+from noetl.domain.results.retention import KeptResult, own_results
+from noetl.domain.sizes.table import DOCUMENT_KEYS, INTEGER_DIGITS, LOOP_ITEMS, NAME, NUMBER, REFERENCE
 from noetl.kinds import playbook
-from noetl.ports.execution_store import ExecutionInfo
-from noetl.services.read_execution import error_of
-from noetl.services.replay import replay
+from noetl.ports.executions.execution_store import ExecutionInfo
+from noetl.services.history.replay import replay
+from noetl.services.queries.read_execution import error_of
 from tests.contract.builders import EID
 from tests.contract.conftest import Harness
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime

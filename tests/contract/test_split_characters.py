@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.services import read_execution
-from noetl.services.replay import replay
+from noetl.services.history.replay import replay
+from noetl.services.queries import read_execution
 from tests.contract.test_families import HEAD, Family
 
 HIGH, LOW, WHOLE = "\ud800", "\udfff", "\U000103ff"

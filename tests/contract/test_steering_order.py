@@ -8,8 +8,8 @@ import pytest
 
 from noetl.adapters.memory import MemoryCatalog
 from noetl.domain.errors import ConflictError
-from noetl.services.change_execution import Asked, pause, resume
-from noetl.services.steer_many import ManyDeps, ManyFilter, ManyWish, steer_many
+from noetl.services.executions.bulk_control import ManyDeps, ManyFilter, ManyWish, steer_many
+from noetl.services.executions.change_execution import Asked, pause, resume
 from tests.contract.test_left_loops import HTTP, ME, Engine
 
 _names = itertools.count()

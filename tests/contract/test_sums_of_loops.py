@@ -11,12 +11,12 @@ from noetl.adapters.loops import resume
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command, FrozenScope, ItemOutcome, LoopSlice
 from noetl.domain.events import Cancel, CommandDone, ItemsDone
-from noetl.domain.outcomes import Outcome, Patch
-from noetl.domain.patches import FOLD_ABOVE, PatchBuffer
-from noetl.domain.sizes import INTEGER_DIGITS
+from noetl.domain.outcomes.outcomes import Outcome, Patch
+from noetl.domain.patches.scope_patches import FOLD_ABOVE, PatchBuffer
+from noetl.domain.sizes.table import INTEGER_DIGITS
 from noetl.domain.state import decode_state
-from noetl.services.change_execution import Asked
-from noetl.services.redrive_execution import plan
+from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.redrive_execution import plan
 from tests.contract.test_left_loops import LOOP, ME, START, Engine
 from tests.unit.services.test_run_command import LOOP as ADDING
 from tests.unit.services.test_run_command import Worker
@@ -106,17 +106,17 @@ def test_a_chunk_is_given_out_again_with_sums_of_too_many_digits() -> None:
 def test_patches_that_never_become_one_are_not_compared_over_and_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from noetl.domain import patches
+    from noetl.domain.patches import scope_patches
 
     combined: list[int] = []
-    real = patches.combine
+    real = scope_patches.combine
 
     def counted(given: Any) -> list[Patch]:
         found = list(given)
         combined.append(len(found))
         return real(found)
 
-    monkeypatch.setattr(patches, "combine", counted)
+    monkeypatch.setattr(scope_patches, "combine", counted)
     buffer = PatchBuffer()
     for _ in range(4 * FOLD_ABOVE):
         buffer.add([ADD])

@@ -8,10 +8,10 @@ import pytest
 
 from noetl.adapters.aws.task_logs import OBJECTS, SETTLE_SECONDS, S3TaskLogs
 from noetl.adapters.embedded.task_logs import FileTaskLogs
-from noetl.adapters.memory.task_logs import MemoryTaskLogs
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.task_lines import TaskLine
+from noetl.domain.task_logs import TaskLine
 from tests.contract.clouds import BUCKET, Clock, make_bucket, mocked_aws
+from tests.doubles.task_logs import MemoryTaskLogs
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from noetl.domain.capability_tokens import KeyRing, sign, signed, verified
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.tokens import KeyRing, sign, signed, verified
-from noetl.runtime import cloud_keys
-from noetl.runtime.cloud_keys import EVERY_SECONDS, KEPT_SECONDS, CloudKeys
-from noetl.services.admit_messages import UNKNOWN_KEY_DELIVERIES
-from noetl.services.back_off import USUAL
+from noetl.runtime.aws import keys as cloud_keys
+from noetl.runtime.aws.keys import EVERY_SECONDS, KEPT_SECONDS, CloudKeys
+from noetl.services.messaging.back_off import USUAL
+from noetl.services.orchestrator.authenticate import UNKNOWN_KEY_DELIVERIES
 from tests.contract.clouds import Clock, mocked_aws
 
 OLD, NEW = "the key before a rotation", "the key after a rotation"

@@ -14,13 +14,19 @@ from msgspec.structs import replace
 from noetl.adapters.aws.event_rules import EventRules
 from noetl.adapters.aws.queue_mappings import QueueMappings
 from noetl.adapters.aws.trigger_sources import AwsTriggerSources
-from noetl.adapters.memory.trigger_sources import MemoryTriggerSources
-from noetl.adapters.memory.trigger_store import MemoryTriggerStore
+from noetl.domain.automations.trigger_queues import QueueRights
+from noetl.domain.automations.triggers import (
+    EventBridgeSource,
+    FileSource,
+    S3Source,
+    SqsSource,
+    WebhookSource,
+)
 from noetl.domain.errors import InvalidInputError, NoetlError
-from noetl.domain.trigger_queues import QueueRights
-from noetl.domain.triggers import EventBridgeSource, FileSource, S3Source, SqsSource, WebhookSource
 from noetl.ports.trigger_store import TriggerRow, TriggerStore
 from tests.contract.clouds import mocked_aws
+from tests.doubles.trigger_sources import MemoryTriggerSources
+from tests.doubles.trigger_store import MemoryTriggerStore
 
 TARGET = "arn:aws:lambda:eu-central-1:123456789012:function:scheduler"
 DEAD = "arn:aws:sqs:eu-central-1:123456789012:dead"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.domain.events import ContextPatched
-from noetl.domain.outcomes import Patch
+from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.variables import VariableWrite
 from noetl.ports.variables import Variables
 from tests.contract.builders import EID

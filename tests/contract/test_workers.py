@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from noetl.domain.errors import ConflictError, GoneError, InvalidInputError, NotFoundError
-from noetl.domain.owners import offered
-from noetl.ports.execution_store import Published
-from noetl.services.claim_commands import Claims
+from noetl.domain.workers.lease_owners import offered
+from noetl.ports.executions.execution_store import Published
+from noetl.services.worker.http_worker_leases import Claims
 from tests.contract.builders import EID
 
 ME = "engine-1"
@@ -19,7 +19,7 @@ LEASE = 1.2
 @pytest.fixture
 def registry(harness: Any) -> Any:
     if harness.kind == "memory":
-        from noetl.adapters.memory.workers import MemoryWorkers
+        from tests.doubles.workers import MemoryWorkers
 
         return MemoryWorkers(harness.store)
     from noetl.adapters.postgres.workers import PostgresWorkers

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from noetl.adapters.postgres import PostgresExecutionStore
-from noetl.services.history import HistoryEvent
-from noetl.services.register_playbook import playbooks_below
+from noetl.services.catalog.register_playbook import playbooks_below
+from noetl.services.history.read_history import HistoryEvent
 from tests.integration.examples.seen import Seen
 from tests.waiting import PATIENCE, wait_until
 

@@ -18,10 +18,10 @@ import psycopg
 import pytest
 
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.vocabulary import TERMINAL_EVENTS
-from noetl.ports.execution_store import ExecutionInfo
-from noetl.services.history import HistoryEvent
-from noetl.testing.playing import per_step_run
+from noetl.domain.event_names import TERMINAL_EVENTS
+from noetl.ports.executions.execution_store import ExecutionInfo
+from noetl.services.history.read_history import HistoryEvent
+from noetl.testing.play_case import per_step_run
 from noetl.testing.scripted import Script
 from tests.conformance.cases import NOT_PLAYBOOKS, Case, compact, find_cases, load_history
 from tests.conformance.test_conformance import check_flow, check_laws, check_outcome, check_tools

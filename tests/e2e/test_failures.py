@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from noetl.adapters.changes import SUPERSEDED_LANE
+from noetl.domain.capability_tokens import KeyRing, sign
 from noetl.domain.events import CommandDone, ContextPatched, Event, encode_event
 from noetl.domain.messages import VERSION, Message, encode_message
-from noetl.domain.outcomes import Outcome, Patch
-from noetl.domain.tokens import KeyRing, sign
+from noetl.domain.outcomes.outcomes import Outcome, Patch
 from tests.e2e.remote import ASK, Remote
 from tests.e2e.test_outages import short_back_off
 from tests.integration.examples.api import Api, ApiServer, Request

@@ -11,9 +11,9 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 
 from noetl.api.table import ROUTES
-from noetl.domain.tokens import KeyRing
-from noetl.runtime.local_keys import local_keys
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.domain.capability_tokens import KeyRing
+from noetl.runtime.local.keys import local_keys
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.e2e.test_failures import token_keys
 from tests.unit.api.ground import HELLO, shown_command

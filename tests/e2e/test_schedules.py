@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl.domain.schedules import instant, parse_instant
+from noetl.domain.automations.schedules import instant, parse_instant
 from tests.parts import parted
 from tests.waiting import wait_until
 

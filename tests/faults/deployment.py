@@ -14,33 +14,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl.adapters.memory import MemoryResultStore
-from noetl.adapters.memory.programs import MemoryProgramStore
-from noetl.adapters.memory.revocations import MemoryRevocations
+from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Start
 from noetl.domain.state import TERMINAL
-from noetl.domain.tokens import KeyRing
 from noetl.dsl.program import encode
-from noetl.engine.view import Limits
-from noetl.ports.execution_store import ExecutionStore
+from noetl.engine.scopes.slot_view import Limits
+from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.queue import Delivery
 from noetl.runtime.programs import Programs
 from noetl.runtime.stored_programs import StoredPrograms
-from noetl.services.admit_messages import Door
-from noetl.services.batch_deps import BatchDeps
-from noetl.services.bury import bury
-from noetl.services.engine_deps import EngineDeps
-from noetl.services.handle_messages import MessageDeps, handle_messages
-from noetl.services.hydration import make_hydrate
-from noetl.services.publish import Publisher
-from noetl.services.revoked import RevocationWatch
-from noetl.services.send_events import EventSender
-from noetl.services.sweep import sweep
-from noetl.services.take_callback import CallbackDeps
-from noetl.services.work_batch import work_batch
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.callbacks.complete_callback import CallbackDeps
+from noetl.services.messaging.send_events import EventSender
+from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.consume_events import MessageDeps, handle_messages
+from noetl.services.orchestrator.engine_deps import EngineDeps
+from noetl.services.orchestrator.fail_dead_commands import bury
+from noetl.services.orchestrator.publish import Publisher
+from noetl.services.orchestrator.sweep import sweep
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.worker.batch_deps import BatchDeps
+from noetl.services.worker.cancellation_marks import RevocationWatch
+from noetl.services.worker.consume_commands import work_batch
+from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.testing.driver import VirtualClock
 from noetl.testing.memory import NoCredentials
+from tests.doubles.programs import MemoryProgramStore
+from tests.doubles.revocations import MemoryRevocations
 from tests.faults.outside import Asked, Called, Strange, StrangeQueue
 from tests.properties.chaos import Crash, FaultyPort
 from tests.properties.tools import PureTools

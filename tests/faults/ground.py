@@ -22,9 +22,9 @@ from noetl.adapters.embedded.locked import locked
 from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.domain import codec
-from noetl.domain.lost_owners import MOST
 from noetl.domain.state import TERMINAL
-from noetl.ports.execution_store import ExecutionInfo
+from noetl.domain.workers.lost_owners import MOST
+from noetl.ports.executions.execution_store import ExecutionInfo
 from tests.faults.runner import Plan
 from tests.faults.stock import sent, texts, wanted, workload_of
 from tests.properties.accounts import check_own_results, check_values

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from noetl.adapters.memory.queue import MemoryQueue
 from noetl.domain.callbacks import read_token
+from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import GoneError
 from noetl.domain.events import Cancel, Event, Resume, Start
 from noetl.domain.state import TERMINAL
-from noetl.domain.tokens import KeyRing
-from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.runtime.programs import Programs
-from noetl.services.start_execution import Wish, start_execution
-from noetl.services.take_callback import CallbackDeps, answer
+from noetl.services.callbacks.complete_callback import CallbackDeps, answer
+from noetl.services.executions.start_execution import Wish, start_execution
+from tests.doubles.queue import MemoryQueue
 from tests.properties.outside import words
 
 

@@ -27,13 +27,13 @@ from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.domain import codec
 from noetl.domain.errors import ConflictError
 from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.outcomes import ChildRequest
+from noetl.domain.outcomes.outcomes import ChildRequest
 from noetl.domain.state import TERMINAL
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services import change_execution
-from noetl.services.change_execution import Asked
-from noetl.services.redrive_execution import redrive
+from noetl.services.executions import change_execution
+from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.redrive_execution import redrive
 from tests.properties.tools import PureTools
 from tests.waiting import PATIENCE, wait_until
 

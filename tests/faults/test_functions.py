@@ -20,7 +20,7 @@ import pytest
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import Database, PostgresExecutionStore
 from noetl.domain.events import Start
-from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.testing.driver import VirtualClock
 from tests.faults.deployment import Deployment, Fate
 from tests.faults.outside import Asked, Strange

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.core import NotSet
 
+from noetl.domain.automations.schedules import Timing, check_cron, check_rate, next_fires
 from noetl.domain.errors import NoetlError
-from noetl.domain.json_patch import check_operations, merge_patch, patch_document
-from noetl.domain.schedules import Timing, check_cron, check_rate, next_fires
+from noetl.domain.patches.json_patch import check_operations, merge_patch, patch_document
 from noetl.dsl.json_schema.check import misfits, schema_problem
 from noetl.dsl.program import Expr, Text
 from noetl.templating import MappingScope, render

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from noetl.domain.kinds import KindSpec
-from noetl.kinds.params import KindParams
 from noetl.kinds.registry import Registry
+from noetl.kinds.support.params import KindParams
 
 
 class Params(KindParams):

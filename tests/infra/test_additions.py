@@ -15,8 +15,8 @@ from infra.playbooks import playbook_files, staged
 from infra.trigger_queues import TriggersConfig
 from infra.triggers import read_programs, triggers_of
 from noetl.kinds.registry import default_registry
-from noetl.runtime.cloud_jobs import cloud_jobs
-from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.aws.jobs import cloud_jobs
+from noetl.runtime.aws.settings import CloudSettings
 from tests.infra.made_up import kind, registry_with
 from tests.infra.templates import Templates
 

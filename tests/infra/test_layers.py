@@ -25,9 +25,9 @@ root = pathlib.Path(sys.argv[1])
 skipped = (
     "noetl.adapters.embedded",
     "noetl.kinds.sandbox.noetl_guest",
-    "noetl.runtime.local",
+    "noetl.runtime.local.process",
     "noetl.runtime.bootstrap",
-    "noetl.runtime.http_server",
+    "noetl.runtime.server.http_server",
 )
 for path in sorted(root.rglob("*.py")):
     name = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
@@ -48,7 +48,7 @@ def test_layers_fit_into_a_function(target: Target) -> None:
 
 def test_layers_for_the_cloud_hold_its_binaries_and_no_command_line() -> None:
     core = build_layer("core", CLOUD) / "python/noetl"
-    assert (core / "services/handle_events.py").is_file()
+    assert (core / "services/orchestrator/handle_events.py").is_file()
     assert list(core.glob("adapters/postgres/sql/migrations/*.sql"))
     assert not any((core / part).exists() for part in ("cli", "local", "testing"))
     deps = build_layer("deps", CLOUD) / "python"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.aws.settings import CloudSettings
 from tests.infra.templates import Place, Templates, as_list
 
 both = pytest.mark.parametrize("assembly", ["dev", "prod"], indirect=True)

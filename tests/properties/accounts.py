@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from noetl.domain import facts as f
 from noetl.domain.events import Parent
-from noetl.domain.facts import decode_facts
+from noetl.domain.facts import facts as f
+from noetl.domain.facts.facts import decode_facts
 from noetl.domain.state import TERMINAL, decode_state
-from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
 from tests.properties.laws import law
 
 if TYPE_CHECKING:

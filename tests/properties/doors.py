@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Event
-from noetl.services import change_execution
-from noetl.services.change_execution import Asked
-from noetl.services.redrive_execution import redrive
-from noetl.services.start_execution import Wish, start_execution
+from noetl.services.executions import change_execution
+from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.redrive_execution import redrive
+from noetl.services.executions.start_execution import Wish, start_execution
 from tests.properties import hostile
 from tests.properties.happening import Happening
 from tests.properties.laws import law

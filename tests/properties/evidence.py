@@ -10,7 +10,7 @@ import psycopg
 
 from noetl.adapters.memory.tables import Tables
 from noetl.domain.events import Event, decode_event
-from noetl.domain.owners import holds
+from noetl.domain.workers.lease_owners import holds
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from noetl.domain import facts as f
-from noetl.domain.again import indexes
 from noetl.domain.callbacks import SCOPE, awaited_in, run_of
-from noetl.domain.facts import Fact, decode_facts
+from noetl.domain.facts import facts as f
+from noetl.domain.facts.facts import Fact, decode_facts
+from noetl.domain.facts.waits import CallbackAwaited
+from noetl.domain.loop_resume import indexes
 from noetl.domain.state import (
     LEGAL_PHASE,
     LEGAL_STATUS,
@@ -19,11 +20,10 @@ from noetl.domain.state import (
     Slots,
     decode_state,
 )
-from noetl.domain.waiting_facts import CallbackAwaited
-from noetl.engine.apply import evolve
-from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoadRequest
-from noetl.services.read_history import history as told
-from noetl.services.replay import replay
+from noetl.engine.folds.apply import evolve
+from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore, LoadRequest
+from noetl.services.history.history_pages import history as told
+from noetl.services.history.replay import replay
 from tests.conformance.order import check_order
 from tests.properties.accounts import (
     check_asked,

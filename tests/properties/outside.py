@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from noetl.domain.callbacks import CallbackId, read_token
 from noetl.domain.errors import GoneError, NotFoundError
 from noetl.domain.events import Event
-from noetl.services.take_callback import CallbackDeps, answer
+from noetl.services.callbacks.complete_callback import CallbackDeps, answer
 from noetl.testing.callbacks import RING
 
 if TYPE_CHECKING:

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 import psycopg
 
 from noetl.adapters.memory import MemoryExecutionStore
-from noetl.adapters.memory.inspection import MemoryInspection
-from noetl.adapters.memory.retention import MemoryRetention
-from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.adapters.postgres.connection import Database
-from noetl.adapters.postgres.inspection import PostgresInspection
-from noetl.adapters.postgres.retention import PostgresRetention
+from noetl.adapters.postgres.executions.inspection import PostgresInspection
+from noetl.adapters.postgres.executions.retention import PostgresRetention
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, Parent, Start
-from noetl.ports.execution_store import (
+from noetl.ports.executions.execution_store import (
     Change,
     Committed,
     ExecutionStore,
@@ -26,8 +23,11 @@ from noetl.ports.execution_store import (
     ItemsCommitted,
     Poll,
 )
-from noetl.ports.inspection import Inspection
-from noetl.ports.retention import Retention
+from noetl.ports.executions.inspection import Inspection
+from noetl.ports.executions.retention import Retention
+from tests.doubles.inspection import MemoryInspection
+from tests.doubles.retention import MemoryRetention
+from tests.doubles.schedule_store import MemoryScheduleStore
 from tests.properties.evidence import Evidence, from_memory, from_postgres
 from tests.properties.laws import law
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from noetl.domain import codec
-from noetl.ports.execution_store import ExecutionInfo
-from noetl.services.analyze import AnalyzeDeps
-from noetl.services.read_execution import describe, list_executions
-from noetl.services.read_history import history
+from noetl.ports.executions.execution_store import ExecutionInfo
+from noetl.services.history.history_pages import history
+from noetl.services.queries.analyze import AnalyzeDeps
+from noetl.services.queries.read_execution import describe, list_executions
 from tests.conformance.explained import check_explained
 from tests.properties.laws import law
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from noetl.domain.errors import ConflictError
 from noetl.domain.events import Redrive
 from noetl.domain.state import TERMINAL, decode_state
-from noetl.ports.execution_store import ExecutionInfo
-from noetl.services.change_execution import Asked
-from noetl.services.last_runs import last_runs
-from noetl.services.redrive_execution import plan
+from noetl.ports.executions.execution_store import ExecutionInfo
+from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.redrive_execution import plan
+from noetl.services.history.last_step_runs import last_runs
 from tests.properties.happening import Happening
 from tests.properties.world import World
 

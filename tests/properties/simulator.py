@@ -17,7 +17,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.events import Event, Start
 from noetl.domain.state import TERMINAL
-from noetl.ports.execution_store import CreatedExecution
+from noetl.ports.executions.execution_store import CreatedExecution
 from tests.properties.chaos import Crash
 from tests.properties.disturbances import disturb
 from tests.properties.happening import Happening, label, names

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from noetl.domain import facts as f
-from noetl.ports.execution_store import ExecutionInfo, StoredEvent
+from noetl.domain.facts import facts as f
+from noetl.ports.executions.execution_store import ExecutionInfo, StoredEvent
 from tests.properties import invariants, shapes
 from tests.properties.accounts import check_children, check_own_results, check_paused, check_values
 from tests.properties.doors import check_own_start

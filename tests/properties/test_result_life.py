@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from noetl.adapters.memory import MemoryExecutionStore, MemoryResultStore
-from noetl.adapters.memory.retention import MemoryRetention
-from noetl.adapters.memory.schedule_store import MemoryScheduleStore
-from noetl.adapters.memory.task_logs import MemoryTaskLogs
 from noetl.domain.events import Redrive
-from noetl.domain.result_life import KeptResult, mentioned
-from noetl.domain.results import ref_uri
-from noetl.services.collect_results import collect
-from noetl.services.prune import PruneDeps, RetentionDays, keep_to
+from noetl.domain.results.references import ref_uri
+from noetl.domain.results.retention import KeptResult, mentioned
+from noetl.services.results.collect_results import collect
+from noetl.services.results.prune import PruneDeps, RetentionDays, keep_to
 from tests.contract.builders import Make
+from tests.doubles.retention import MemoryRetention
+from tests.doubles.schedule_store import MemoryScheduleStore
+from tests.doubles.task_logs import MemoryTaskLogs
 
 DAY = 86_400.0
 NUMBERS = st.integers(0, 12)

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
-from noetl.adapters.memory.schedule_store import MemoryScheduleStore
-from noetl.domain.schedules import Timing, next_fire, parse_instant
+from noetl.domain.automations.schedules import Timing, next_fire, parse_instant
 from noetl.kinds.registry import default_registry
 from noetl.ports.schedule_store import ScheduleRow
 from noetl.runtime.programs import Programs
-from noetl.services import manage_schedules
-from noetl.services.fire_schedule import Fired, fire_due, timing_of
-from noetl.services.manage_schedules import ScheduleDeps
-from noetl.services.register_schedules import put
-from noetl.services.start_playbook import StartDeps
+from noetl.services.automations import schedules as manage_schedules
+from noetl.services.automations.fire_schedule import Fired, fire_due, timing_of
+from noetl.services.automations.register_schedules import put
+from noetl.services.automations.schedules import ScheduleDeps
+from noetl.services.executions.start_playbook import StartDeps
+from tests.doubles.schedule_store import MemoryScheduleStore
 
 NAME = "s"
 PLAYBOOK = (

@@ -24,7 +24,7 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.domain.outcomes import PollRequest
+from noetl.domain.outcomes.outcomes import PollRequest
 from noetl.kinds.registry import Answer, Registry
 
 STEERING = frozenset({"fail_first", "fail", "only", "size", "polls"})

@@ -10,7 +10,7 @@ from noetl.domain.callbacks import SCOPE, awaited_in
 from noetl.domain.events import ChildDone, CommandDone, Event, Held, ItemAwaits, ItemsDone, LoopAlert, Start
 from noetl.domain.ids import timer_event
 from noetl.domain.state import TERMINAL, ExecutionState, decode_state
-from noetl.ports.execution_store import ExecutionInfo
+from noetl.ports.executions.execution_store import ExecutionInfo
 from tests.properties.evidence import Evidence, OpenRow
 from tests.properties.laws import law
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, Start
-from noetl.domain.outcomes import Patch
+from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.state import decode_state
-from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
-from noetl.services import read_execution
-from noetl.services.start_execution import start_event
+from noetl.services.executions.start_execution import start_event
+from noetl.services.queries import read_execution
 from tests.properties.accounts import family
 from tests.properties.happening import Happening
 from tests.properties.laws import law

@@ -15,16 +15,16 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event
 from noetl.domain.state import decode_state
 from noetl.dsl.program import Program
-from noetl.engine.view import Limits
+from noetl.engine.scopes.slot_view import Limits
 from noetl.runtime.programs import Programs
-from noetl.services.callback_keys import callback_key
-from noetl.services.engine_deps import EngineDeps, Handled
-from noetl.services.failed_events import TRIES, after_failure
-from noetl.services.hydration import make_hydrate
-from noetl.services.recent import Recent
-from noetl.services.run_command import run_command
-from noetl.services.worker_deps import WorkerDeps
-from noetl.services.worker_lost import answer_lost
+from noetl.services.callbacks.callback_keys import callback_key
+from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.failed_events import TRIES, after_failure
+from noetl.services.orchestrator.snapshot_cache import Recent
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.worker.run_command import run_command
+from noetl.services.worker.worker_deps import WorkerDeps
+from noetl.services.worker.worker_lost import answer_lost
 from noetl.testing.callbacks import RING
 from noetl.testing.driver import Driver, VirtualClock
 from noetl.testing.memory import NoCredentials

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.kinds.base import KindParams
+from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="redis",

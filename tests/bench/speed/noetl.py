@@ -17,7 +17,7 @@ import psycopg
 
 from noetl.adapters.embedded.server import SETTINGS
 from noetl.kinds.registry import Registry
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from tests.bench import tick
 from tests.bench.load.served import Served

@@ -14,11 +14,11 @@ import psycopg
 
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Start
-from noetl.domain.outcomes import Outcome
+from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.state import ExecutionState
 from noetl.dsl.compiler import compile_playbook
 from noetl.engine.handle_event import handle_event
-from noetl.engine.view import DELETED, View
+from noetl.engine.scopes.slot_view import DELETED, View
 from tests.bench.playbooks import routed
 from tests.bench.speed.figures import Book
 from tests.bench.speed.noetl import registry
@@ -80,7 +80,9 @@ def whole_process(arguments: list[str], runs: int, env: dict[str, str] | None = 
 def imports(book: Book, quick: bool) -> None:
     runs = 1 if quick else 7
     bare = whole_process([sys.executable, "-c", "pass"], runs)
-    engine = whole_process([sys.executable, "-c", "import noetl.services.handle_events, psycopg"], runs)
+    engine = whole_process(
+        [sys.executable, "-c", "import noetl.services.orchestrator.handle_events, psycopg"], runs
+    )
     book.note("noetl", "import", "none", "engine", "ms", [engine - bare])
 
 

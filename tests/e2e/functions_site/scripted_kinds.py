@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 REGISTRY = "noetl.kinds.registry"
-COMMANDS = "noetl.services.run_command"
+COMMANDS = "noetl.services.worker.run_command"
 SECONDS = 600
 """More than the server holds an answer back for."""
 

@@ -10,31 +10,31 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.memory.programs import MemoryProgramStore
 from noetl.adapters.memory.results import MemoryResultStore
-from noetl.adapters.memory.schedules import MemorySchedules
-from noetl.adapters.memory.task_logs import MemoryTaskLogs
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
-from noetl.adapters.postgres.inspection import PostgresInspection
+from noetl.adapters.postgres.executions.inspection import PostgresInspection
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import ApiDeps
-from noetl.api.dispatch import Api
-from noetl.api.gateway import make_resolver
+from noetl.api.http.dispatch import Api
+from noetl.api.http.gateway import make_resolver
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
 from noetl.kinds.registry import default_registry
-from noetl.runtime.registering import Registrar
+from noetl.runtime.deployed_catalog import Registrar
 from noetl.runtime.retention import prune_deps
 from noetl.runtime.stored_programs import StoredPrograms
-from noetl.services.backpressure import Backpressure
-from noetl.services.engine_deps import EngineDeps
-from noetl.services.handle_events import handle_events
-from noetl.services.hydration import make_hydrate
-from noetl.services.manage_schedules import ScheduleDeps
-from noetl.services.prune import RetentionDays
-from noetl.services.run_command import run_command
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.automations.schedules import ScheduleDeps
+from noetl.services.messaging.backpressure import Backpressure
+from noetl.services.orchestrator.engine_deps import EngineDeps
+from noetl.services.orchestrator.handle_events import handle_events
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.results.prune import RetentionDays
+from noetl.services.worker.run_command import run_command
+from noetl.services.worker.worker_deps import WorkerDeps
+from tests.doubles.programs import MemoryProgramStore
+from tests.doubles.schedules import MemorySchedules
+from tests.doubles.task_logs import MemoryTaskLogs
 
 EVENTS = Path(__file__).parents[3] / "events" / "apigw"
 OWNER = "test-engine"

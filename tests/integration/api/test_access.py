@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from noetl.api.access import SCOPES
+from noetl.api.http.access import SCOPES
 from noetl.api.table import ROUTES
-from noetl.runtime.local_keys import local_keys
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.runtime.local.keys import local_keys
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_serve import Client
 from tests.unit.api.ground import shown_command

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_http import PLAYBOOK, PROBLEM, Raw
 

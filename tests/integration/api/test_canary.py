@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from noetl.cli import main
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.canaries import (
     BASIC,

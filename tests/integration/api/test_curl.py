@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from noetl.api.local_tokens import write_private
-from noetl.domain.task_lines import TaskLine
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.api.http.local_tokens import write_private
+from noetl.domain.task_logs import TaskLine
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.shown import Example, differs, examples, parse
 from tests.integration.api.test_serve import Client

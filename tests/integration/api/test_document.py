@@ -19,7 +19,7 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.engine import events, from_schema
 
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_serve import GATED, Client
 from tests.notes import NOTES
@@ -118,7 +118,7 @@ def about_what_there_is(known: dict[str, list[str]]) -> Any:
 @pytest.mark.timeout(SECONDS + 60)
 def test_answers_are_those_of_the_document(server, monkeypatch):
     # Nobody ends what waits here; how requests wait has tests of its own.
-    monkeypatch.setattr("noetl.api.waiting.Waiting.wait", lambda *arguments, **options: None)
+    monkeypatch.setattr("noetl.api.http.waiting.Waiting.wait", lambda *arguments, **options: None)
     assert server.tokens is not None
     token = server.tokens.add("document", ["admin", "worker"])
     known = furnish(server, token)

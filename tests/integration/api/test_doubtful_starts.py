@@ -8,7 +8,7 @@ import pytest
 
 from noetl.adapters.postgres.connection import Database
 from noetl.domain.errors import InfrastructureError
-from noetl.services import handle_events
+from noetl.services.orchestrator import handle_events
 from tests.integration.api.test_serve import Client, Serve, client, serve, server  # noqa: F401
 
 pytestmark = pytest.mark.postgres

@@ -17,8 +17,8 @@ from urllib.error import HTTPError
 import pytest
 
 from noetl.domain.messages import decode_message, encode_message
-from noetl.domain.results import INLINE_LIMIT
-from noetl.runtime.serving import Server
+from noetl.domain.results.references import INLINE_LIMIT
+from noetl.runtime.server.serve import Server
 from tests.integration.api.test_serve import Client, Serve, serve  # noqa: F401
 from tests.waiting import PATIENCE, wait_until
 

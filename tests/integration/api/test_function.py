@@ -19,12 +19,12 @@ from moto import mock_aws
 
 from noetl.adapters.aws import clients
 from noetl.adapters.aws.clients import make_client
+from noetl.domain.capability_tokens import KeyRing, signed
 from noetl.domain.events import Start, encode_event
 from noetl.domain.ids import KEPT_START
 from noetl.domain.messages import decode_message
-from noetl.domain.owners import QUEUE
-from noetl.domain.tokens import KeyRing, signed
-from noetl.runtime.telemetry import Telemetry
+from noetl.domain.workers.lease_owners import QUEUE
+from noetl.runtime.aws.telemetry import Telemetry
 from tests.integration.api.conftest import EVENTS, Reply
 
 pytestmark = pytest.mark.postgres
@@ -79,8 +79,8 @@ def function(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Functio
             monkeypatch.setenv(name, value)
         stream = io.StringIO()
         telemetry = Telemetry(f"api-{next(_numbers)}", stream)
-        monkeypatch.setattr("noetl.runtime.telemetry.telemetry", telemetry)
-        monkeypatch.setattr("noetl.runtime.cloud_api.telemetry", telemetry)
+        monkeypatch.setattr("noetl.runtime.aws.telemetry.telemetry", telemetry)
+        monkeypatch.setattr("noetl.runtime.aws.api.telemetry", telemetry)
         spec = importlib.util.spec_from_file_location(
             "api_handler", ROOT / "functions" / "api" / "handler.py"
         )
@@ -156,7 +156,7 @@ def test_every_invocation_says_what_it_did_in_one_line(function):
 
 
 def test_health_is_answered_when_nothing_else_can_be(function, monkeypatch):
-    monkeypatch.setattr("noetl.runtime.cloud_api._deps", lambda *args: 1 / 0)
+    monkeypatch.setattr("noetl.runtime.aws.api._deps", lambda *args: 1 / 0)
     assert function.ask("health").json["deployment"] == {"stack": "noetl-test", "version": "7"}
     broken = function.ask("catalog")
     assert (broken.status, broken.json["code"]) == (500, "internal_error")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl.runtime.serving import Server
+from noetl.runtime.server.serve import Server
 from tests.integration.api import hostile_bodies
 from tests.integration.api.hostile_bodies import ENDS, TEXTS, check, check_lists
 from tests.integration.api.test_serve import Client, Serve, serve  # noqa: F401

@@ -11,19 +11,19 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from noetl.adapters.memory.programs import MemoryProgramStore
 from noetl.adapters.postgres import PostgresCatalog, PostgresExecutionStore
+from noetl.adapters.postgres.executions.retention import PostgresRetention
 from noetl.adapters.postgres.migrations import check_current, migrate, pending, scripts
-from noetl.adapters.postgres.retention import PostgresRetention
 from noetl.adapters.postgres.roles import make_app_role
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.session_settings import SETTINGS
 from noetl.domain import ids
 from noetl.domain.errors import InfrastructureError, InvalidInputError
-from noetl.ports.retention import Removed
-from noetl.runtime.cloud_migrate import MIGRATION, PLAYBOOKS, Migration, on_event
-from noetl.runtime.cloud_settings import CloudSettings
+from noetl.ports.executions.retention import Removed
+from noetl.runtime.aws.migrate import MIGRATION, PLAYBOOKS, Migration, on_event
+from noetl.runtime.aws.settings import CloudSettings
 from tests.contract.builders import Make
+from tests.doubles.programs import MemoryProgramStore
 from tests.integration.store.test_schema import migrate_before
 
 pytestmark = pytest.mark.postgres

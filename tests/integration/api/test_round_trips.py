@@ -13,8 +13,10 @@ import pytest
 
 from noetl.adapters.postgres.connection import Database
 from noetl.domain.errors import InfrastructureError
-from noetl.runtime import inbox, serving
-from noetl.services import handle_events, store_time
+from noetl.runtime.local import event_inbox
+from noetl.runtime.server import serve as serving
+from noetl.services.orchestrator import handle_events
+from noetl.services.support import store_time
 from tests.integration.api.test_serve import Client, Serve, client, serve, server  # noqa: F401
 from tests.waiting import PATIENCE, wait_until
 
@@ -131,7 +133,7 @@ def test_starts_that_come_during_a_commit_share_the_next_one(
     trips: Trips,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(inbox, "TURN_SECONDS", PATIENCE)
+    monkeypatch.setattr(event_inbox, "TURN_SECONDS", PATIENCE)
     began, go = threading.Event(), threading.Event()
 
     def hold(name: str) -> None:
@@ -173,7 +175,7 @@ def test_a_start_whose_commit_is_in_doubt_is_made_once(client, trips):  # noqa: 
 
 
 def test_starts_that_draw_the_same_id_are_two_executions(client, trips, monkeypatch):  # noqa: F811
-    from noetl.api import exchange
+    from noetl.api.http import exchange
 
     register(client)
     request = exchange.Request("POST", "/api/executions")

@@ -6,7 +6,7 @@ import urllib.request
 
 import pytest
 
-from noetl.runtime.local_keys import local_keys
+from noetl.runtime.local.keys import local_keys
 from tests.integration.api.test_serve import GATED, client, serve, server  # noqa: F401
 
 pytestmark = pytest.mark.postgres

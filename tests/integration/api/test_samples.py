@@ -109,8 +109,8 @@ def test_a_request_that_is_sent_twice_at_once_starts_one_execution(deployed):
 
 def start_directly(deployed: Deployed) -> tuple[int, str]:
     """Past the resolver, which is one thread's: as many functions would."""
-    from noetl.api.dispatch import Api, answer
-    from noetl.api.exchange import Principal, Request
+    from noetl.api.http.dispatch import Api, answer
+    from noetl.api.http.exchange import Principal, Request
     from noetl.api.table import ROUTES
 
     (route,) = [one for one in ROUTES if one.name == "startExecution"]

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from noetl.domain.owners import later
-from noetl.domain.schedules import fires, instant
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.domain.automations.schedules import fires, instant
+from noetl.domain.workers.lease_owners import later
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
-from noetl.services.fire_schedule import timing_of
+from noetl.services.automations.fire_schedule import timing_of
 from tests.integration.api.test_serve import Client
 from tests.waiting import wait_until
 

@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 import pytest
 
 from noetl.domain.errors import InvalidInputError
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.waiting import PATIENCE, wait_until
 

@@ -16,8 +16,8 @@ import pytest
 import urllib3
 from psycopg import conninfo
 
-from noetl.adapters.postgres import connection, watch
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.adapters.postgres import connection, silence_watchdog
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_serve import GATED, Client
 from tests.waiting import PATIENCE, wait_until
@@ -84,7 +84,7 @@ def proxy(database: str) -> Iterator[Proxy]:
 def test_whoever_asks_a_database_that_hangs_is_answered_in_time(
     proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(silence_watchdog, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 2)
     settings = Settings(tmp_path / "home", proxy.dsn, lease_seconds=5.0, python_workers=1)
     settings.make_home()
@@ -107,7 +107,7 @@ def test_whoever_asks_a_database_that_hangs_is_answered_in_time(
             asked.append((answer.status, answer.headers["Retry-After"], answer.json()))
 
         proxy.stalled.set()
-        monkeypatch.setattr(watch, "ANSWER_SECONDS", 1.0)
+        monkeypatch.setattr(silence_watchdog, "ANSWER_SECONDS", 1.0)
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
         for thread in threads:
             thread.start()
@@ -124,7 +124,7 @@ def test_whoever_asks_a_database_that_hangs_is_answered_in_time(
         assert any(told["code"] == "database_silent" for *_, told in asked)
         assert client("GET", "/health")[0] == 200
         proxy.stalled.clear()
-        monkeypatch.setattr(watch, "ANSWER_SECONDS", PATIENCE)
+        monkeypatch.setattr(silence_watchdog, "ANSWER_SECONDS", PATIENCE)
         for number in (0, 2, 4):
             headers = {"Idempotency_Key": f"silence {number}"}
             status, first = _patient(client, headers)

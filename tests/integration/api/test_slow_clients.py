@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl.api.client_limits import ClientLimits
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.api.http.client_limits import ClientLimits
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_http import START, Raw, read
 from tests.waiting import PATIENCE, wait_until
@@ -119,7 +119,7 @@ def test_the_longest_idle_connection_makes_room_for_a_new_one(serve):
 
 def test_another_machine_has_a_cap_of_its_own(serve, monkeypatch):
     """Its address is said to be another's, because a test has one machine."""
-    monkeypatch.setattr("noetl.runtime.http_server.peer_of", lambda address: "192.0.2.1")
+    monkeypatch.setattr("noetl.runtime.server.http_server.peer_of", lambda address: "192.0.2.1")
     with ExitStack() as held, serve(replace(PATIENT, per_peer=5)) as raw:
         five = [held.enter_context(raw.connect()) for _ in range(5)]
         wait_until(lambda: len(raw.server._http._channels()) == 5, "five connections")

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from noetl.api.client_limits import ClientLimits
-from noetl.runtime.http_server import HttpServer, listen
+from noetl.api.http.client_limits import ClientLimits
+from noetl.runtime.server.http_server import HttpServer, listen
 from tests.waiting import PATIENCE, wait_until
 
 THREADS = 2

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_serve import Client
 from tests.waiting import wait_until

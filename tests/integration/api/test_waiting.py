@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from noetl.api import waiting
-from noetl.runtime.serving import Server
+from noetl.api.http import waiting
+from noetl.runtime.server.serve import Server
 from tests.integration.api.test_serve import (  # noqa: F401
     GATED,
     LARGE,

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.kinds import TaskResult
 from noetl.domain.messages import decode_message
-from noetl.domain.tokens import KeyRing
 from noetl.kinds.registry import Registry
-from noetl.runtime.http_worker import HttpWorker, WorkerWish
-from noetl.runtime.serving import Server
+from noetl.runtime.server.http_worker import HttpWorker, WorkerWish
+from noetl.runtime.server.serve import Server
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_serve import Client, Serve, serve  # noqa: F401
 from tests.waiting import PATIENCE, wait_until

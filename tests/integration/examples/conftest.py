@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from noetl.cli.wiring import callbacks_of
-from noetl.domain.outcomes import Patch
-from noetl.runtime.local import LocalRuntime
+from noetl.cli.client.runtime_access import callbacks_of
+from noetl.domain.outcomes.outcomes import Patch
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services import read_execution, take_callback
-from noetl.services.history import HistoryEvent
-from noetl.services.read_history import history
-from noetl.services.register_playbook import playbooks_below
+from noetl.services.callbacks import complete_callback
+from noetl.services.catalog.register_playbook import playbooks_below
+from noetl.services.history.history_pages import history
+from noetl.services.history.read_history import HistoryEvent
+from noetl.services.queries import read_execution
 from tests.integration.examples.api import EXAMPLES, Api, ApiServer
 from tests.integration.examples.seen import Seen
 from tests.waiting import PATIENCE, wait_until
@@ -82,8 +83,8 @@ class Local:
         """As the page at ``link`` does it when somebody has decided."""
         runtime = self.runtime
         keys, _ = callbacks_of(str(runtime.settings.home))
-        deps = take_callback.CallbackDeps(runtime.store, runtime.results, runtime.programs, keys)
-        taken = take_callback.answer(link.rpartition("/")[2], body, deps, runtime.owner)
+        deps = complete_callback.CallbackDeps(runtime.store, runtime.results, runtime.programs, keys)
+        taken = complete_callback.answer(link.rpartition("/")[2], body, deps, runtime.owner)
         assert taken.event is not None
         runtime.accept([taken.event])
         wait_until(

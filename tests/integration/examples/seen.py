@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.services.history import HistoryEvent
+from noetl.services.history.read_history import HistoryEvent
 
 
 class Seen:

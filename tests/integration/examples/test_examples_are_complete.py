@@ -9,7 +9,7 @@ import pytest
 
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
-from noetl.services.register_playbook import playbooks_below
+from noetl.services.catalog.register_playbook import playbooks_below
 from tests.integration.examples.conftest import EXAMPLES
 
 FOLDERS = sorted(folder for folder in EXAMPLES.iterdir() if (folder / "README.md").exists())

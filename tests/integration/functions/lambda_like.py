@@ -49,9 +49,9 @@ def main() -> None:
 
 def run(wanted: dict[str, Any]) -> dict[str, Any]:
     from noetl.adapters.aws.clients import make_client
+    from noetl.domain.capability_tokens import KeyRing, grant
     from noetl.domain.commands import Command, FrozenScope
     from noetl.domain.messages import VERSION, Message, encode_message
-    from noetl.domain.tokens import KeyRing, grant
     from noetl.dsl.program import decode, encode
 
     program = decode(json.dumps(wanted["program"]).encode())

@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from noetl.domain.capability_tokens import grant, granted, sign, signed
 from noetl.domain.events import encode_event
 from noetl.domain.messages import Message, decode_message
-from noetl.domain.tokens import grant, granted, sign, signed
 from noetl.dsl.compiler import program_hash
 from tests.integration.functions.test_samples import EVENTS, HELLO, RING
 

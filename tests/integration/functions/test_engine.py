@@ -16,18 +16,18 @@ import pytest
 from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
-from noetl.domain.tokens import KeyRing
+from noetl.domain.capability_tokens import KeyRing
 from noetl.kinds.registry import default_registry
 from noetl.runtime.authentic_programs import AuthenticPrograms
-from noetl.runtime.registering import Registrar
+from noetl.runtime.aws.telemetry import telemetry
+from noetl.runtime.deployed_catalog import Registrar
 from noetl.runtime.stored_programs import StoredPrograms
-from noetl.runtime.telemetry import telemetry
-from noetl.services.batch_deps import BatchDeps
-from noetl.services.read_execution import result
-from noetl.services.send_events import EventSender
-from noetl.services.start_execution import Wish, start_execution
-from noetl.services.work_batch import work_batch
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.messaging.send_events import EventSender
+from noetl.services.queries.read_execution import result
+from noetl.services.worker.batch_deps import BatchDeps
+from noetl.services.worker.consume_commands import work_batch
+from noetl.services.worker.worker_deps import WorkerDeps
 from tests.contract.clouds import make_bucket
 from tests.integration.functions.loading import deployed, load
 from tests.properties.world import NoCredentials
@@ -195,4 +195,4 @@ def test_the_engine_is_imported_without_what_it_never_needs():
     took, modules = json.loads(done.stdout)
     print(f"the engine's function is imported in {took * 1000:.0f} ms")
     assert not HEAVY & set(modules)
-    assert "noetl.services.handle_messages" in modules and "psycopg" in modules
+    assert "noetl.services.orchestrator.consume_events" in modules and "psycopg" in modules

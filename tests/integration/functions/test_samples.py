@@ -17,14 +17,14 @@ import pytest
 from noetl.adapters.aws.s3 import S3ProgramStore
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
+from noetl.domain.capability_tokens import KeyRing, fits, signed
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import encode_event
 from noetl.domain.messages import Message, decode_message
-from noetl.domain.tokens import KeyRing, fits, signed
-from noetl.ports.execution_store import CreatedExecution
+from noetl.ports.executions.execution_store import CreatedExecution
 from noetl.ports.queue import Outgoing
-from noetl.runtime import cloud_engine
-from noetl.runtime.registering import Registrar
+from noetl.runtime.aws import engine
+from noetl.runtime.deployed_catalog import Registrar
 from tests.contract.clouds import make_bucket
 from tests.integration.functions.loading import deployed, load
 
@@ -203,7 +203,7 @@ def test_a_batch_is_given_back_with_growing_pauses_while_the_engine_cannot_be_op
     def refuse(settings: Any) -> Any:
         raise InfrastructureError("secretsmanager: AccessDenied", code="aws_refused", retryable=False)
 
-    monkeypatch.setattr(cloud_engine, "_open", refuse)
+    monkeypatch.setattr(engine, "_open", refuse)
     monkeypatch.setattr(SqsQueue, "nack", lambda queue, found, seconds=0: pauses.append(seconds))
     event = sample("sqs/engine_events.json")
     for number, record in enumerate(event["Records"]):

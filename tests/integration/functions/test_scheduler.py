@@ -12,12 +12,12 @@ import pytest
 from noetl.adapters.aws.s3 import S3ProgramStore
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.domain.capability_tokens import KeyRing, signed
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import encode_event
 from noetl.domain.messages import decode_message
-from noetl.domain.tokens import KeyRing, signed
-from noetl.runtime.registering import Registrar
-from noetl.services.register_schedules import register_schedule
+from noetl.runtime.deployed_catalog import Registrar
+from noetl.services.automations.register_schedules import register_schedule
 from tests.contract.clouds import make_bucket
 from tests.integration.functions.loading import deployed, load
 

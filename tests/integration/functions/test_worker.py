@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from noetl.domain.capability_tokens import KeyRing, fits
 from noetl.domain.messages import decode_message
-from noetl.domain.tokens import KeyRing, fits
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import encode
 from noetl.kinds.registry import default_registry

@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
-from noetl.kinds.aws_client import forget_clients
+from noetl.kinds.cloud.aws_client import forget_clients
 from noetl.kinds.registry import default_registry
 from tests.waiting import PATIENCE
 

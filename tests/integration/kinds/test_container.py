@@ -15,7 +15,7 @@ import pytest
 from noetl.adapters.embedded.docker import DockerJobs
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
-from noetl.domain.outcomes import PollRequest
+from noetl.domain.outcomes.outcomes import PollRequest
 from noetl.kinds.registry import default_registry
 from tests.waiting import PATIENCE, wait_until
 

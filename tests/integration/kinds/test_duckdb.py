@@ -15,8 +15,8 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.dsl.program import Program, Sql
 from noetl.kinds.registry import default_registry
-from noetl.services.artifacts import TaskArtifacts
-from noetl.services.secrecy import Secrets
+from noetl.services.redaction.redaction import Secrets
+from noetl.services.results.artifacts import TaskArtifacts
 from noetl.templating import MappingScope, render_sql
 from tests.waiting import PATIENCE
 

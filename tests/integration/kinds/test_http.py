@@ -14,8 +14,8 @@ import pytest
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
-from noetl.kinds import net_guard
 from noetl.kinds.registry import default_registry
+from noetl.kinds.support import net_guard
 from tests.waiting import PATIENCE
 
 ALLOW = ("127.0.0.1",)

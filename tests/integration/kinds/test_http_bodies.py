@@ -17,10 +17,10 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
-from noetl.domain.results import make_ref, ref_uri
+from noetl.domain.results.references import make_ref, ref_uri
 from noetl.kinds.http import body as http_body
 from noetl.kinds.registry import default_registry
-from noetl.services.artifacts import TaskArtifacts
+from noetl.services.results.artifacts import TaskArtifacts
 
 ALLOW = ("127.0.0.1",)
 CSV = b"id,name\n" + b"1,x\n" * 100_000

@@ -13,7 +13,7 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential, TaskContext
 from noetl.kinds.registry import default_registry
-from noetl.services.artifacts import TaskArtifacts
+from noetl.services.results.artifacts import TaskArtifacts
 
 ALLOW = ("127.0.0.1",)
 ROWS = [{"id": number} for number in range(7)]

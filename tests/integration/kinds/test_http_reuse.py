@@ -9,11 +9,11 @@ import pytest
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
-from noetl.kinds import net_guard
 from noetl.kinds.http import connection
-from noetl.kinds.idle import Moment
-from noetl.kinds.net_guard import Names
 from noetl.kinds.registry import default_registry
+from noetl.kinds.support import net_guard
+from noetl.kinds.support.idle_connections import Moment
+from noetl.kinds.support.net_guard import Names
 from tests.waiting import PATIENCE
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -15,7 +15,7 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.kinds.registry import default_registry
-from noetl.services.artifacts import TaskArtifacts
+from noetl.services.results.artifacts import TaskArtifacts
 
 ALLOW = ("127.0.0.1",)
 MANY = 48 * 1024 * 1024

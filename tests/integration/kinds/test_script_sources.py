@@ -14,8 +14,8 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential, TaskContext
 from noetl.kinds.registry import default_registry
-from noetl.kinds.script_source import MOST_BYTES, forget_scripts
-from noetl.services.artifacts import TaskArtifacts
+from noetl.kinds.support.script_source import MOST_BYTES, forget_scripts
+from noetl.services.results.artifacts import TaskArtifacts
 from tests.google_cloud import Google
 from tests.integration.kinds.test_aws import CREDENTIALS, REGION
 from tests.integration.kinds.test_aws import aws as aws

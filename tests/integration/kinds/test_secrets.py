@@ -16,11 +16,11 @@ from psycopg import sql
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
-from noetl.kinds.aws_client import forget_clients
+from noetl.kinds.cloud.aws_client import forget_clients
 from noetl.kinds.registry import default_registry
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services import read_execution
+from noetl.services.queries import read_execution
 from tests.waiting import PATIENCE
 
 REGION = "eu-central-1"

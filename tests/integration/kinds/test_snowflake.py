@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
-from noetl.domain.outcomes import PollRequest
+from noetl.domain.outcomes.outcomes import PollRequest
 from noetl.kinds.registry import default_registry
 from noetl.kinds.snowflake.values import read
 from tests.waiting import PATIENCE

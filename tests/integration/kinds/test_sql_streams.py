@@ -15,9 +15,9 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, Credential
 from noetl.kinds.postgres.connect import CONNECTIONS
-from noetl.kinds.private_folder import SUFFIX
 from noetl.kinds.registry import default_registry
-from noetl.services.artifacts import TaskArtifacts
+from noetl.kinds.support.task_workspace import SUFFIX
+from noetl.services.results.artifacts import TaskArtifacts
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres

@@ -18,12 +18,12 @@ from moto import mock_aws
 from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, Credential, TaskContext
-from noetl.domain.outcomes import PollRequest
-from noetl.kinds.aws_client import forget_clients
+from noetl.domain.outcomes.outcomes import PollRequest
+from noetl.kinds.cloud.aws_client import forget_clients
 from noetl.kinds.postgres.connect import CONNECTIONS
 from noetl.kinds.registry import default_registry
-from noetl.kinds.transfer.stores import Progress
-from noetl.services.artifacts import TaskArtifacts
+from noetl.kinds.transfer.endpoints import Progress
+from noetl.services.results.artifacts import TaskArtifacts
 from tests.integration.kinds.test_snowflake import PEM, Snowflake, server  # noqa: F401
 from tests.waiting import PATIENCE, wait_until
 

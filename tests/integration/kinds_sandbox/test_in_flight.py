@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from noetl.cli import doctor
+from noetl.cli.commands import doctor
 from noetl.kinds.sandbox import in_flight as sending
 from noetl.kinds.sandbox.noetl_guest.confine import OPEN_FILES
 from tests.integration.kinds_sandbox import in_flight

@@ -10,7 +10,7 @@ import pytest
 
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext, TaskSettings
-from noetl.domain.need import Need
+from noetl.domain.workers.process_need import Need
 from noetl.kinds.sandbox import child as child_module
 from noetl.kinds.sandbox import pool as pool_module
 from noetl.kinds.sandbox.child import Owner

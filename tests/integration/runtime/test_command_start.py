@@ -55,8 +55,8 @@ UNUSED = {
     "jinja2",
     "jsonschema",
     "noetl.dsl.compiler",
-    "noetl.dsl.loader",
-    "noetl.kinds.params",
+    "noetl.dsl.yaml_text.loader",
+    "noetl.kinds.support.params",
     "noetl.templating.expressions",
     "pydantic",
     "rich",
@@ -95,7 +95,9 @@ def test_a_run_loads_no_library_that_it_does_not_use_and_looks_through_none_for_
     told = probe(place, "run", "hello.yaml")
     found = set(told["modules"])
     assert told["frozen"] > 10_000, "objects of modules"
-    assert {"psycopg", "noetl.kinds.python", "noetl.runtime.local"} <= found, "the probe sees what was loaded"
+    assert {"psycopg", "noetl.kinds.python", "noetl.runtime.local.process"} <= found, (
+        "the probe sees what was loaded"
+    )
     assert sorted(found & UNUSED) == []
 
 
@@ -125,9 +127,9 @@ def test_a_command_that_looks_signs_in_twice_and_loads_neither_engine_nor_worker
     assert len(told["processes"]) == 1, "the server"
     loaded = set(told["modules"])
     unused = UNUSED | {
-        "noetl.cli.execute",
+        "noetl.cli.actions.execute",
         "noetl.engine.decision",
-        "noetl.runtime.local",
-        "noetl.services.run_command",
+        "noetl.runtime.local.process",
+        "noetl.services.worker.run_command",
     }
     assert sorted(loaded & unused) == []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services.replay import replay
+from noetl.services.history.replay import replay
 from tests.bench import fan_out
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(1200)]

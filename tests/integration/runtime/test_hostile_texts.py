@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services.read_execution import list_executions
+from noetl.services.queries.read_execution import list_executions
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres

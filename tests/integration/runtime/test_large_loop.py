@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 
-from noetl.domain.facts import LoopFinished, LoopStarted, decode_facts
-from noetl.runtime.local import LocalRuntime
+from noetl.domain.facts.facts import LoopFinished, LoopStarted, decode_facts
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services.read_execution import result
-from noetl.services.replay import replay
+from noetl.services.history.replay import replay
+from noetl.services.queries.read_execution import result
 from tests.waiting import PATIENCE
 
 ITEMS = 10_000

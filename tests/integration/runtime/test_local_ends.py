@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from noetl.kinds.sandbox.pool import shared_pool
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from tests.waiting import PATIENCE, wait_until
 

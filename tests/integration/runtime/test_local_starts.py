@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl.runtime import local_starts
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local import starts
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from tests.integration.runtime.test_local_ends import TEXT as TWO
 from tests.waiting import PATIENCE
@@ -30,8 +30,8 @@ def test_starts_that_draw_the_same_id_become_executions_of_their_own(
     limit: str, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = itertools.chain([5, 5, 5, 9, 5, 9], itertools.count(10))
-    monkeypatch.setattr(local_starts, "random_bits", lambda: next(drawn))
-    monkeypatch.setattr(local_starts.time, "time_ns", lambda: 1_800_000_000_000_000_000)
+    monkeypatch.setattr(starts, "random_bits", lambda: next(drawn))
+    monkeypatch.setattr(starts.time, "time_ns", lambda: 1_800_000_000_000_000_000)
     with LocalRuntime(Settings.from_env({}, home=tmp_path, database_url=database)) as runtime:
         entry = runtime.register(TEXT + limit, source_name="one.yaml")
         found = runtime.start_many(entry, [{"n": number} for number in range(3)])

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from noetl.kinds.registry import Registry
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from tests.bench import tick
 from tests.bench.million import measure, placed

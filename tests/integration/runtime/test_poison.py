@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from noetl.domain.lost_owners import MOST
+from noetl.domain.workers.lost_owners import MOST
 from tests.parts import parted
 from tests.waiting import wait_until
 

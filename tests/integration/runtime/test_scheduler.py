@@ -8,9 +8,9 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services.register_schedules import register_schedule
+from noetl.services.automations.register_schedules import register_schedule
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres

@@ -9,13 +9,13 @@ import pytest
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.kinds import KindSpec, TaskResult
-from noetl.domain.outcomes import Outcome, PollRequest
-from noetl.kinds.base import KindParams
+from noetl.domain.outcomes.outcomes import Outcome, PollRequest
 from noetl.kinds.registry import Registry
-from noetl.runtime.local import LocalRuntime
+from noetl.kinds.support.base import KindParams
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services.change_execution import Asked
-from noetl.services.redrive_execution import redrive
+from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.redrive_execution import redrive
 from tests.bench import tick
 from tests.waiting import PATIENCE, wait_until
 

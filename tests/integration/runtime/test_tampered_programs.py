@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.domain.tokens import KeyRing, sign_program
+from noetl.domain.capability_tokens import KeyRing, sign_program
 from tests.integration.api.test_serve import Client
 from tests.waiting import PATIENCE
 

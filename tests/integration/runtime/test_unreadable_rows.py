@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from noetl.cli.main import main
-from noetl.ports.execution_store import CreatedExecution
-from noetl.runtime.local import LocalRuntime
+from noetl.ports.executions.execution_store import CreatedExecution
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services.start_execution import start_event
+from noetl.services.executions.start_execution import start_event
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres

@@ -9,11 +9,11 @@ import pytest
 
 from noetl.kinds.sandbox import pool as pools
 from noetl.kinds.sandbox.child import Child, Owner
-from noetl.runtime.here import kept_children
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.pools_of_process import kept_children
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services import turns
-from noetl.services.replay import replay
+from noetl.services.history.replay import replay
+from noetl.services.worker import ready_commands
 from tests.bench.playbooks import chain
 from tests.waiting import PATIENCE
 
@@ -41,7 +41,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
         return start(owner)
 
     monkeypatch.setattr(pools, "_start", counted)
-    monkeypatch.setattr(turns, "PATIENCE", 100 * PATIENCE)
+    monkeypatch.setattr(ready_commands, "PATIENCE", 100 * PATIENCE)
     return found
 
 

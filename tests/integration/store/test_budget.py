@@ -12,10 +12,10 @@ from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.adapters.postgres.queries import query
 from noetl.domain import ids
 from noetl.domain.limits import Admission
-from noetl.domain.outcomes import Outcome
+from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.variables import VariableWrite
-from noetl.ports.execution_store import GateChange, LoadRequest, TimerChange, Wake
-from noetl.services.read_execution import list_executions
+from noetl.ports.executions.execution_store import GateChange, LoadRequest, TimerChange, Wake
+from noetl.services.queries.read_execution import list_executions
 
 pytestmark = pytest.mark.postgres
 

@@ -15,34 +15,37 @@ import pytest
 from psycopg import sql
 
 from noetl.adapters.memory import MemoryResultStore
-from noetl.adapters.postgres import Database, PostgresExecutionStore, unread
+from noetl.adapters.postgres import Database, PostgresExecutionStore
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.event_batches import PostgresEventBatches
-from noetl.adapters.postgres.inspection import PostgresInspection
-from noetl.adapters.postgres.retention import PostgresRetention
+from noetl.adapters.postgres.executions import unreadable_rows
+from noetl.adapters.postgres.executions.inspection import PostgresInspection
+from noetl.adapters.postgres.executions.retention import PostgresRetention
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.adapters.postgres.workers import PostgresWorkers
+from noetl.domain.automations.triggers import SqsSource
 from noetl.domain.errors import InvalidInputError, NotFoundError
 from noetl.domain.events import Cancel
 from noetl.domain.limits import Limit, Numbers
 from noetl.domain.state import ExecutionState, encode_state
-from noetl.domain.triggers import SqsSource
 from noetl.domain.unreadable import UnreadableRowError
 from noetl.domain.variables import VariableWrite
-from noetl.ports.changes import TimerChange
 from noetl.ports.credential_store import CredentialAccess, StoredCredential
-from noetl.ports.execution_store import LoadRequest
+from noetl.ports.executions.changes import TimerChange
+from noetl.ports.executions.execution_store import LoadRequest
 from noetl.ports.schedule_store import ScheduleRow
 from noetl.ports.trigger_store import TriggerRow
-from noetl.services import manage_credentials, manage_limits, manage_schedules
-from noetl.services.analyze import AnalyzeDeps, analyze
-from noetl.services.collect_results import collect
-from noetl.services.read_execution import describe, list_executions
-from noetl.services.read_history import history
-from noetl.services.replay import replay
+from noetl.services.automations import schedules
+from noetl.services.credentials import credentials
+from noetl.services.history.history_pages import history
+from noetl.services.history.replay import replay
+from noetl.services.queries import limits
+from noetl.services.queries.analyze import AnalyzeDeps, analyze
+from noetl.services.queries.read_execution import describe, list_executions
+from noetl.services.results.collect_results import collect
 from tests.contract.builders import EID, Make
 
 pytestmark = pytest.mark.postgres
@@ -88,10 +91,10 @@ class Stores:
         self.store = PostgresExecutionStore(self.database)
         self.inspection = PostgresInspection(self.database)
         self.retention = PostgresRetention(self.database)
-        self.credentials = manage_credentials.CredentialDeps(
+        self.credentials = credentials.CredentialDeps(
             PostgresCredentialStore(self.database),
             SimpleNamespace(decrypt=_refuse, encrypt=lambda data, about: data),
-            lambda name, data: manage_credentials.Token("t", 1.0),
+            lambda name, data: credentials.Token("t", 1.0),
             itertools.count(1000).__next__,
         )
 
@@ -184,16 +187,14 @@ READERS: dict[str, Callable[[Stores], Found]] = {
     "timers": timed,
     "outstanding": lambda s: {"a", "b", "c"} if s.inspection.outstanding().pools is not None else set(),
     "backlog": lambda s: {"a", "b", "c"} if s.inspection.backlog(9) else set(),
-    "limits": lambda s: {one.key for one in manage_limits.list_limits(s.store, limit=9)},
-    "waits": each(lambda s, eid: manage_limits.waits(s.store, eid)),
-    "credentials": lambda s: {
-        one.name for one in manage_credentials.list_credentials(s.credentials, limit=9)
-    },
+    "limits": lambda s: {one.key for one in limits.list_limits(s.store, limit=9)},
+    "waits": each(lambda s, eid: limits.waits(s.store, eid)),
+    "credentials": lambda s: {one.name for one in credentials.list_credentials(s.credentials, limit=9)},
     "accesses": lambda s: {
-        manage_credentials.access_view(one).name for one in s.credentials.store.accesses(limit=99)
+        credentials.access_view(one).name for one in s.credentials.store.accesses(limit=99)
     },
     "schedules": lambda s: {
-        manage_schedules.view(one).name for one in PostgresScheduleStore(s.database).entries(limit=9)
+        schedules.view(one).name for one in PostgresScheduleStore(s.database).entries(limit=9)
     },
     "due": lambda s: {one.name for one in PostgresScheduleStore(s.database).due(1e9, 9)},
     "triggers": lambda s: {one.name for one in PostgresTriggerStore(s.database).entries(limit=9)},
@@ -298,7 +299,7 @@ def test_readers_go_on_past_a_row_with_any_column_damaged(
         for damage in (*BY_TYPE[kind], *FURTHER.get(column, ())):
             for what in damaged(connection, table, column, kind, damage):
                 tried.add(f"{table}.{column}")
-                monkeypatch.setattr(unread, "_told", {})
+                monkeypatch.setattr(unreadable_rows, "_told", {})
                 broken += [f"{what}: {line}" for line in looks(Stores(stores.database), whole, caplog, kind)]
     assert not broken, "\n".join(broken)
     assert len(tried) > 60, sorted(tried)

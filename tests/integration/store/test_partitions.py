@@ -16,14 +16,22 @@ import pytest
 
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import PostgresExecutionStore
-from noetl.adapters.postgres import retention as adapter
 from noetl.adapters.postgres.connection import Database
-from noetl.adapters.postgres.retention import PostgresRetention
-from noetl.cli.doctor import check_database
+from noetl.adapters.postgres.executions import retention as adapter
+from noetl.adapters.postgres.executions.retention import PostgresRetention
+from noetl.cli.commands.doctor import check_database
 from noetl.domain import ids
-from noetl.ports.execution_store import ExecutionIdTakenError
+from noetl.ports.executions.execution_store import ExecutionIdTakenError
 from noetl.runtime.settings import Settings
-from noetl.services.prune import TOO_LARGE, TOO_LARGE_FIX, PruneDeps, PruneWish, RetentionDays, keep_to, prune
+from noetl.services.results.prune import (
+    TOO_LARGE,
+    TOO_LARGE_FIX,
+    PruneDeps,
+    PruneWish,
+    RetentionDays,
+    keep_to,
+    prune,
+)
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres

@@ -51,7 +51,7 @@ def test_whoever_finds_every_session_in_use_waits_and_is_refused_at_last(databas
 
 
 def test_a_database_that_does_not_fit_is_told_from_data_that_it_refuses(database):
-    """The one passes when the operator mends it; the other is the end of one execution (services/failed_events.py)."""
+    """The one passes when the operator mends it; the other is the end of one execution (services/orchestrator/failed_events.py)."""
     pool = Database(database)
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("ALTER FUNCTION noetl.is_alive(text) RENAME TO is_gone")

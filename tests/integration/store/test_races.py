@@ -19,14 +19,14 @@ from noetl.domain.events import LoopDone, Pause, Start
 from noetl.domain.limits import Admission, Limit
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
-from noetl.ports.execution_store import (
+from noetl.ports.executions.execution_store import (
     ChildrenWord,
     ExecutionIdTakenError,
     GateChange,
     LoadRequest,
     VersionConflictError,
 )
-from noetl.services.start_execution import Wish, start_execution
+from noetl.services.executions.start_execution import Wish, start_execution
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres

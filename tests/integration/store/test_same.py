@@ -12,8 +12,14 @@ from noetl.adapters.memory import MemoryExecutionStore
 from noetl.domain import ids
 from noetl.domain.commands import LoopSlice
 from noetl.domain.events import ContextPatched
-from noetl.domain.outcomes import Outcome, Patch, Suspend
-from noetl.ports.execution_store import GateChange, LoadRequest, TimerChange, VersionConflictError, Wake
+from noetl.domain.outcomes.outcomes import Outcome, Patch, Suspend
+from noetl.ports.executions.execution_store import (
+    GateChange,
+    LoadRequest,
+    TimerChange,
+    VersionConflictError,
+    Wake,
+)
 from tests.contract.builders import EID
 
 pytestmark = pytest.mark.postgres

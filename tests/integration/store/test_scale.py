@@ -8,18 +8,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from noetl.adapters.postgres.inspection import PostgresInspection
+from noetl.adapters.postgres.executions.inspection import PostgresInspection
+from noetl.adapters.postgres.executions.retention import PostgresRetention
 from noetl.adapters.postgres.queries import query
-from noetl.adapters.postgres.retention import PostgresRetention
 from noetl.adapters.postgres.session_settings import SETTINGS
 from noetl.domain import codec, ids
 from noetl.domain.commands import LoopSlice
 from noetl.domain.errors import NotFoundError
-from noetl.domain.outcomes import Outcome, Suspend
+from noetl.domain.outcomes.outcomes import Outcome, Suspend
 from noetl.domain.state import ExecutionState, Token
-from noetl.ports.answers import ExecutionFilter
-from noetl.services.analyze import AnalyzeDeps, analyze
-from noetl.services.read_execution import describe
+from noetl.ports.executions.answers import ExecutionFilter
+from noetl.services.queries.analyze import AnalyzeDeps, analyze
+from noetl.services.queries.read_execution import describe
 
 pytestmark = [
     pytest.mark.postgres,

@@ -10,8 +10,8 @@ import pytest
 from noetl.adapters.postgres import migrations
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
+from noetl.domain.automations.schedules import fire_key
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.schedules import fire_key
 from tests.databases import drop_database
 
 pytestmark = pytest.mark.postgres

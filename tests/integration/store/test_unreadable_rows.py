@@ -8,26 +8,27 @@ import psycopg
 import pytest
 
 from noetl.adapters.memory import MemoryCatalog
-from noetl.adapters.postgres import Database, PostgresExecutionStore, unread
+from noetl.adapters.postgres import Database, PostgresExecutionStore
 from noetl.adapters.postgres.event_batches import PostgresEventBatches
-from noetl.adapters.postgres.inspection import PostgresInspection
+from noetl.adapters.postgres.executions import unreadable_rows
+from noetl.adapters.postgres.executions.inspection import PostgresInspection
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
+from noetl.domain.automations.triggers import SqsSource
 from noetl.domain.events import Cancel
-from noetl.domain.outcomes import Outcome
-from noetl.domain.triggers import SqsSource
+from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.unreadable import UnreadableRowError
-from noetl.ports.changes import Poll, Wake
+from noetl.ports.executions.changes import Poll, Wake
 from noetl.ports.schedule_store import ScheduleRow
 from noetl.ports.trigger_store import TriggerRow
-from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services.fire_schedule import fire_due
-from noetl.services.manage_schedules import view
-from noetl.services.read_execution import describe, list_executions
-from noetl.services.read_history import history
-from noetl.services.replay import replay
-from noetl.services.start_playbook import StartDeps
+from noetl.services.automations.fire_schedule import fire_due
+from noetl.services.automations.schedules import view
+from noetl.services.executions.start_playbook import StartDeps
+from noetl.services.history.history_pages import history
+from noetl.services.history.replay import replay
+from noetl.services.queries.read_execution import describe, list_executions
 from tests.contract.builders import EID, Make
 from tests.waiting import wait_until
 
@@ -38,7 +39,7 @@ DAMAGE = ("[]", '{"execution_id": "no number"}', '{"type": "event.of.a.newer.ver
 
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch):
-    monkeypatch.setattr(unread, "_told", {})
+    monkeypatch.setattr(unreadable_rows, "_told", {})
 
 
 @pytest.fixture

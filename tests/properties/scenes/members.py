@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from noetl.domain import facts as f
+from noetl.domain.facts import facts as f
 from noetl.domain.state import TERMINAL
-from noetl.ports.execution_store import ExecutionInfo
-from noetl.services.make_change import GIVEN_UP, PARENT_FAILED
+from noetl.ports.executions.execution_store import ExecutionInfo
+from noetl.services.orchestrator.build_commit import GIVEN_UP, PARENT_FAILED
 from tests.properties.accounts import check_cancelled, check_paused, facts_of, family
 from tests.properties.doors import Client, Word
 from tests.properties.laws import law

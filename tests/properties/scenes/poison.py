@@ -11,10 +11,10 @@ import msgspec
 
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, ContextPatched, ItemsDone, Start
-from noetl.domain.lost_owners import MOST
 from noetl.domain.state import TERMINAL, decode_state
+from noetl.domain.workers.lost_owners import MOST
 from noetl.dsl.program import Program
-from noetl.ports.execution_store import CreatedExecution
+from noetl.ports.executions.execution_store import CreatedExecution
 from noetl.runtime.programs import Programs
 from tests.properties.accounts import family
 from tests.properties.laws import law

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from noetl.domain.state import TERMINAL
-from noetl.ports.execution_store import ExecutionInfo
+from noetl.ports.executions.execution_store import ExecutionInfo
 from tests.properties.evidence import Evidence
 from tests.properties.laws import law
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from noetl.domain.events import Event, Start
 from noetl.domain.ids import LARGEST_ID, begun_at, first_id
 from noetl.domain.state import TERMINAL, decode_state
-from noetl.ports.execution_store import ExecutionInfo
-from noetl.services.change_execution import Asked
-from noetl.services.redrive_execution import redrive
+from noetl.ports.executions.execution_store import ExecutionInfo
+from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.redrive_execution import redrive
 from tests.properties.accounts import family
 from tests.properties.happening import Happening
 from tests.properties.invariants import check_ended

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from noetl.domain.sizes import DOCUMENT_DEPTH, INTEGER_DIGITS, NAME
+from noetl.domain.sizes.table import DOCUMENT_DEPTH, INTEGER_DIGITS, NAME
 from tests.properties import hostile
 from tests.properties.whole.served import Served
 

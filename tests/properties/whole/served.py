@@ -19,7 +19,7 @@ import pytest
 
 from noetl.cli import main
 from noetl.cli.errors import DONE, FAILED, INTERRUPTED, USAGE
-from noetl.runtime.serving import Server, ServeSettings
+from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.properties.whole.answering import Answering
 from tests.waiting import PATIENCE

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from noetl.adapters.aws.cron import aws_cron, aws_rate
+from noetl.domain.automations.schedules import Timing, next_fires
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.schedules import Timing, next_fires
 
 START = datetime(2027, 2, 20, 22, 58, tzinfo=UTC)
 

@@ -14,8 +14,8 @@ from noetl.adapters.disk.store import DiskResultStore
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError, TaskError
-from noetl.domain.results import ref_uri
-from noetl.services.stored_bytes import fetch
+from noetl.domain.results.references import ref_uri
+from noetl.services.results.stored_bytes import fetch
 from tests.waiting import PATIENCE, wait_until
 
 MIB = 1024 * 1024

@@ -10,8 +10,8 @@ import pytest
 from noetl.adapters.aws.ecs_jobs import EcsJobs, Ground, job_of, size_of
 from noetl.domain.errors import TaskError
 from noetl.domain.events import WorkGotOn
-from noetl.domain.jobs import Job, JobOrder
-from noetl.services.take_job_end import take_job_end
+from noetl.domain.workers.container_jobs import Job, JobOrder
+from noetl.services.automations.ingest_task_stopped import take_job_end
 from tests.contract.clouds import mocked_aws
 
 ORDER = JobOrder(

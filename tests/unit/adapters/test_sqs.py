@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.queue import Delivery, Outgoing
-from noetl.services.dead_letters import lay_aside
+from noetl.services.orchestrator.dead_letters import lay_aside
 from tests.waiting import PATIENCE
 
 URL = "https://sqs.eu-central-1.amazonaws.com/000000000000/q"

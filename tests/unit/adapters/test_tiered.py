@@ -9,12 +9,12 @@ from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.tiered import TieredResults
 from noetl.domain import codec
 from noetl.domain.errors import NotFoundError, TaskError
-from noetl.domain.manifests import manifest
-from noetl.domain.results import ref_uri
+from noetl.domain.results.manifests import manifest
+from noetl.domain.results.references import ref_uri
 from noetl.dsl.program import ResultSpec
-from noetl.services.artifacts import TaskArtifacts
-from noetl.services.hydration import make_hydrate
-from noetl.services.keep_results import Keeper
+from noetl.services.results.artifacts import TaskArtifacts
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.results.store_results import Keeper
 
 VALUE = {"rows": [{"text": "x" * 40} for _ in range(1000)]}
 

@@ -9,32 +9,32 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl.adapters.embedded.credentials import FileCredentials
-from noetl.adapters.memory.event_batches import MemoryEventBatches
-from noetl.adapters.memory.inspection import MemoryInspection
-from noetl.adapters.memory.schedules import MemorySchedules
-from noetl.adapters.memory.workers import MemoryWorkers
 from noetl.api.deps import ApiDeps
-from noetl.api.dispatch import Api
-from noetl.api.gateway import make_resolver
-from noetl.api.openapi import document
-from noetl.api.routing import Router
+from noetl.api.http.dispatch import Api
+from noetl.api.http.gateway import make_resolver
+from noetl.api.http.openapi import document
+from noetl.api.http.routing import Router
 from noetl.api.table import ROUTES, Route
 from noetl.domain.callbacks import proofs
-from noetl.domain.capability import HEADER, Capability
+from noetl.domain.capability_tokens import KeyRing, grant
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, NotFoundError
 from noetl.domain.events import Event
-from noetl.domain.owners import offered
-from noetl.domain.tokens import KeyRing, grant
+from noetl.domain.workers.command_token import HEADER, Capability
+from noetl.domain.workers.lease_owners import offered
 from noetl.dsl.program import Program
-from noetl.ports.execution_store import Published
+from noetl.ports.executions.execution_store import Published
 from noetl.ports.gauges import QueueGauge
-from noetl.services.admit_messages import Door
-from noetl.services.backpressure import Backpressure
-from noetl.services.claim_commands import Claims
-from noetl.services.manage_schedules import ScheduleDeps
-from noetl.services.take_events import EventsDeps
-from noetl.services.worker_credentials import KnownCredentials
+from noetl.services.automations.schedules import ScheduleDeps
+from noetl.services.messaging.backpressure import Backpressure
+from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.ingest_worker_events import EventsDeps
+from noetl.services.worker.http_worker_leases import Claims
+from noetl.services.worker.worker_credentials import KnownCredentials
+from tests.doubles.event_batches import MemoryEventBatches
+from tests.doubles.inspection import MemoryInspection
+from tests.doubles.schedules import MemorySchedules
+from tests.doubles.workers import MemoryWorkers
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
 ARN = "arn:aws:sts::123456789012:assumed-role/Deploy/ci"

@@ -9,8 +9,8 @@ import pytest
 
 from noetl.cli.app import app
 from noetl.domain.events import LoopAlert
-from noetl.services import analyze as analyze_module
-from noetl.services import command_findings, findings, queue_findings
+from noetl.services.queries import analyze as analyze_module
+from noetl.services.queries import command_findings, diagnosis, queue_findings
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
 
 BRANCHING = HELLO.replace("demo/hello", "demo/branch") + (
@@ -202,7 +202,7 @@ def names_of(group):
 def test_every_command_that_is_recommended_exists():
     """`noetl resume ID` was, and starts an engine instead of ending a pause."""
     recommended = set()
-    for module in (analyze_module, findings, command_findings, queue_findings):
+    for module in (analyze_module, diagnosis, command_findings, queue_findings):
         recommended |= set(
             re.findall(r"`noetl ([a-z-]+)(?: (\{|[a-z-]+))?", Path(module.__file__).read_text())
         )

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from noetl.domain.callbacks import CallbackId, make_token, run_key
-from noetl.domain.tokens import KeyRing
+from noetl.domain.capability_tokens import KeyRing
 from tests.unit.api.ground import Ground
 
 ASK = """\

@@ -9,13 +9,13 @@ import pytest
 
 from noetl.adapters.http_credentials import PAUSES
 from noetl.adapters.http_work import HttpEvents
-from noetl.domain.capability import HEADER
+from noetl.domain.capability_tokens import KeyRing, grant
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Cancel, CommandDone, encode_event
-from noetl.domain.outcomes import Outcome
-from noetl.domain.tokens import KeyRing, grant
+from noetl.domain.outcomes.outcomes import Outcome
+from noetl.domain.workers.command_token import HEADER
 from noetl.ports.queue import Outgoing
-from noetl.services.take_events import resume_batches
+from noetl.services.orchestrator.ingest_worker_events import resume_batches
 from tests.unit.api.ground import HELLO, Ground
 
 LOOP = HELLO.replace("demo/hello", "demo/loop").replace(

@@ -7,7 +7,7 @@ import sys
 
 
 def test_the_routes_load_no_compiler():
-    code = "import noetl.api.gateway, noetl.runtime.registering, sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    code = "import noetl.api.http.gateway, noetl.runtime.deployed_catalog, sys; print(*{name.partition('.')[0] for name in sys.modules})"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = set(result.stdout.split())
     assert "msgspec" in found, "the probe sees what was imported"

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from noetl.adapters.http_credentials import PAUSES, HttpCredentials
-from noetl.api.access import principal_of
-from noetl.domain.capability import HEADER, Capability, read_capability
+from noetl.api.http.access import principal_of
+from noetl.domain.capability_tokens import KeyRing, grant
 from noetl.domain.commands import Command, LoopSlice
 from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
 from noetl.domain.kinds import Credential
-from noetl.domain.tokens import KeyRing, grant
-from noetl.runtime.cloud_keys import EVERY_SECONDS
+from noetl.domain.workers.command_token import HEADER, Capability, read_capability
+from noetl.runtime.aws.keys import EVERY_SECONDS
 from tests.unit.api.ground import Ground, request
 
 RING = KeyRing.of(["a key that no worker has"])

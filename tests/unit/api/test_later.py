@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from noetl.domain.schedules import instant
-from noetl.services.start_execution import Wish, start_execution
+from noetl.domain.automations.schedules import instant
+from noetl.services.executions.start_execution import Wish, start_execution
 from tests.unit.api.ground import Ground
 
 

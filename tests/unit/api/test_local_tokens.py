@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from noetl.api.local_tokens import LocalTokens
+from noetl.api.http.local_tokens import LocalTokens
 
 NAMES = [f"someone-{number:02}" for number in range(24)]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from noetl.api.long_work import LongWork
+from noetl.api.http.long_work import LongWork
 from noetl.domain.errors import OverloadedError
 from noetl.domain.long_work import begin_long_work
 from tests.unit.api.ground import GATED, Ground

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from noetl.domain import sizes
+from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.schedules import instant
-from noetl.domain.sizes import (
+from noetl.domain.sizes import table
+from noetl.domain.sizes.table import (
     AHEAD_SECONDS,
     ANSWER_BYTES,
     BATCH_BYTES,
@@ -174,10 +174,10 @@ def ahead(ground: Ground, seconds: int) -> Reply:
 
 def answered(ground: Ground, count: int) -> Reply:
     """An answer of about so many bytes: a kept result, read whole."""
-    from noetl.api.dispatch import _check_size
-    from noetl.api.endpoints.executions import escaped_size
-    from noetl.api.exchange import Answer
-    from noetl.api.problems import problem
+    from noetl.api.http.dispatch import _check_size
+    from noetl.api.http.exchange import Answer
+    from noetl.api.http.problems import problem
+    from noetl.api.nouns.executions import escaped_size
 
     found = Answer(200, text="x" * (count - escaped_size("")))
     try:
@@ -278,7 +278,7 @@ def tells(problem: dict[str, Any], size: Size) -> None:
         assert (details["limit"], details["most"], details["unit"]) == (size.name, size.value, size.unit)
         assert details["found"] > size.value and "place" in details
         assert str(size.value) in problem["detail"] and problem["hint"]
-        assert getattr(sizes, size.name.upper()) is size
+        assert getattr(table, size.name.upper()) is size
 
 
 def sizes_under_test() -> set[Size]:

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from noetl.api.access import SCOPES, principal_of
-from noetl.api.endpoints.executions import start
-from noetl.api.exchange import Request
-from noetl.api.problems import (
+from noetl.api.http.access import SCOPES, principal_of
+from noetl.api.http.exchange import Request
+from noetl.api.http.problems import (
     BadRequestError,
     BodyTooLargeError,
     ForbiddenError,
@@ -19,6 +18,7 @@ from noetl.api.problems import (
     UnsupportedMediaError,
     problem,
 )
+from noetl.api.nouns.executions import start
 from noetl.api.table import ROUTES
 from noetl.domain import errors
 from tests.unit.api.ground import ARN, BROKEN, GATED, HELLO, Ground, Reply, request

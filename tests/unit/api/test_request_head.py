@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.api.client_limits import THIS_MACHINE, ClientLimits, Reader, peer_of
-from noetl.api.request_head import early_fault, head_fault
+from noetl.api.http.client_limits import THIS_MACHINE, ClientLimits, Reader, peer_of
+from noetl.api.http.request_head import early_fault, head_fault
 
 SOUND = (
     b"GET /a?b=c HTTP/1.1\r\nHost: x:80\r\nX: caf\xc3\xa9\ttab\r\nX: again\r\n\r\n",

@@ -8,9 +8,9 @@ import json
 import jsonschema
 import pytest
 
-from noetl.api.openapi import committed, document
+from noetl.api.http.openapi import committed, document
 from noetl.api.table import ROUTES
-from noetl.services.read_history import history
+from noetl.services.history.history_pages import history
 from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, Ground
 
 DOCUMENT = document()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.services.register_schedules import register_schedule
+from noetl.services.automations.register_schedules import register_schedule
 from tests.unit.api.ground import HELLO
 
 HOURLY = {"path": "demo/hello", "name": "hourly", "rate": "1 hour", "payload": {"n": 2}}

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from noetl.domain import codec
+from noetl.domain.capability_tokens import grant
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.outcomes import Outcome, Patch
-from noetl.domain.sizes import (
+from noetl.domain.outcomes.outcomes import Outcome, Patch
+from noetl.domain.sizes.table import (
     CORRELATION_ID,
     DOCUMENT_BYTES,
     DOCUMENT_DEPTH,
@@ -24,11 +25,10 @@ from noetl.domain.sizes import (
     SCHEMA_OPERATIONS,
     Size,
 )
-from noetl.domain.tokens import grant
 from noetl.dsl.json_schema.check import misfits
 from noetl.dsl.json_schema.effort import Effort
-from noetl.services.fire_schedule import fire_schedule
-from noetl.services.start_playbook import StartDeps
+from noetl.services.automations.fire_schedule import fire_schedule
+from noetl.services.executions.start_playbook import StartDeps
 from tests.unit.api.ground import GATED, HELLO, Ground
 from tests.unit.api.test_callbacks import FREE
 from tests.unit.api.test_events_in import deliver, message

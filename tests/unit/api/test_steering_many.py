@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from noetl.domain.events import Event
-from noetl.services import steer_many
-from noetl.services.read_history import history
+from noetl.services.executions import bulk_control
+from noetl.services.history.history_pages import history
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
 
 GONE = "382358247895465985"
@@ -73,7 +73,7 @@ def test_a_commit_takes_a_batch_of_executions(ground: Ground, monkeypatch: pytes
         return post_all(events, owner)
 
     monkeypatch.setattr(ground.store, "post_all", counted)
-    monkeypatch.setattr(steer_many, "BATCH", 3)
+    monkeypatch.setattr(bulk_control, "BATCH", 3)
     for _ in range(7):
         ground.run(GATED)
     assert ask(ground, "cancel", filter={"status": "waiting"})["done"] == 7

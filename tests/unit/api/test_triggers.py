@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
-from noetl.adapters.memory.trigger_sources import MemoryTriggerSources
-from noetl.domain.trigger_queues import QueueRights
+from noetl.domain.automations.trigger_queues import QueueRights
+from tests.doubles.trigger_sources import MemoryTriggerSources
 from tests.unit.api.ground import GATED, HELLO, Ground
 
 ORDERS = {

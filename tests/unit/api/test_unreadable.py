@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from noetl.ports.answers import ExecutionFilter
-from noetl.services.replay import replay
+from noetl.ports.executions.answers import ExecutionFilter
+from noetl.services.history.replay import replay
 from tests.unit.api.ground import GATED
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from noetl.api.waiting import LONGEST, Waiting
+from noetl.api.http.waiting import LONGEST, Waiting
+from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.schedules import instant
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
 
 LARGE = HELLO.replace('double, value: "{{ workload.n }}"', "noop, args: {text: \"{{ 'x' * 60000 }}\"}")

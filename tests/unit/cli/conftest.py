@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from noetl.cli import main, wiring
+from noetl.cli import main
+from noetl.cli.client import runtime_access
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
 
@@ -38,11 +39,11 @@ def database() -> Database:
 def noetl(database: Database, monkeypatch, capsys, tmp_path) -> Callable[..., Ran]:
     """``noetl("run", "file.yaml")`` → Ran. Working folder and home are a fresh folder."""
     monkeypatch.setattr(
-        wiring, "open_local", lambda home, *, on_log=None, takes="": MemoryRuntime(database, on_log)
+        runtime_access, "open_local", lambda home, *, on_log=None, takes="": MemoryRuntime(database, on_log)
     )
-    monkeypatch.setattr(wiring, "open_reading", lambda home: MemoryRuntime(database))
-    monkeypatch.setattr(wiring, "prepare_first_task", lambda program, home: None)
-    monkeypatch.setattr(wiring, "kinds", lambda: database.kinds)
+    monkeypatch.setattr(runtime_access, "open_reading", lambda home: MemoryRuntime(database))
+    monkeypatch.setattr(runtime_access, "prepare_first_task", lambda program, home: None)
+    monkeypatch.setattr(runtime_access, "kinds", lambda: database.kinds)
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("NOETL_DEBUG", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -9,36 +9,36 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
-from noetl.adapters.memory.credential_store import MemoryCredentialStore
-from noetl.adapters.memory.inspection import MemoryInspection
-from noetl.adapters.memory.retention import MemoryRetention
-from noetl.adapters.memory.schedule_store import MemoryScheduleStore
-from noetl.adapters.memory.task_logs import MemoryTaskLogs
-from noetl.adapters.memory.trigger_sources import MemoryTriggerSources
-from noetl.adapters.memory.trigger_store import MemoryTriggerStore
+from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.events import Cancel, ContextPatched, Event
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.domain.outcomes import Patch
+from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.state import TERMINAL
-from noetl.domain.tokens import KeyRing
-from noetl.kinds.base import KindParams
 from noetl.kinds.registry import Registry
+from noetl.kinds.support.base import KindParams
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.programs import Programs
-from noetl.services.check_keychain import check_keychain
-from noetl.services.engine_deps import EngineDeps
-from noetl.services.handle_events import handle_events
-from noetl.services.hydration import make_hydrate
-from noetl.services.keep_lines import LineKeeper
-from noetl.services.manage_credentials import CredentialDeps, Token
-from noetl.services.manage_triggers import TriggerDeps
-from noetl.services.prune import PruneDeps
-from noetl.services.run_command import run_command
-from noetl.services.start_execution import start_event
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.automations.triggers import TriggerDeps
+from noetl.services.credentials.check_keychain import check_keychain
+from noetl.services.credentials.credentials import CredentialDeps, Token
+from noetl.services.executions.start_execution import start_event
+from noetl.services.orchestrator.engine_deps import EngineDeps
+from noetl.services.orchestrator.handle_events import handle_events
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.results.prune import PruneDeps
+from noetl.services.worker.run_command import run_command
+from noetl.services.worker.task_log_writer import LineKeeper
+from noetl.services.worker.worker_deps import WorkerDeps
+from tests.doubles.credential_store import MemoryCredentialStore
+from tests.doubles.inspection import MemoryInspection
+from tests.doubles.retention import MemoryRetention
+from tests.doubles.schedule_store import MemoryScheduleStore
+from tests.doubles.task_logs import MemoryTaskLogs
+from tests.doubles.trigger_sources import MemoryTriggerSources
+from tests.doubles.trigger_store import MemoryTriggerStore
 
 
 class Double:

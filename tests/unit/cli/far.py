@@ -10,9 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 from urllib3.exceptions import ProtocolError
 
-from noetl.api.access import widened
-from noetl.api.exchange import Principal
-from noetl.api.wsgi import make_application
+from noetl.api.http.access import widened
+from noetl.api.http.exchange import Principal
+from noetl.api.http.wsgi import make_application
 from tests.unit.api.ground import Ground
 
 URL = "https://noetl.example/live"

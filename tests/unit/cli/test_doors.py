@@ -11,9 +11,8 @@ import click
 import pytest
 import typer
 
-from noetl.cli import wiring
 from noetl.cli.app import app
-from noetl.cli.remote import client, following
+from noetl.cli.client import event_polling, http_client, runtime_access
 from tests.unit.api.ground import FAILING, GATED, HELLO
 from tests.unit.cli.fake_runtime import MemoryRuntime
 from tests.unit.cli.far import TOKEN, URL, Far
@@ -179,11 +178,11 @@ def shape(value: Any) -> Any:
 def both(noetl, monkeypatch, tmp_path):
     """words → what a command says here, and at a server, in two worlds that are alike."""
     near, away = Side(), Side()
-    monkeypatch.setattr(wiring, "open_reading", lambda home: MemoryRuntime(near.far.ground.database))
-    monkeypatch.setattr(wiring, "open_local", lambda home, **more: Near(near.far.ground.database))
-    monkeypatch.setattr(wiring, "kinds", lambda: near.far.ground.database.kinds)
-    monkeypatch.setattr(client, "transport", lambda url: away.far.send)
-    monkeypatch.setattr(following, "SOONEST", 0.01)
+    monkeypatch.setattr(runtime_access, "open_reading", lambda home: MemoryRuntime(near.far.ground.database))
+    monkeypatch.setattr(runtime_access, "open_local", lambda home, **more: Near(near.far.ground.database))
+    monkeypatch.setattr(runtime_access, "kinds", lambda: near.far.ground.database.kinds)
+    monkeypatch.setattr(http_client, "transport", lambda url: away.far.send)
+    monkeypatch.setattr(event_polling, "SOONEST", 0.01)
     (tmp_path / "hello.yaml").write_text(HELLO)
     (tmp_path / "token").write_text(TOKEN)
     assert noetl("context", "add", "far", "--url", URL, "--token-file", "token").code == 0

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from noetl.adapters.embedded.credentials import FileCredentials
-from noetl.services.worker_credentials import KnownCredentials
+from noetl.services.worker.worker_credentials import KnownCredentials
 
 GREET = """\
 workload: { n: 4, who: nobody, limits: { days: 1, hours: 2 } }
@@ -274,9 +274,9 @@ def test_a_defect_of_ours_is_one_line_and_a_log(noetl, write, monkeypatch, tmp_p
     def broken(*args, **kwargs):
         raise RuntimeError("wires\ncrossed")
 
-    from noetl.cli import wiring
+    from noetl.cli.client import runtime_access
 
-    monkeypatch.setattr(wiring, "open_local", broken)
+    monkeypatch.setattr(runtime_access, "open_local", broken)
     ran = noetl("run", write("greet.yaml", GREET))
     assert ran.code == 3
     assert ran.err.splitlines()[0] == "error: unexpected RuntimeError: wires crossed"

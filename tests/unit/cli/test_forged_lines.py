@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from noetl.cli import errors, text
-from noetl.domain.untrusted_text import escape_block, escape_json, log_entry
+from noetl.cli import errors
+from noetl.cli.render import output
+from noetl.domain.text.untrusted_text import escape_block, escape_json, log_entry
 
 AUDIT = "owner did cancel_execution: 200 7 (request 1)"
 HOSTILE = f"first\n{AUDIT}\r\x1b[2J\x9b2J\u202e\u2066\u2028{AUDIT}\x07\ufeffend"
@@ -54,11 +55,11 @@ def test_json_stays_exact_and_harmless(ran, noetl):
     assert shown.json[0]["line"] == f"doubling {HOSTILE}"
     assert not any(char in shown.out for char in STEERING)
     assert json.loads(escape_json(json.dumps(HOSTILE, ensure_ascii=False))) == HOSTILE
-    assert json.loads(text.pretty({"a": HOSTILE})) == {"a": HOSTILE}
+    assert json.loads(output.pretty({"a": HOSTILE})) == {"a": HOSTILE}
 
 
 def test_a_log_entry_is_one_line_and_what_continues_it(capsys):
-    text.note_log(f"the engine failed: {HOSTILE}")
+    output.note_log(f"the engine failed: {HOSTILE}")
     shown = capsys.readouterr().err
     _is_quiet(shown)
     assert [line[:6] for line in shown.splitlines()] == ["the en", "    | "]
@@ -72,11 +73,11 @@ def test_a_log_entry_that_cannot_be_written_is_lost(monkeypatch, error):
 
     class Full(io.StringIO):
         def write(self, text):
-            tried.append(text)
+            tried.append(output)
             raise error("No space left on device")
 
     monkeypatch.setattr(sys, "stderr", Full())
-    text.note_log("the database is away")
+    output.note_log("the database is away")
     assert tried == ["the database is away"]
 
 

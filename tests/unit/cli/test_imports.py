@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-LOOKING = "noetl.cli.app, noetl.cli.reading, noetl.runtime.bootstrap"
+LOOKING = "noetl.cli.app, noetl.cli.actions.inspect, noetl.runtime.bootstrap"
 HEAVY = {
     "boto3",
     "botocore",
@@ -14,7 +14,7 @@ HEAVY = {
     "http.client",
     "jinja2",
     "jsonschema",
-    "noetl.dsl.loader",
+    "noetl.dsl.yaml_text.loader",
     "noetl.kinds.http.client",
     "pydantic",
     "rich",
@@ -39,7 +39,7 @@ def test_commands_that_look_load_nothing_heavy():
 
 
 def test_the_server_is_started_before_what_talks_to_it_is_loaded():
-    found = loaded("noetl.cli.reading, noetl.runtime.own_server")
+    found = loaded("noetl.cli.actions.inspect, noetl.runtime.local.embedded_server")
     assert "noetl.adapters.embedded.processes" in found
     assert sorted(found & {"asyncio", "psycopg", *HEAVY}) == []
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.kinds.base import KindParams
+from noetl.kinds.support.base import KindParams
 
 STEPS = """
 workflow:
@@ -72,7 +72,9 @@ def kinds(database) -> list[str]:
 
 
 def test_a_lost_result_is_made_anew_by_a_redrive_of_the_step_that_made_it(noetl, write, kinds, monkeypatch):
-    monkeypatch.setattr("noetl.cli.here.CANCEL_SECONDS", 0.0)  # nothing goes on here before it is followed
+    monkeypatch.setattr(
+        "noetl.cli.client.local_transport.CANCEL_SECONDS", 0.0
+    )  # nothing goes on here before it is followed
     failed = noetl("run", write("story.yaml", STEPS), "--json").json[-1]
     assert kinds == ["1"] and failed["status"] == "failed"
     error, execution = failed["error"], failed["execution_id"]

@@ -13,7 +13,7 @@ import re
 
 import pytest
 
-from noetl.cli import wiring
+from noetl.cli.client import runtime_access
 from noetl.domain.kinds import Credential
 from tests.unit.cli.fake_runtime import MemoryRuntime
 
@@ -34,7 +34,7 @@ def noetl(noetl, database, monkeypatch):
         runtime.worker = dataclasses.replace(runtime.worker, credentials=Vault())
         return runtime
 
-    monkeypatch.setattr(wiring, "open_local", opened)
+    monkeypatch.setattr(runtime_access, "open_local", opened)
     return noetl
 
 

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from noetl.cli.asked import command_of
+from noetl.cli.lazy_commands import command_of
 
 app = typer.Typer(add_completion=False)
 

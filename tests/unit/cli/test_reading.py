@@ -13,13 +13,14 @@ import pytest
 from rich.console import Console
 
 from noetl.adapters.embedded.files import FileResultStore
-from noetl.cli import doctor, live
-from noetl.cli.payload import parse_set, parse_value
-from noetl.cli.text import duration, one_line, printable
-from noetl.cli.watch import StoreFeed, TaskLog
+from noetl.cli.actions.payload import parse_set, parse_value
+from noetl.cli.commands import doctor
+from noetl.cli.render import live
+from noetl.cli.render.event_stream import StoreFeed, TaskLog
+from noetl.cli.render.output import duration, one_line, printable
 from noetl.runtime.settings import Settings
 from noetl.runtime.storage_settings import StorageSettings
-from noetl.services.progress import StepRun
+from noetl.services.history.progress import StepRun
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 from tests.unit.cli.test_execute import FAILS, GREET, LOOPS, PARKS
 from tests.waiting import PATIENCE
@@ -363,7 +364,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
 
 
 def test_views_are_plain_json(noetl, write, database):
-    from noetl.services.read_execution import describe
+    from noetl.services.queries.read_execution import describe
 
     noetl("run", write("loops.yaml", LOOPS))
     execution_id = database.store.executions(limit=1)[0].execution_id

@@ -12,10 +12,9 @@ from urllib.parse import quote, urlsplit
 import pytest
 from urllib3.exceptions import NewConnectionError
 
-from noetl.cli import wiring
-from noetl.cli.remote import client, following
-from noetl.services.progress import Progress, read_progress
-from noetl.services.read_history import history
+from noetl.cli.client import event_polling, http_client, runtime_access
+from noetl.services.history.history_pages import history
+from noetl.services.history.progress import Progress, read_progress
 from tests.unit.api.ground import BROKEN, FAILING, GATED, HELLO
 from tests.unit.cli.fake_runtime import MemoryRuntime
 from tests.unit.cli.far import TOKEN, URL, Answer, Far
@@ -38,10 +37,10 @@ VARS = HELLO.replace("demo/hello", "demo/vars").replace(
 def far(noetl, monkeypatch, tmp_path) -> Far:
     """A server, and its context in use. Whatever runs here has the same database."""
     made = Far()
-    monkeypatch.setattr(wiring, "open_reading", lambda home: MemoryRuntime(made.ground.database))
-    monkeypatch.setattr(wiring, "kinds", lambda: made.ground.database.kinds)
-    monkeypatch.setattr(client, "transport", lambda url: made.send)
-    monkeypatch.setattr(following, "SOONEST", 0.01)
+    monkeypatch.setattr(runtime_access, "open_reading", lambda home: MemoryRuntime(made.ground.database))
+    monkeypatch.setattr(runtime_access, "kinds", lambda: made.ground.database.kinds)
+    monkeypatch.setattr(http_client, "transport", lambda url: made.send)
+    monkeypatch.setattr(event_polling, "SOONEST", 0.01)
     (tmp_path / "token").write_text(TOKEN + "\n")
     assert noetl("context", "add", "far", "--url", f"{URL}/", "--token-file", "token").code == 0
     return made
@@ -87,7 +86,7 @@ def test_an_execution_looks_the_same_from_here_and_there(far, anywhere, text, mo
 
 
 def test_lines_are_followed_until_the_execution_ends(noetl, far, monkeypatch):
-    monkeypatch.setattr(following, "PAGE", 2)
+    monkeypatch.setattr(event_polling, "PAGE", 2)
     far.ground.register(LOOP)
     execution_id, far.idle = far.ground.start("demo/loop"), 3
     told = noetl("logs", execution_id, "--follow", "--json", "--remote")
@@ -97,8 +96,8 @@ def test_lines_are_followed_until_the_execution_ends(noetl, far, monkeypatch):
 
 
 def test_a_long_history_and_a_long_list_come_in_pages(noetl, far, monkeypatch):
-    monkeypatch.setattr(following, "PAGE", 2)
-    monkeypatch.setattr("noetl.cli.remote.client.PAGE", 2)
+    monkeypatch.setattr(event_polling, "PAGE", 2)
+    monkeypatch.setattr("noetl.cli.client.http_client.PAGE", 2)
     ids = sorted(far.ground.run() for _ in range(5))
     assert [one["execution_id"] for one in noetl("list", "--json", "--remote").json] == ids[::-1]
     assert len(noetl("list", "--json", "--remote", "-n", "3").json) == 3
@@ -220,7 +219,7 @@ def test_exec_here_leaves_it_to_whoever_runs(noetl, database, write):
 @pytest.mark.parametrize("there", [(), ("--remote",)], ids=["here", "there"])
 def test_exec_at_a_later_time_is_kept_listed_and_called_off(noetl, far, there, monkeypatch):
     """What is resumed in the meantime does not wait for it."""
-    monkeypatch.setattr(wiring, "open_local", lambda home, **more: MemoryRuntime(far.ground.database))
+    monkeypatch.setattr(runtime_access, "open_local", lambda home, **more: MemoryRuntime(far.ground.database))
     far.ground.register()
     assert "seconds, more than 31622400" in noetl("exec", "demo/hello", "--at", "+400d", *there).err
     (made,) = noetl("exec", "demo/hello", "--at", "+300d", "--json", *there).json
@@ -294,7 +293,7 @@ def test_a_patch_that_is_not_applied_yet_is_waited_for(noetl, far):
 @pytest.mark.parametrize("where", [[], ["--remote"]], ids=["here", "there"])
 def test_injected_and_cancelled_here_and_there(noetl, far, where, monkeypatch):
     monkeypatch.setattr(
-        wiring,
+        runtime_access,
         "open_local",
         lambda home, *, on_log=None, takes="": MemoryRuntime(far.ground.database, on_log),
     )
@@ -359,13 +358,13 @@ def test_schedules_there(noetl, far, anywhere, monkeypatch):
 def slept(monkeypatch) -> list[float]:
     """Pauses of the client, which take no time."""
     pauses: list[float] = []
-    made = client.Client.__init__
+    made = http_client.Client.__init__
 
     def quick(self, context, **more) -> None:
         clock = lambda: sum(pauses)  # noqa: E731
         made(self, context, sleep=pauses.append, clock=clock, **more)
 
-    monkeypatch.setattr(client.Client, "__init__", quick)
+    monkeypatch.setattr(http_client.Client, "__init__", quick)
     return pauses
 
 
@@ -400,7 +399,7 @@ def test_what_stays_away_is_the_environment_s_fault(noetl, far, slept, trouble, 
     far.troubles = [trouble] * 99
     ran = noetl("list", "--remote")
     assert ran.code == 3 and told in ran.err, ran.err
-    assert 20 < sum(slept) <= client.PATIENCE and len(far.asked) == len(slept) + 1
+    assert 20 < sum(slept) <= http_client.PATIENCE and len(far.asked) == len(slept) + 1
 
 
 @pytest.mark.parametrize(
@@ -441,7 +440,7 @@ def test_who_may_not_is_told_so(noetl, far, tmp_path):
 def test_the_token_is_nowhere_but_in_the_request(noetl, far, tmp_path, monkeypatch):
     monkeypatch.setenv("NOETL_DEBUG", "1")
     far.troubles = [NewConnectionError(None, "no"), *[ValueError("unforeseen")] * 3]
-    monkeypatch.setattr(client, "PATIENCE", 0)
+    monkeypatch.setattr(http_client, "PATIENCE", 0)
     said = [
         noetl(*words)
         for words in (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from noetl.cli.remote.problems import error_of
-from noetl.domain.untrusted_text import escape_block
+from noetl.cli.client.http_problems import error_of
+from noetl.domain.text.untrusted_text import escape_block
 from noetl.dsl.diagnostics import InvalidPlaybookError
 
 HOSTILE = "a\x1b[2Jb\u202ec\u2028d\x9b2J\ud800\rf"

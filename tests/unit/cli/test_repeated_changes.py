@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.cli import here
-from noetl.cli.remote import place
+from noetl.cli.client import http_transport, local_transport
 from tests.unit.cli.test_doors import both
 
 __all__ = ["both"]
@@ -27,7 +26,7 @@ class Clock:
 @pytest.mark.parametrize("command", ["pause PAUSED", "pause WAITING"])
 def test_no_door_waits_for_a_change_that_has_no_effect(both, monkeypatch, command: str) -> None:
     clocks = Clock(), Clock()
-    for module, clock in zip((here, place), clocks, strict=True):
+    for module, clock in zip((local_transport, http_transport), clocks, strict=True):
         monkeypatch.setattr(module, "time", clock)
     for ran in both(command):
         assert ran.code == 0, ran

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from noetl.cli import wiring
+from noetl.cli.client import runtime_access
+from noetl.domain.automations.schedules import parse_instant
 from noetl.domain.events import Start
-from noetl.domain.schedules import parse_instant
-from noetl.services.fire_schedule import Fired
+from noetl.services.automations.fire_schedule import Fired
 from tests.unit.cli.fake_runtime import MemoryRuntime
 
 AT = parse_instant("2026-03-01T05:00:00Z")
@@ -150,7 +150,7 @@ def interruptible():
 @pytest.mark.usefixtures("interruptible")
 def test_run_tells_each_firing_and_each_end_until_it_is_interrupted(noetl, registered, database, monkeypatch):
     monkeypatch.setattr(
-        wiring, "open_scheduler", lambda home, *, on_fired, on_log: Firing(database, on_fired)
+        runtime_access, "open_scheduler", lambda home, *, on_fired, on_log: Firing(database, on_fired)
     )
     ran = noetl("schedule", "run", "--json")
     assert ran.code == 130

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from noetl.cli import selecting
+from noetl.cli.actions import filters
+from noetl.domain.automations.schedules import parse_instant
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.schedules import parse_instant
-from noetl.services.steer_many import ManyFilter
+from noetl.services.executions.bulk_control import ManyFilter
 from tests.unit.api.ground import FAILING, GATED
 from tests.unit.cli.test_remote import far  # noqa: F401
 
@@ -17,8 +17,8 @@ TTY = SimpleNamespace(isatty=lambda: True)
 
 
 def test_filters_are_pairs_and_ages_are_moments(monkeypatch) -> None:
-    monkeypatch.setattr(selecting.time, "time", lambda: parse_instant("2026-11-21T12:00:00Z"))
-    found = selecting.parse_filter(["path=a/b", "version=3", "id=7", "id=8", "started_after=2d"], "90m")
+    monkeypatch.setattr(filters.time, "time", lambda: parse_instant("2026-11-21T12:00:00Z"))
+    found = filters.parse_filter(["path=a/b", "version=3", "id=7", "id=8", "started_after=2d"], "90m")
     assert found == ManyFilter(
         path="a/b",
         version=3,
@@ -34,7 +34,7 @@ def test_filters_are_pairs_and_ages_are_moments(monkeypatch) -> None:
 )
 def test_what_is_no_filter_says_what_one_is(texts) -> None:
     with pytest.raises(InvalidInputError) as raised:
-        selecting.parse_filter(texts, "2h")
+        filters.parse_filter(texts, "2h")
     assert raised.value.code == "invalid_filter" and raised.value.hint
 
 
@@ -66,8 +66,8 @@ def test_all_that_fit_are_looked_at_and_then_steered(noetl, far) -> None:  # noq
 def test_on_a_terminal_one_sees_them_and_is_asked(noetl, far, monkeypatch, agreed) -> None:  # noqa: F811
     far.ground.run(GATED)
     asked: list[str] = []
-    monkeypatch.setattr(selecting, "sys", SimpleNamespace(stdin=TTY, stderr=TTY))
-    monkeypatch.setattr(selecting.typer, "confirm", lambda text, **more: asked.append(text) or agreed)
+    monkeypatch.setattr(filters, "sys", SimpleNamespace(stdin=TTY, stderr=TTY))
+    monkeypatch.setattr(filters.typer, "confirm", lambda text, **more: asked.append(text) or agreed)
     ran = noetl("cancel", "--filter", "path=demo/gated", "--remote")
     assert asked == ["cancel 1 execution?"] and "demo/gated" in ran.err and ran.code == 0
     assert ("1 execution is cancelled" in ran.out) is agreed

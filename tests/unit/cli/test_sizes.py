@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from noetl.cli.actions.payload import parse_set, parse_value, read_payload
 from noetl.cli.errors import USAGE
-from noetl.cli.payload import parse_set, parse_value, read_payload
+from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.schedules import instant
-from noetl.domain.sizes import (
+from noetl.domain.sizes.table import (
     AHEAD_SECONDS,
     CORRELATION_ID,
     CREDENTIAL_BYTES,

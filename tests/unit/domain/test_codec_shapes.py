@@ -19,13 +19,13 @@ from noetl.domain import codec
 from noetl.domain.callbacks import digest_of
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, Redrive, Start, decode_event, encode_event
-from noetl.domain.facts import Fact
+from noetl.domain.facts.facts import Fact
 from noetl.domain.messages import Message
-from noetl.domain.outcomes import ErrorInfo, Outcome
+from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
 from noetl.domain.state import ExecutionState, Token, decode_state, encode_state
 from noetl.dsl.program import Program
-from noetl.ports.execution_store import LoopRow
-from noetl.services.fold_loop import Brief
+from noetl.ports.executions.execution_store import LoopRow
+from noetl.services.orchestrator.summarize_loop import Brief
 
 ROOT = Path(noetl.__file__).parent
 HOSTILE = (

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.domain.errors import InvalidInputError
-from noetl.domain.firing import (
+from noetl.domain.automations.missed_run_policy import (
     Conduct,
     check_conduct,
     due_moments,
@@ -18,7 +17,8 @@ from noetl.domain.firing import (
     moments,
     too_late,
 )
-from noetl.domain.schedules import Timing, instant, next_fires, parse_instant
+from noetl.domain.automations.schedules import Timing, instant, next_fires, parse_instant
+from noetl.domain.errors import InvalidInputError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "schedules.md").read_text()
 ROW = re.compile(r"^\| `([^`]+)` \| (\S+/\S+|UTC) \| (\d{4}-\d{2}-\d{2}) \| ([^|]+) \|", re.MULTILINE)

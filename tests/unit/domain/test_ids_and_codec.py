@@ -1,7 +1,7 @@
 import pytest
 
 from noetl.domain import codec, ids
-from noetl.domain.sizes import DOCUMENT_DEPTH
+from noetl.domain.sizes.table import DOCUMENT_DEPTH
 
 
 def test_execution_ids_follow_time_and_fit_64_bits():

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.json_patch import check_operations, merge_patch, patch_document, roots
+from noetl.domain.patches.json_patch import check_operations, merge_patch, patch_document, roots
 
 GIVEN = {"foo": "bar", "list": ["a", "b"], "deep": {"x": {"y": 1}}, "flag": True}
 

@@ -8,7 +8,7 @@ import pytest
 from noetl.adapters.loops import resume
 from noetl.domain import codec
 from noetl.domain.commands import Command, LoopSlice
-from noetl.domain.outcomes import Outcome
+from noetl.domain.outcomes.outcomes import Outcome
 
 
 @pytest.mark.parametrize(("done", "continued"), [((), 2), ((3,), 2), ((2,), None), ((2, 3), None)])

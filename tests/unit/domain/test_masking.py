@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain.events import Cancel
-from noetl.domain.masking import loggable
 from noetl.domain.messages import Message, encode_message
+from noetl.domain.text.masking import loggable
 
 EVENT = Cancel(7, "stop", "prog", reason="genug: \u2028 é 😀")
 PROOF = "0123456789abcdef" * 4

@@ -20,7 +20,7 @@ from noetl.domain.messages import (
     event_dedup,
     event_group,
 )
-from noetl.domain.owners import QUEUE, holds, invocation, later, lease
+from noetl.domain.workers.lease_owners import QUEUE, holds, invocation, later, lease
 
 EVENT = Cancel(7, "stop", "prog", reason="genug: \u2028 é 😀")
 REF = MessageRef("noetl://execution/7/result/message/x", "0" * 64, 3)

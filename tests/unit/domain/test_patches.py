@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.outcomes import Patch
-from noetl.domain.patches import MISSING, apply_patch, combine, deep_merge
+from noetl.domain.outcomes.outcomes import Patch
+from noetl.domain.patches.scope_patches import MISSING, apply_patch, combine, deep_merge
 
 NUMBERS = st.integers(-(10**30), 10**30)
 CHANGES = {

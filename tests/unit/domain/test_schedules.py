@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.domain import schedules
+from noetl.domain.automations import schedules
+from noetl.domain.automations.schedules import Timing, instant, next_fire, next_fires, parse_instant
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.schedules import Timing, instant, next_fire, next_fires, parse_instant
 
 BERLIN = "Europe/Berlin"
 

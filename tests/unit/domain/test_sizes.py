@@ -11,11 +11,11 @@ from noetl.domain import codec
 from noetl.domain.commands import ItemOutcome, Rest
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import ItemsDone
-from noetl.domain.outcomes import Outcome, Patch, Suspend
-from noetl.domain.patches import apply_patch, combine
-from noetl.domain.reported import fitting, plain_text
-from noetl.domain.size_gate import check_document, check_value, find_unfit, weight
-from noetl.domain.sizes import (
+from noetl.domain.outcomes.outcomes import Outcome, Patch, Suspend
+from noetl.domain.outcomes.report_checks import fitting, plain_text
+from noetl.domain.patches.scope_patches import apply_patch, combine
+from noetl.domain.sizes.gate import check_document, check_value, find_unfit, weight
+from noetl.domain.sizes.table import (
     DOCUMENT_BYTES,
     DOCUMENT_DEPTH,
     DOCUMENT_KEYS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.domain.tiers import KV_BYTES, TIERS, route
+from noetl.domain.results.tiers import KV_BYTES, TIERS, route
 
 LOCAL = {"memory", "file", "db"}
 CLOUD = {"kv", "disk", "s3"}

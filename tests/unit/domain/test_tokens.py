@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from noetl.domain.capability_tokens import KeyRing, fits, grant, granted, sign, signed
 from noetl.domain.commands import Command, FrozenScope, ItemOutcome, LoopSlice, Rest
 from noetl.domain.events import Cancel, CommandDone, ItemsDone, encode_event
-from noetl.domain.outcomes import Outcome
-from noetl.domain.tokens import KeyRing, fits, grant, granted, sign, signed
+from noetl.domain.outcomes.outcomes import Outcome
 
 OLD, NEW = "the key that was before", "the key that is there now"
 RING = KeyRing.of([NEW, OLD])

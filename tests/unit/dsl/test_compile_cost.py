@@ -8,7 +8,7 @@ import pytest
 
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import Diagnostics, InvalidPlaybookError
-from noetl.dsl.loader import load
+from noetl.dsl.yaml_text.loader import load
 from noetl.kinds.registry import default_registry
 from tests.parts import parted
 from tests.work import calls

@@ -8,9 +8,9 @@ import yaml
 from yamlcore import CCoreLoader
 
 from noetl.dsl.compiler import compile_cached, compile_playbook, program_hash
-from noetl.dsl.graph import to_mermaid
+from noetl.dsl.editors.graph import to_mermaid
+from noetl.dsl.editors.schema import playbook_schema
 from noetl.dsl.program import ScheduleSpec, decode, encode
-from noetl.dsl.schema import playbook_schema
 
 PAGINATED_LOOP = """\
 apiVersion: noetl.io/v2

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from noetl.dsl.compiler import compile_playbook
-from noetl.dsl.graph import graph_of, to_dot, to_json, to_mermaid
+from noetl.dsl.editors.graph import graph_of, to_dot, to_json, to_mermaid
 from noetl.kinds.registry import default_registry
 
 ROOT = Path(__file__).parents[3] / "playbooks"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl.dsl.diagnostics import Diagnostics
-from noetl.dsl.loader import load
 from noetl.dsl.program import Pos
+from noetl.dsl.yaml_text.loader import load
 from tests.work import calls
 
 MOST_CALLS = 3_000_000

@@ -11,8 +11,8 @@ import yaml
 from yamlcore import CCoreLoader
 
 from noetl.dsl.compiler import compile_playbook
+from noetl.dsl.editors.schema import playbook_schema
 from noetl.dsl.program import decode, encode
-from noetl.dsl.schema import playbook_schema
 from noetl.kinds.registry import Registry
 
 ROOT = Path(__file__).parents[3] / "playbooks"

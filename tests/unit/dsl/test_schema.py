@@ -10,8 +10,8 @@ import pytest
 import yaml
 from yamlcore import CCoreLoader
 
-from noetl.dsl.schema import DIALECT, playbook_schema
-from noetl.dsl.schema_words import BETTER, DEFAULTS, WORDS
+from noetl.dsl.editors.schema import DIALECT, playbook_schema
+from noetl.dsl.editors.schema_words import BETTER, DEFAULTS, WORDS
 from noetl.kinds.registry import default_registry
 
 ROOT = Path(__file__).parents[3]

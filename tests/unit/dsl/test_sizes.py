@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.sizes import (
+from noetl.domain.sizes.table import (
     CATCH_UP,
     DIAGNOSTICS,
     IDENTIFIER,
@@ -60,8 +60,8 @@ def values(count: int) -> str:
 
 def counted(text: str) -> int:
     from noetl.dsl.diagnostics import Diagnostics
-    from noetl.dsl.loader import load
-    from noetl.dsl.tree import Mapping, Sequence
+    from noetl.dsl.yaml_text.loader import load
+    from noetl.dsl.yaml_text.tree import Mapping, Sequence
 
     def of(tree: object) -> int:
         if isinstance(tree, Mapping):

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from noetl.dsl.compiler import compile_playbook
+from noetl.dsl.editors.schema import playbook_schema
 from noetl.dsl.program import EventBridgeTrigger, S3Trigger, ScheduleSpec, SqsTrigger, decode, encode
-from noetl.dsl.schema import playbook_schema
 from noetl.dsl.triggers import event_pattern, queue_name
 from noetl.kinds.registry import default_registry
 

@@ -8,16 +8,16 @@ from typing import Any
 from noetl.domain import ids
 from noetl.domain.callbacks import SCOPE, run_of
 from noetl.domain.events import CommandDone, MainEvent, Start
-from noetl.domain.facts import Fact
-from noetl.domain.outcomes import Outcome
+from noetl.domain.facts.facts import Fact
+from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.state import ExecutionState, Slots, Token
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program
-from noetl.engine.apply import rebuild
 from noetl.engine.decision import Decision
+from noetl.engine.folds.apply import rebuild
 from noetl.engine.handle_event import handle_event
-from noetl.engine.prefetch import prefetch
-from noetl.engine.view import DELETED, SCOPES, NeedSlots, View
+from noetl.engine.scopes.prefetch import prefetch
+from noetl.engine.scopes.slot_view import DELETED, SCOPES, NeedSlots, View
 from noetl.kinds.registry import default_registry
 
 EID = 7

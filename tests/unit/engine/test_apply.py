@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.domain.facts import CallDone
+from noetl.domain.facts.facts import CallDone
 from noetl.domain.state import LEGAL_PHASE, ExecutionState, Token
-from noetl.engine.apply import evolve
+from noetl.engine.folds.apply import evolve
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from noetl.domain.outcomes import ErrorInfo, Outcome, Target
+from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Target
 from noetl.domain.state import ExecutionState, Token
 from noetl.dsl.program import Arc, Program, Step
 from noetl.dsl.reachability import with_reachability

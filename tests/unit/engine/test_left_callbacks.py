@@ -16,7 +16,7 @@ from noetl.domain.events import (
     TimerFired,
     TokenInjected,
 )
-from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Suspend
+from noetl.domain.outcomes.outcomes import CallbackRequest, ErrorInfo, Outcome, Suspend
 from noetl.domain.state import Token
 from noetl.engine.decision import Decision
 from tests.unit.engine.stepping import EID, Stepping, compiled

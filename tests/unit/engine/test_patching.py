@@ -8,10 +8,10 @@ import pytest
 
 from noetl.domain.errors import TaskError
 from noetl.domain.events import ContextPatched
-from noetl.domain.facts import Superseded
-from noetl.domain.results import unavailable
+from noetl.domain.facts.facts import Superseded
+from noetl.domain.results.references import unavailable
 from noetl.engine.handle_event import handle_event
-from noetl.engine.view import SCOPES, View
+from noetl.engine.scopes.slot_view import SCOPES, View
 from tests.unit.engine.stepping import EID, Stepping, compiled
 
 WORKFLOW = """

@@ -3,8 +3,8 @@
 import pytest
 
 from noetl.domain.state import LEGAL_PHASE, LEGAL_STATUS, TERMINAL
-from noetl.engine.scope import BoundaryName
-from noetl.services.handle_items import next_chunk
+from noetl.engine.scopes.scope import BoundaryName
+from noetl.services.orchestrator.handle_items import next_chunk
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain.events import Cancel, TimerFired, TokenInjected
-from noetl.domain.outcomes import Outcome
+from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.state import Token
-from noetl.engine.view import DELETED
+from noetl.engine.scopes.slot_view import DELETED
 from tests.unit.engine.stepping import EID, Stepping, compiled
 
 BOOKINGS = """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.domain import facts as f
-from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.facts import facts as f
+from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.state import ExecutionState, Slots, encode_state
-from noetl.engine.apply import evolve
-from noetl.engine.undo import LONGEST, MOST_TOLD, REPORT
+from noetl.engine.folds.apply import evolve
+from noetl.engine.folds.compensation import LONGEST, MOST_TOLD, REPORT
 
 BROKEN = ErrorInfo(message="no" * 1000, kind="auth", code="refused")
 

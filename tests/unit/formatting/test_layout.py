@@ -12,7 +12,7 @@ import pytest
 from noetl.domain.errors import PlaybookError
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import Diagnostics, InvalidPlaybookError
-from noetl.dsl.loader import load
+from noetl.dsl.yaml_text.loader import load
 from noetl.formatting.format import format_text
 from noetl.formatting.writing import WIDTH
 from noetl.kinds.registry import default_registry

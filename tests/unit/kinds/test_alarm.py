@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 
-from noetl.kinds.alarm import Alarm
+from noetl.kinds.support.call_deadline import Alarm
 from tests.waiting import PATIENCE
 
 

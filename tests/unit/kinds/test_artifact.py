@@ -12,13 +12,13 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskSettings
-from noetl.domain.manifests import growing
-from noetl.domain.parts import PartsWriter
-from noetl.domain.results import make_ref
+from noetl.domain.results.manifests import growing
+from noetl.domain.results.paged_list import PartsWriter
+from noetl.domain.results.references import make_ref
 from noetl.kinds.registry import OTHER_NAMES, default_registry
 from noetl.kinds.rows.sources import references, row_chunks
-from noetl.services.artifacts import TaskArtifacts
-from noetl.services.keep_results import Keeper
+from noetl.services.results.artifacts import TaskArtifacts
+from noetl.services.results.store_results import Keeper
 from tests.unit.kinds.test_registry import make_context
 
 ROWS = [{"i": i, "name": "é" * 3} for i in range(10)]

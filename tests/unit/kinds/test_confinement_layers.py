@@ -10,18 +10,18 @@ from itertools import combinations
 
 import pytest
 
-from noetl.api.local_tokens import LocalTokens
-from noetl.cli import serve as serve_command
-from noetl.cli.doctor import check_confinement
+from noetl.api.http.local_tokens import LocalTokens
+from noetl.cli.commands import serve as serve_command
+from noetl.cli.commands.doctor import check_confinement
 from noetl.domain.errors import InvalidInputError
 from noetl.kinds.sandbox import layers
 from noetl.kinds.sandbox.layers import SWITCHES, WITHOUT, Detected, Layers, choose_layers
 from noetl.kinds.sandbox.noetl_guest.syscall_filter import MACHINES, program
 from noetl.kinds.sandbox.places import Places, readable
 from noetl.kinds.sandbox.process import count_threads
-from noetl.runtime import serving
+from noetl.runtime.server import serve
+from noetl.runtime.server.unconfined_code import refuse_unconfined_code
 from noetl.runtime.settings import Settings
-from noetl.runtime.unconfined_code import refuse_unconfined_code
 
 HERE = Detected("linux", 7, "", "", "not root", False, "")
 
@@ -174,7 +174,7 @@ def test_a_server_refuses_or_accepts(tmp_path, monkeypatch):
     LocalTokens(tmp_path / "tokens.json").add("ci", ["read", "execute"])
 
     def server(**wish):
-        return serving.Server(settings, serving.ServeSettings(port=0, **wish), on_log=lambda line: None)
+        return serve.Server(settings, serve.ServeSettings(port=0, **wish), on_log=lambda line: None)
 
     with pytest.raises(InvalidInputError) as refused:
         server()

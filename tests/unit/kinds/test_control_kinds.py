@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain.kinds import TaskContext, TaskResult, TaskSettings
-from noetl.domain.outcomes import ChildRequest
+from noetl.domain.outcomes.outcomes import ChildRequest
 from noetl.kinds.registry import default_registry
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from urllib3.exceptions import DecodeError, ProtocolError
 
-from noetl.kinds.http.coding import decoded
+from noetl.kinds.http.content_encoding import decoded
 
 TEXT = b"".join(b"%d," % (n * n) for n in range(400))
 

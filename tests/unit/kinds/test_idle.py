@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from noetl.kinds import idle as idle_module
-from noetl.kinds.idle import Idle, Moment
+from noetl.kinds.support import idle_connections as idle_module
+from noetl.kinds.support.idle_connections import Idle, Moment
 from tests.waiting import wait_until
 
 

@@ -7,7 +7,7 @@ import ipaddress
 import pytest
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.net_guard import Allowed, parse_url, why_internal
+from noetl.kinds.support.net_guard import Allowed, parse_url, why_internal
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from pydantic import model_validator
 
 from noetl.domain.kinds import HOLE, KindSpec
-from noetl.kinds.base import KindParams
-from noetl.kinds.params import ParamsChecker
 from noetl.kinds.registry import default_registry
+from noetl.kinds.support.base import KindParams
+from noetl.kinds.support.params import ParamsChecker
 
 
 def problems(name, params):

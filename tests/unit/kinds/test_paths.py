@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.paths import path_of_file_uri, resolve_inside
+from noetl.kinds.support.paths import path_of_file_uri, resolve_inside
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from noetl.domain.errors import InfrastructureError, PlaybookError, TaskError
 from noetl.domain.kinds import HOLE, KindSpec, TaskContext, TaskResult, TaskSettings
 from noetl.dsl.lowering.tasks import TASK_KEYS
 from noetl.kinds import python
-from noetl.kinds.base import KindParams
 from noetl.kinds.registry import BUILT_IN, ENTRY_POINT_GROUP, Registry, default_registry
+from noetl.kinds.support.base import KindParams
 
 DOCS = Path(__file__).parents[3] / "docs" / "kinds"
 
@@ -218,7 +218,7 @@ def test_a_defective_kind_fails_its_task_only():
 def test_entry_points(monkeypatch, tmp_path):
     (tmp_path / "third_party_echo.py").write_text(
         "from noetl.domain.kinds import KindSpec, TaskResult\n"
-        "from noetl.kinds.base import KindParams\n"
+        "from noetl.kinds.support.base import KindParams\n"
         "SPEC = KindSpec(name='third_party_echo', summary='x', pool='cpu')\n"
         "class Params(KindParams):\n    size: int\n"
         "def run(params, context):\n    return TaskResult(params.size)\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.sql_params import insert_statements, native_text, statements_of
+from noetl.kinds.support.sql_params import insert_statements, native_text, statements_of
 from noetl.templating import RenderedSql, RenderedStatement
 
 

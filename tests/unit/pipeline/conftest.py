@@ -12,7 +12,7 @@ import pytest
 from noetl.domain import codec
 from noetl.domain.commands import FrozenScope
 from noetl.domain.kinds import KindSpec, ParamProblem
-from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome, Patch, Trace
+from noetl.domain.outcomes.outcomes import ChildRequest, ErrorInfo, Outcome, Patch, Trace
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Pipeline, Program
 from noetl.pipeline import Finish, Item, Op, PipelineRun, RunTask, Surroundings, TaskOutcome

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noetl.domain.commands import FrozenScope
-from noetl.domain.outcomes import ErrorInfo, Patch
+from noetl.domain.outcomes.outcomes import ErrorInfo, Patch
 from noetl.dsl import program as p
 from noetl.pipeline import Item, Surroundings
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from noetl.domain.commands import FrozenScope
-from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.pipeline import Item
 
 from .conftest import Run

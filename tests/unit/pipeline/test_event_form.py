@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from noetl.domain.commands import FrozenScope
-from noetl.domain.outcomes import ErrorInfo, Target
+from noetl.domain.outcomes.outcomes import ErrorInfo, Target
 from noetl.pipeline import Item, TaskOutcome
 
 from .conftest import Driven, Run

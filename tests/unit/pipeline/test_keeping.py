@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.domain.commands import FrozenScope
-from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.outcomes.outcomes import ErrorInfo
 from tests.unit.pipeline.conftest import Run
 
 MORE = "{ policy: { rules: [{ when: '{{ outcome.result.more | default(false) }}', then: { do: jump, to: page } }] } }"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.domain.commands import FrozenScope
-from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
+from noetl.domain.outcomes.outcomes import ChildRequest, ErrorInfo, Outcome
 from noetl.pipeline import PipelineRun, RunTask, Surroundings, TaskOutcome
 from tests.unit.pipeline.conftest import Run, compile_text
 

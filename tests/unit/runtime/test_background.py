@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError
-from noetl.runtime import background
-from noetl.runtime.background import Processes
+from noetl.runtime.server import daemons
+from noetl.runtime.server.daemons import Processes
 from tests.waiting import PATIENCE, wait_until
 
 HOLDS = """
 import signal, sys, time
 from pathlib import Path
-from noetl.runtime.background import Processes
+from noetl.runtime.server.daemons import Processes
 deaf = sys.argv[3] == "deaf"
 def end(*_):
     raise SystemExit(0)
@@ -83,7 +83,7 @@ def test_one_that_does_not_end_is_killed_and_what_was_killed_is_forgotten(runnin
 def test_one_that_cannot_begin_is_told_with_its_words(
     running: Processes, tmp_path: Path, monkeypatch, how, told
 ):
-    monkeypatch.setattr(background, "READY_SECONDS", 1.0 if how == "slow" else PATIENCE)
+    monkeypatch.setattr(daemons, "READY_SECONDS", 1.0 if how == "slow" else PATIENCE)
     (tmp_path / "log").write_text("of an earlier one\n")
     with pytest.raises(InfrastructureError, match=told) as error:
         running.start("worker", "w", command(running.folder, "w", how), tmp_path / "log", os.environ)
@@ -106,7 +106,7 @@ def test_a_number_that_belongs_to_somebody_else_by_now_is_never_signalled(runnin
         stranger.wait()
 
 
-def vars_of(one: background.Process) -> dict:
+def vars_of(one: daemons.Process) -> dict:
     return {name: getattr(one, name) for name in one.__struct_fields__}
 
 

@@ -10,7 +10,7 @@ import pytest
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import CommandDone
-from noetl.runtime.local import BROKEN_TRIES, LocalRuntime
+from noetl.runtime.local.process import BROKEN_TRIES, LocalRuntime
 from noetl.runtime.settings import Settings
 
 COMMAND = Command(7, "1", 1, "load", "p", "io")

@@ -6,9 +6,9 @@ import pytest
 
 from noetl.adapters.aws.clients import forget_clients
 from noetl.domain.errors import InvalidInputError
-from noetl.runtime import cloud_worker
-from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.cloud_worker import CloudWorker, open_worker
+from noetl.runtime.aws import worker as cloud_worker
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.worker import CloudWorker, open_worker
 from tests.unit.services.batch_bench import Bench
 
 ENVIRONMENT = {

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from noetl.domain.commands import Command
-from noetl.domain.lost_owners import ALONE_SECONDS
-from noetl.runtime import local
-from noetl.runtime.local import LocalRuntime
-from noetl.runtime.lost_commands import Company
+from noetl.domain.workers.lost_owners import ALONE_SECONDS
+from noetl.runtime.local import process
+from noetl.runtime.local.lost_commands import Company
+from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from tests.waiting import PATIENCE, wait_until
 
@@ -112,7 +112,7 @@ def test_commands_of_a_process_keep_company_by_these_rules(tmp_path, monkeypatch
         if command.lost:
             end.wait(PATIENCE)
 
-    monkeypatch.setattr(local, "attempt", attempt)
+    monkeypatch.setattr(process, "attempt", attempt)
     monkeypatch.setattr(runtime, "_revoked", lambda *_: False)
     threads = [threading.Thread(target=runtime._run, args=(one,), daemon=True) for one in (SUSPECT, SOUND)]
     threads[0].start()

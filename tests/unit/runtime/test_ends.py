@@ -7,10 +7,10 @@ import time
 from types import SimpleNamespace
 from typing import Any, cast
 
-from noetl.ports.answers import ExecutionFilter
-from noetl.ports.execution_store import ExecutionStore
-from noetl.runtime import ends
-from noetl.runtime.ends import Ends, EndWaiter
+from noetl.ports.executions.answers import ExecutionFilter
+from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.runtime.local import terminal_cache
+from noetl.runtime.local.terminal_cache import Ends, EndWaiter
 from tests.waiting import PATIENCE
 
 
@@ -30,7 +30,7 @@ class Others:
 
 
 def test_a_look_asks_once_for_all_that_are_open(monkeypatch):
-    monkeypatch.setattr(ends, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(terminal_cache, "LOOK_SECONDS", 0.0)
     store, known = Others(), Ends()
     known.note([(7, "failed")])
     waiter = EndWaiter(
@@ -43,7 +43,7 @@ def test_a_look_asks_once_for_all_that_are_open(monkeypatch):
 
 def test_an_end_that_was_read_before_a_redrive_is_not_remembered(monkeypatch):
     """This process got commands of the execution while it looked: what is remembered as ended is given up, and they would not run."""
-    monkeypatch.setattr(ends, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(terminal_cache, "LOOK_SECONDS", 0.0)
     known, changed = Ends(), threading.Condition()
 
     class Redriven(Others):

@@ -16,14 +16,14 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Cancel, Pause, Resume, Start
 from noetl.domain.kinds import TaskContext
 from noetl.domain.unreadable import UnreadableRowError
-from noetl.ports.execution_store import Change, Committed, CreatedExecution, ItemBatch
-from noetl.runtime.local import LocalRuntime
-from noetl.runtime.pools import Pool
-from noetl.runtime.remote_work import RemoteWork
+from noetl.ports.executions.execution_store import Change, Committed, CreatedExecution, ItemBatch
+from noetl.runtime.local.process import LocalRuntime
+from noetl.runtime.local.thread_pools import Pool
+from noetl.runtime.server.http_worker_pool import RemoteWork
 from noetl.runtime.settings import Settings
-from noetl.services import failed_events
-from noetl.services.large_messages import unpack
-from noetl.services.start_execution import start_event
+from noetl.services.executions.start_execution import start_event
+from noetl.services.messaging.large_messages import unpack
+from noetl.services.orchestrator import failed_events
 from tests.unit.services.engine_bench import HEAD, STEP, Bench
 from tests.waiting import PATIENCE
 
@@ -202,7 +202,7 @@ def test_a_kind_that_exits_takes_neither_its_thread_nor_its_command_with_it(
     def leaves(command: Command, deps: TaskContext, emit: Callable[[Any], None]) -> None:
         raise SystemExit(3)
 
-    monkeypatch.setattr("noetl.runtime.lost_commands.run_command", leaves)
+    monkeypatch.setattr("noetl.runtime.local.lost_commands.run_command", leaves)
     machine.runtime.opened.worker = None
     machine.runtime.left_behind.goes = lambda command: None
     machine.runtime.keeper = SimpleNamespace(delay=lambda command: told.append(command.delay))

@@ -8,14 +8,14 @@ import os
 import pytest
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
-from noetl.adapters.memory.trigger_store import MemoryTriggerStore
+from noetl.domain.automations.triggers import FileSource
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.triggers import FileSource
 from noetl.kinds.registry import default_registry
 from noetl.ports.trigger_store import TriggerRow
-from noetl.runtime.file_watcher import FileWatcher
+from noetl.runtime.local.file_watcher import FileWatcher
 from noetl.runtime.programs import Programs
-from noetl.services.start_playbook import StartDeps
+from noetl.services.executions.start_playbook import StartDeps
+from tests.doubles.trigger_store import MemoryTriggerStore
 
 PLAYBOOK = (
     "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: it, path: it}\nworkflow:\n  - step: start\n"

@@ -11,7 +11,7 @@ from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
 from noetl.kinds.sandbox import process
 from noetl.kinds.sandbox.places import Places
-from noetl.runtime.first_task import prepare_first_task
+from noetl.runtime.local.warm_start import prepare_first_task
 from noetl.runtime.settings import Settings
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t}\nworkflow:\n  - step: start\n    tool: "

@@ -13,8 +13,8 @@ import pytest
 from waitress.server import create_server
 
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.sizes import HEADER_BYTES
-from noetl.runtime.http_server import Channel, HttpServer, listen
+from noetl.domain.sizes.table import HEADER_BYTES
+from noetl.runtime.server.http_server import Channel, HttpServer, listen
 from tests.waiting import PATIENCE, wait_until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -13,10 +13,10 @@ import pytest
 from noetl.domain.commands import ItemOutcome
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone
-from noetl.domain.outcomes import Outcome
-from noetl.runtime import inbox as inboxes
-from noetl.runtime.inbox import Inbox
-from noetl.services.engine_deps import Handled
+from noetl.domain.outcomes.outcomes import Outcome
+from noetl.runtime.local import event_inbox as inboxes
+from noetl.runtime.local.event_inbox import Inbox
+from noetl.services.orchestrator.engine_deps import Handled
 from tests.waiting import PATIENCE, wait_until
 
 

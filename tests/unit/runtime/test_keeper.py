@@ -8,9 +8,9 @@ from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Cancel, TimerFired
-from noetl.ports.execution_store import LoadRequest, TimerChange
-from noetl.runtime import keeper as keeping
-from noetl.runtime.keeper import Keeper
+from noetl.ports.executions.execution_store import LoadRequest, TimerChange
+from noetl.runtime.local import lease_keeper as keeping
+from noetl.runtime.local.lease_keeper import Keeper
 from tests.contract.builders import Make
 from tests.waiting import PATIENCE, wait_until
 

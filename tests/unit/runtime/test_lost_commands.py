@@ -7,8 +7,8 @@ import pytest
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
-from noetl.runtime.lost_commands import free_dead
-from noetl.runtime.presence import Presence
+from noetl.runtime.local.lost_commands import free_dead
+from noetl.runtime.local.process_locks import Presence
 
 
 @dataclass

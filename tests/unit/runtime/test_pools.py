@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from noetl.domain.commands import Command
-from noetl.domain.need import Need
-from noetl.runtime.local import LocalRuntime
-from noetl.runtime.pools import Pool
+from noetl.domain.workers.process_need import Need
+from noetl.runtime.local.process import LocalRuntime
+from noetl.runtime.local.thread_pools import Pool
 from noetl.runtime.settings import Settings
 from tests.waiting import PATIENCE, wait_until
 

@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from noetl.domain.commands import Command
-from noetl.runtime.presence import Presence, Record
+from noetl.runtime.local.process_locks import Presence, Record
 from tests.waiting import PATIENCE
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from noetl.runtime.presence import Presence
+from noetl.runtime.local.process_locks import Presence
 from noetl.domain.commands import Command
 mine = Presence(Path(sys.argv[1]), sys.argv[2])
 mine.announce()

@@ -10,7 +10,7 @@ from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import InvalidPlaybookError
 from noetl.kinds.registry import Registry, default_registry
 from noetl.runtime import program_cache
-from noetl.runtime.local_keys import local_keys
+from noetl.runtime.local.keys import local_keys
 from noetl.runtime.program_cache import ProgramCache, local_cache
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: kept, path: kept }\n"

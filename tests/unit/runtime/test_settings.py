@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli import errors, wiring
+from noetl.cli import errors
+from noetl.cli.client import runtime_access
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.runtime.settings import Settings
 
@@ -58,7 +59,7 @@ workflow:
     "first",
     [
         pytest.param(
-            lambda: wiring.compile_playbook(PLAYBOOK, "small.yaml", None), id="the cache of programs"
+            lambda: runtime_access.compile_playbook(PLAYBOOK, "small.yaml", None), id="the cache of programs"
         ),
         pytest.param(errors._log_traceback, id="the log of errors"),
     ],

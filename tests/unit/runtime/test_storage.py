@@ -8,10 +8,10 @@ import pytest
 
 from noetl.adapters.postgres.connection import Database
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.results import ref_uri
-from noetl.runtime.cloud_results import make_link, open_results
-from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.local_results import local_results
+from noetl.domain.results.references import ref_uri
+from noetl.runtime.aws.results import make_link, open_results
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.local.results import local_results
 from noetl.runtime.storage_settings import StorageSettings
 from tests.contract.clouds import make_bucket, mocked_aws
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.adapters.memory.programs import MemoryProgramStore
+from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
-from noetl.domain.tokens import KeyRing
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import decode, encode
 from noetl.kinds.registry import default_registry
 from noetl.ports.catalog import CatalogEntry
 from noetl.runtime.authentic_programs import AuthenticPrograms, digest_of
-from noetl.runtime.compiling import Compiler
+from noetl.runtime.stored_compiler import Compiler
 from noetl.runtime.stored_programs import Programs, StoredPrograms
+from tests.doubles.programs import MemoryProgramStore
 
 
 def compiled(name: str):

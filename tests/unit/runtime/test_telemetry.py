@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from noetl.runtime.telemetry import SHOWN_IDS, Telemetry
+from noetl.runtime.aws.telemetry import SHOWN_IDS, Telemetry
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 from noetl.adapters.aws.sqs import LONGEST_VISIBILITY
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext
-from noetl.runtime import worker_loop
-from noetl.runtime.cloud_worker import CloudWorker
-from noetl.runtime.worker_loop import WorkerLoop
+from noetl.runtime.aws import worker_loop
+from noetl.runtime.aws.worker import CloudWorker
+from noetl.runtime.aws.worker_loop import WorkerLoop
 from tests.unit.services.batch_bench import HEAD, Bench
 from tests.waiting import PATIENCE, wait_until
 

@@ -7,20 +7,20 @@ from typing import Any
 
 import msgspec
 
-from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResultStore
+from noetl.domain.capability_tokens import KeyRing, grant
 from noetl.domain.commands import Command, FrozenScope, LoopSlice
 from noetl.domain.errors import NotFoundError, TaskError
 from noetl.domain.events import Event
 from noetl.domain.kinds import Credential, KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.domain.messages import VERSION, Message
-from noetl.domain.tokens import KeyRing, grant
 from noetl.dsl.compiler import compile_playbook
 from noetl.ports.queue import Delivery, Outgoing
-from noetl.services.batch_deps import BatchDeps, Worked
-from noetl.services.large_messages import pack, unpack
-from noetl.services.work_batch import work_batch
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.messaging.large_messages import pack, unpack
+from noetl.services.worker.batch_deps import BatchDeps, Worked
+from noetl.services.worker.consume_commands import work_batch
+from noetl.services.worker.worker_deps import WorkerDeps
+from tests.doubles.queue import MemoryQueue
 
 RING = KeyRing.of(["a key that is long enough"])
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: t }\nworkflow:\n"

@@ -7,25 +7,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
-from noetl.adapters.memory.queue import MemoryQueue
-from noetl.adapters.memory.revocations import MemoryRevocations
+from noetl.domain.capability_tokens import KeyRing, grant
 from noetl.domain.commands import Command, ItemOutcome
 from noetl.domain.events import CommandDone, Event, ItemsDone, Start
 from noetl.domain.messages import VERSION, Message
-from noetl.domain.outcomes import Outcome
-from noetl.domain.tokens import KeyRing, grant
+from noetl.domain.outcomes.outcomes import Outcome
 from noetl.kinds.registry import default_registry
-from noetl.ports.execution_store import CreatedExecution
+from noetl.ports.executions.execution_store import CreatedExecution
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.runtime.programs import Programs
-from noetl.services.admit_messages import Door
-from noetl.services.engine_deps import EngineDeps
-from noetl.services.handle_messages import Managed, MessageDeps, handle_messages
-from noetl.services.hydration import make_hydrate
-from noetl.services.large_messages import pack, unpack
-from noetl.services.publish import Publisher
-from noetl.services.send_events import signed_event
-from noetl.services.start_execution import start_event
+from noetl.services.executions.start_execution import start_event
+from noetl.services.messaging.large_messages import pack, unpack
+from noetl.services.messaging.send_events import signed_event
+from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.consume_events import Managed, MessageDeps, handle_messages
+from noetl.services.orchestrator.engine_deps import EngineDeps
+from noetl.services.orchestrator.publish import Publisher
+from noetl.services.results.hydration import make_hydrate
+from tests.doubles.queue import MemoryQueue
+from tests.doubles.revocations import MemoryRevocations
 
 RING = KeyRing.of(["the key of this deployment"])
 NOW = 1_800_000_000.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
-from noetl.domain.schedules import instant
-from noetl.services import backfill as module
-from noetl.services.backfill import BackfillWish, backfill
-from noetl.services.fire_schedule import fire_schedule
-from noetl.services.manage_schedules import ScheduleDeps, ScheduleWish, delete_schedule, put_schedule
+from noetl.services.automations import backfill as module
+from noetl.services.automations.backfill import BackfillWish, backfill
+from noetl.services.automations.fire_schedule import fire_schedule
+from noetl.services.automations.schedules import ScheduleDeps, ScheduleWish, delete_schedule, put_schedule
 from tests.unit.services.test_schedules import MONDAY, World
 
 FROM, TO = "2026-02-27T00:00:00Z", "2026-03-02T05:00:00Z"

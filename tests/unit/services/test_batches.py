@@ -8,8 +8,8 @@ from typing import Any
 
 from noetl.domain import ids
 from noetl.domain.events import Parent, Start
-from noetl.services.engine_deps import Handled
-from noetl.services.handle_events import handle_events
+from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.handle_events import handle_events
 from tests.unit.services.engine_bench import STEP, Bench
 
 

@@ -14,17 +14,17 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
 from noetl.domain.kinds import TaskSettings
-from noetl.domain.parts import PART_ITEMS, PartsWriter
+from noetl.domain.results.paged_list import PART_ITEMS, PartsWriter
 from noetl.dsl.program import Expr
-from noetl.services.artifacts import TaskArtifacts
-from noetl.services.hydration import make_hydrate
-from noetl.services.run_command import run_command
-from noetl.services.stored_lists import StoredLists
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.results.artifacts import TaskArtifacts
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.results.stored_lists import StoredLists
+from noetl.services.worker.run_command import run_command
+from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.templating import render, wrap
 from noetl.templating.contract import MappingScope
 from noetl.testing.memory import MemoryBackend, NoCredentials
-from noetl.testing.playing import Observed, Scenario, play
+from noetl.testing.play_case import Observed, Scenario, play
 from tests.contract.clouds import BUCKET, make_bucket, mocked_aws
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: it }\nworkflow:\n"
@@ -89,7 +89,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    from noetl.kinds.aws_client import forget_clients
+    from noetl.kinds.cloud.aws_client import forget_clients
 
     with mocked_aws(monkeypatch) as make_client:
         forget_clients()
@@ -203,7 +203,7 @@ def test_objects_of_s3_and_what_lies_under_a_prefix(place: Place, s3: Any) -> No
 
 def test_a_source_that_is_away_is_asked_again(place: Place, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from noetl.domain.errors import TaskError
-    from noetl.kinds import collection_source
+    from noetl.kinds.support import collection_source
 
     real, tries = collection_source._of_object, []
 

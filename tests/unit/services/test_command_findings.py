@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from noetl.domain import owners
 from noetl.domain.state import Token
-from noetl.ports.execution_store import ExecutionInfo
-from noetl.ports.inspection import OpenCommand
-from noetl.services.command_findings import CommandFindings
-from noetl.services.progress import LoopCount, StepRun
+from noetl.domain.workers import lease_owners
+from noetl.ports.executions.execution_store import ExecutionInfo
+from noetl.ports.executions.inspection import OpenCommand
+from noetl.services.history.progress import LoopCount, StepRun
+from noetl.services.queries.command_findings import CommandFindings
 
 AT = 1_800_000_000.0
 
@@ -43,8 +43,8 @@ def run(**more: Any) -> StepRun:
     return StepRun(3, "load", more.pop("status", "running"), AT, **more)
 
 
-ASIDE = owners.invocation(AT, "unreadable")
-LEASE = owners.lease(AT, "io", "box-1")
+ASIDE = lease_owners.invocation(AT, "unreadable")
+LEASE = lease_owners.lease(AT, "io", "box-1")
 STATES = {
     "wait for a time": (command(due_for=-90), run(status="waiting", until=AT), "waits_for_time", "until 2027-01-15T08:00:00Z"),
     "work elsewhere": (command(due_for=-30, remote=True), run(status="waiting"), "waits_for_work", "asks again in 30 s"),
@@ -55,13 +55,13 @@ STATES = {
     "after deaths": (command(due_for=-3, lost=2), run(), "after_deaths", "alone: 2 processes died while running it"),
     "unreadable row": (command(ASIDE, alive=True), run(), "unreadable_row", "set aside until 2027-01-15T08:00:01Z"),
     "nobody's": (command(), run(), "not_taken", "due for 5 s; nobody has taken it"),
-    "offered": (command(owners.offered("io")), run(), "not_taken", "it is offered to workers of the pool io"),
+    "offered": (command(lease_owners.offered("io")), run(), "not_taken", "it is offered to workers of the pool io"),
     "lost worker": (command("box:1", alive=False), run(), "orphan_command", "box:1 had it and gave no sign of life"),
     "lost worker over HTTP": (command(LEASE, alive=False), run(), "orphan_command", "worker box-1 of the pool io had it"),
     "being run": (command("box:1"), run(), "running", "has been running for 5 s (box:1)"),
     "being run over HTTP": (command(LEASE), run(), "running", "(worker box-1 of the pool io)"),
     "being run for long": (command("box:1", 700), run(), "long_running", "for 700 s (box:1)"),
-    "in a queue": (command(owners.QUEUE), run(), "running", "the queue has it, or a worker that reads it"),
+    "in a queue": (command(lease_owners.QUEUE), run(), "running", "the queue has it, or a worker that reads it"),
     "child": (command(waiting=True), run(child=9), "waits_for_child", "waits for execution 9"),
     "child of an item": (command(waiting=True), run(), "waits_for_child", "of which 11, 12, 13 and others have not ended"),
 }  # fmt: skip
@@ -97,4 +97,4 @@ def test_what_waits_for_a_key_is_told_once(found):
 
 
 def test_what_a_pause_holds_is_told_by_the_pause():
-    assert findings(None).of(Token(3, "load"), run(), command(owners.HELD)) is None
+    assert findings(None).of(Token(3, "load"), run(), command(lease_owners.HELD)) is None

@@ -16,9 +16,8 @@ import pytest
 
 from noetl.adapters.embedded.cipher import FileCipher
 from noetl.adapters.embedded.credentials import FileCredentials
-from noetl.adapters.memory.credential_store import MemoryCredentialStore
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError, TaskError
-from noetl.services.manage_credentials import (
+from noetl.services.credentials.credentials import (
     CredentialDeps,
     CredentialWish,
     Token,
@@ -30,8 +29,9 @@ from noetl.services.manage_credentials import (
     remove_credential,
     reseal,
 )
-from noetl.services.oauth_tokens import make_exchange
-from noetl.services.worker_credentials import RegisteredFirst
+from noetl.services.credentials.oauth_tokens import make_exchange
+from noetl.services.worker.worker_credentials import RegisteredFirst
+from tests.doubles.credential_store import MemoryCredentialStore
 
 SECRET = "canary-7f3a-secret"
 DATABASE = {"host": "db.example", "user": "etl", "password": SECRET}

@@ -9,24 +9,32 @@ import pytest
 
 from infra.workers import TIMEOUT
 from noetl.adapters.memory import MemoryResultStore
-from noetl.adapters.memory.retention import MemoryRetention
-from noetl.adapters.memory.schedule_store import MemoryScheduleStore
-from noetl.adapters.memory.task_logs import MemoryTaskLogs
+from noetl.domain.capability_tokens import KeyRing, grant
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.events import Cancel, Pause, Resume
 from noetl.domain.messages import VERSION, Message, decode_message
 from noetl.domain.state import decode_state
-from noetl.domain.tokens import KeyRing, grant
-from noetl.ports.execution_store import CreatedExecution
+from noetl.ports.executions.execution_store import CreatedExecution
 from noetl.ports.queue import MAX_DELAY
-from noetl.services import admit_messages
-from noetl.services import bury as burying
-from noetl.services.back_off import FIRST_SECONDS, LONGEST_SECONDS
-from noetl.services.bury import bury
-from noetl.services.failed_events import ASIDE_SECONDS, TRIES
-from noetl.services.large_messages import pack, unpack
-from noetl.services.prune import DAY, LEAST_SECONDS, PruneDeps, PruneWish, RetentionDays, keep_to, prune
-from noetl.services.sweep import sweep
+from noetl.services.messaging.back_off import FIRST_SECONDS, LONGEST_SECONDS
+from noetl.services.messaging.large_messages import pack, unpack
+from noetl.services.orchestrator import authenticate
+from noetl.services.orchestrator import fail_dead_commands as burying
+from noetl.services.orchestrator.fail_dead_commands import bury
+from noetl.services.orchestrator.failed_events import ASIDE_SECONDS, TRIES
+from noetl.services.orchestrator.sweep import sweep
+from noetl.services.results.prune import (
+    DAY,
+    LEAST_SECONDS,
+    PruneDeps,
+    PruneWish,
+    RetentionDays,
+    keep_to,
+    prune,
+)
+from tests.doubles.retention import MemoryRetention
+from tests.doubles.schedule_store import MemoryScheduleStore
+from tests.doubles.task_logs import MemoryTaskLogs
 from tests.unit.services.engine_bench import HEAD, NOW, RING, STEP, Bench, RefusingQueue, delivery
 
 LOOP = (
@@ -239,7 +247,7 @@ def test_a_token_of_a_key_that_nobody_knows_comes_again_before_it_is_refused():
     for received in (1, 2):
         managed = bench.handle([delivery(text, received)])
         assert (managed.give_back, managed.refused) == (["m"], 0) and after.current in bench.log[-1]
-    assert bench.handle([delivery(text, admit_messages.UNKNOWN_KEY_DELIVERIES)]).refused == 1
+    assert bench.handle([delivery(text, authenticate.UNKNOWN_KEY_DELIVERIES)]).refused == 1
     (row,) = bench.store.item_events(command.execution_id, -1)
     assert (row.type, status(bench, command.execution_id)) == ("command.superseded", "running")
     bench.rings = [RING, after]
@@ -545,14 +553,14 @@ def test_messages_that_cannot_be_looked_at_or_sent_on_keep_no_other_from_being_h
     bad = msgspec.structs.replace(start, execution_id=1, event_id="bad")
     texts = [bench.text(bad), bench.text(start)]
 
-    true = getattr(admit_messages, where)
+    true = getattr(authenticate, where)
 
     def broken(*arguments):
         if '"bad"' in str(arguments):
             raise defect
         return true(*arguments)
 
-    monkeypatch.setattr(admit_messages, where, broken)
+    monkeypatch.setattr(authenticate, where, broken)
     managed = bench.handle([delivery(text, name=str(n)) for n, text in enumerate(texts)])
     assert managed.give_back == ["0"] and managed.commands == 1
     ((command, token),) = bench.given()

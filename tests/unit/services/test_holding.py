@@ -11,9 +11,9 @@ import pytest
 from noetl.adapters.memory import MemoryExecutionStore
 from noetl.domain.events import CommandDone, Event, Held, ItemsDone, LoopDone, Pause, Resume, Start
 from noetl.ports.queue import Outgoing
-from noetl.services.handle_events import handle_events
-from noetl.services.holding import held
-from noetl.services.large_messages import unpack
+from noetl.services.messaging.large_messages import unpack
+from noetl.services.orchestrator.handle_events import handle_events
+from noetl.services.orchestrator.paused_events import held
 from tests.unit.services.engine_bench import HEAD, Bench
 
 LOOP = (

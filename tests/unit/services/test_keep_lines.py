@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from noetl.adapters.memory.task_logs import MemoryTaskLogs
 from noetl.domain.errors import InfrastructureError
-from noetl.services import keep_lines
-from noetl.services.keep_lines import COMMAND_BYTES, LineKeeper
+from noetl.services.worker import task_log_writer
+from noetl.services.worker.task_log_writer import COMMAND_BYTES, LineKeeper
+from tests.doubles.task_logs import MemoryTaskLogs
 from tests.unit.api.ground import Ground
 from tests.waiting import PATIENCE, wait_until
 
@@ -49,7 +49,7 @@ def test_lines_name_their_item_and_are_there_when_the_execution_has_ended():
 
 
 def test_a_task_that_goes_on_is_heard_after_a_moment(monkeypatch):
-    monkeypatch.setattr(keep_lines, "FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(task_log_writer, "FLUSH_SECONDS", 0.01)
     kept = threading.Event()
 
     class Told(MemoryTaskLogs):
@@ -85,7 +85,7 @@ def test_endless_output_of_a_step_is_cut_with_a_word():
 
 
 def test_a_defect_of_the_logs_ends_neither_the_writer_nor_the_task(monkeypatch):
-    monkeypatch.setattr(keep_lines, "FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(task_log_writer, "FLUSH_SECONDS", 0.01)
     kept, told = threading.Event(), []
 
     class Once(MemoryTaskLogs):

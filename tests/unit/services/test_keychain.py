@@ -11,9 +11,9 @@ from noetl.domain.errors import InvalidInputError
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.keychain import mentioned
 from noetl.kinds.registry import default_registry
-from noetl.services import read_execution
-from noetl.services.manage_credentials import CredentialWish, keep_credential, remove_credential
-from noetl.services.worker_credentials import KnownCredentials
+from noetl.services.credentials.credentials import CredentialWish, keep_credential, remove_credential
+from noetl.services.queries import read_execution
+from noetl.services.worker.worker_credentials import KnownCredentials
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
 PLAYBOOK = """\

@@ -8,14 +8,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from noetl.adapters.memory.queue import MemoryQueue
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.messages import VERSION, Message, MessageRef, encode_message
 from noetl.ports.command_tries import CommandTries
-from noetl.services.back_off import USUAL
-from noetl.services.dead_letters import look, send_back
-from noetl.services.send_events import signed_event
-from noetl.services.work_batch import work_batch
+from noetl.services.messaging.back_off import USUAL
+from noetl.services.messaging.send_events import signed_event
+from noetl.services.orchestrator.dead_letters import look, send_back
+from noetl.services.worker.consume_commands import work_batch
+from tests.doubles.queue import MemoryQueue
 from tests.unit.services.batch_bench import Bench as WorkerBench
 from tests.unit.services.engine_bench import NOW, RING, Bench, delivery
 from tests.waiting import wait_until

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from noetl.services.register_playbook import playbook_text
+from noetl.services.catalog.register_playbook import playbook_text
 
 
 def test_base64_is_told_apart_in_linear_time():

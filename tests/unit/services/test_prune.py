@@ -9,11 +9,11 @@ import pytest
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.tiered import TieredResults
 from noetl.domain.errors import InfrastructureError
-from noetl.ports.retention import Removed
+from noetl.ports.executions.retention import Removed
 from noetl.runtime.retention import tidy
-from noetl.services import collect_results
-from noetl.services import prune as pruning
-from noetl.services.prune import DAY, RetentionDays, keep_to
+from noetl.services.results import collect_results
+from noetl.services.results import prune as pruning
+from noetl.services.results.prune import DAY, RetentionDays, keep_to
 from tests.unit.api.ground import GATED, Ground
 
 YES = lambda: True  # noqa: E731

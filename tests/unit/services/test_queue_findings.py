@@ -7,9 +7,9 @@ import pytest
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.command_tries import CommandTries
 from noetl.ports.deliveries import DeadLetter
+from noetl.ports.executions.inspection import OpenCommand
 from noetl.ports.gauges import QueueGauge
-from noetl.ports.inspection import OpenCommand
-from noetl.services.queue_findings import dead_letters, delivered
+from noetl.services.queries.queue_findings import dead_letters, delivered
 
 IDLE = [
     QueueGauge("events", 3, 14, 0),

@@ -11,11 +11,11 @@ from noetl.domain.state import ExecutionState, Token, encode_state
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program, ways_of
 from noetl.kinds.registry import default_registry
-from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
-from noetl.services import redrive_execution
-from noetl.services.change_execution import Asked
-from noetl.services.last_runs import LastLoop, LastRuns
-from noetl.services.redrive_execution import plan
+from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.executions import redrive_execution
+from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.redrive_execution import plan
+from noetl.services.history.last_step_runs import LastLoop, LastRuns
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: t }\nworkflow:\n"
 BEFORE = """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from noetl.domain.events import ChildDone, Parent, Start
-from noetl.services.engine_deps import Handled
-from noetl.services.handle_events import handle_events
+from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.handle_events import handle_events
 from tests.unit.services.engine_bench import Bench
 
 

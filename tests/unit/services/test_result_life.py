@@ -12,13 +12,13 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.manifests import is_manifest
-from noetl.domain.result_life import KeptResult, lifetime, mentioned, own_results
-from noetl.domain.results import canonical, is_ref, unavailable
-from noetl.pipeline import keeping
-from noetl.services import deliver_result
-from noetl.services.hydration import make_hydrate
-from noetl.services.stored_lists import StoredLists
+from noetl.domain.results.manifests import is_manifest
+from noetl.domain.results.references import canonical, is_ref, unavailable
+from noetl.domain.results.retention import KeptResult, lifetime, mentioned, own_results
+from noetl.pipeline import result_binding
+from noetl.services.queries import result_response
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.results.stored_lists import StoredLists
 from noetl.templating import wrap
 from noetl.templating.views import raw
 from tests.unit.services.test_run_command import Worker
@@ -161,7 +161,7 @@ def test_streams_live_and_are_packed_as_results_are(compression, packed):
     ],
 )
 def test_what_is_gathered_goes_to_the_store_in_parts(monkeypatch, accumulate, whole):
-    monkeypatch.setattr(keeping, "PART_BYTES", 4000)
+    monkeypatch.setattr(result_binding, "PART_BYTES", 4000)
     pages = [
         {"rows": [{"n": page, "text": "x" * 200}] * 10, "at": {f"p{page}": "y" * 900}, "more": page < 29}
         for page in range(30)
@@ -186,7 +186,7 @@ def test_what_is_gathered_goes_to_the_store_in_parts(monkeypatch, accumulate, wh
         return TaskResult(page, {"http": {"more": page["more"]}})
 
     worker = Worker(body, tool)
-    wanted, seen = whole(pages), keeping.gather
+    wanted, seen = whole(pages), result_binding.gather
 
     def watched(run: Any, *rest: Any) -> Any:
         nonlocal most
@@ -194,14 +194,14 @@ def test_what_is_gathered_goes_to_the_store_in_parts(monkeypatch, accumulate, wh
         most = max(most, sum(len(value) for value in run.state.gathered.values()))
         return found
 
-    monkeypatch.setattr(keeping, "gather", watched)
+    monkeypatch.setattr(result_binding, "gather", watched)
     outcome = worker.outcome()
     assert outcome.error is None, outcome.error
     assert 0 < most <= 10, "what was put aside is not held"
     result = outcome.result["rows"] if "merge_path" in accumulate else outcome.result
     assert is_ref(result) and result["meta"]["parts"] > 3
     assert len(outcome.kept) == result["meta"]["parts"] + 1, "its parts live as long as it"
-    from noetl.services.whole_values import hydrated
+    from noetl.services.results.hydrate_values import hydrated
 
     assert hydrated(outcome.result, make_hydrate(worker.results)) == wanted
 
@@ -284,8 +284,10 @@ def test_references_that_lead_to_ever_more_of_them_end_somewhere(monkeypatch):
     for level in range(12):
         results.put(f"{URI}{level}", codec.encode(below))
         below = [{"kind": "result_ref", "ref": f"{URI}{level}"}] * 10
-    monkeypatch.setattr(deliver_result.read_execution, "unresolved_result", lambda store, execution_id: below)
-    told = deliver_result.deliver_result(None, results, 7, most=50_000)  # type: ignore[arg-type]
+    monkeypatch.setattr(
+        result_response.read_execution, "unresolved_result", lambda store, execution_id: below
+    )
+    told = result_response.deliver_result(None, results, 7, most=50_000)  # type: ignore[arg-type]
     assert not told.whole and told.value == below and 0 < len(reads) < 300
 
 

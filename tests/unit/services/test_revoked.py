@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.domain.errors import InfrastructureError
-from noetl.services.revoked import EVERY_SECONDS, MOST, RevocationWatch
+from noetl.services.worker.cancellation_marks import EVERY_SECONDS, MOST, RevocationWatch
 
 
 class Marks:

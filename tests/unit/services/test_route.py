@@ -8,7 +8,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InvalidInputError
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
-from noetl.services.route import worker_of
+from noetl.services.orchestrator.select_worker import worker_of
 
 WORKERS = {"noop": "io", "http": "io", "postgres": "io", "python": "python", "duckdb": "duckdb"}
 HTTP = "kind: http, url: 'https://example.org'"

@@ -17,13 +17,13 @@ from noetl.domain.commands import Command, FrozenScope, LoopSlice
 from noetl.domain.errors import InfrastructureError, NotFoundError, TaskError
 from noetl.domain.events import CommandDone, Event, ItemsDone, Parent, decode_event, encode_event
 from noetl.domain.kinds import Credential, KindSpec, ParamProblem, TaskContext, TaskResult, TaskSettings
-from noetl.domain.outcomes import ChildRequest, Outcome, Patch, PollRequest
-from noetl.domain.results import is_ref
+from noetl.domain.outcomes.outcomes import ChildRequest, Outcome, Patch, PollRequest
+from noetl.domain.results.references import is_ref
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program
 from noetl.engine.outcomes import detached
-from noetl.services.run_command import run_command
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.worker.run_command import run_command
+from noetl.services.worker.worker_deps import WorkerDeps
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: t }\n"
 CANARY = 's3cr"et/canary+token'

@@ -7,18 +7,18 @@ import itertools
 import pytest
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
-from noetl.adapters.memory.schedule_store import MemoryScheduleStore
-from noetl.adapters.memory.schedules import MemorySchedules
+from noetl.domain.automations.schedules import instant, parse_instant
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
-from noetl.domain.schedules import instant, parse_instant
 from noetl.kinds.registry import default_registry
 from noetl.ports.schedule_store import ScheduleRow
 from noetl.runtime.programs import Programs
-from noetl.services import manage_schedules
-from noetl.services.fire_schedule import fire_due, fire_schedule
-from noetl.services.manage_schedules import ScheduleDeps, ScheduleWish
-from noetl.services.register_schedules import register_schedule
-from noetl.services.start_playbook import StartDeps
+from noetl.services.automations import schedules
+from noetl.services.automations.fire_schedule import fire_due, fire_schedule
+from noetl.services.automations.register_schedules import register_schedule
+from noetl.services.automations.schedules import ScheduleDeps, ScheduleWish
+from noetl.services.executions.start_playbook import StartDeps
+from tests.doubles.schedule_store import MemoryScheduleStore
+from tests.doubles.schedules import MemorySchedules
 
 MONDAY = parse_instant("2026-03-02T05:00:00Z")
 SIX = "cron: 0 6 * * 1-5"
@@ -78,12 +78,12 @@ def test_registering_puts_a_schedule_into_the_table_and_where_it_fires(world):
 def test_registering_again_keeps_counting_and_what_was_paused_stays_so(world):
     world.register("rate: 1 hour")
     first = world.row()
-    manage_schedules.pause_schedule(world.manage, "etl.daily")
+    schedules.pause_schedule(world.manage, "etl.daily")
     world.now += 1800
     world.register("rate: 1 hour, payload: { n: 2 }")
     assert world.row().anchor == first.anchor and world.row().paused
     assert not world.fires.get("etl.daily").enabled
-    manage_schedules.resume_schedule(world.manage, "etl.daily")
+    schedules.resume_schedule(world.manage, "etl.daily")
     assert world.row().next_at == MONDAY + 3600
     world.register("rate: 2 hours")
     assert world.row().anchor == world.now and world.row().next_at == world.now + 7200
@@ -259,7 +259,7 @@ def test_processes_that_die_between_starting_and_remembering_start_nothing_twice
 
 def test_the_table_decides_when_somebody_still_tells_of_a_schedule(world):
     world.register("rate: 10 minutes")
-    manage_schedules.pause_schedule(world.manage, "etl.daily")
+    schedules.pause_schedule(world.manage, "etl.daily")
     assert "paused" in fire_schedule("etl.daily", MONDAY + 600, world.table, world.deps).reason
     world.now += 6000
     assert world.fire() == []
@@ -321,15 +321,15 @@ def test_a_schedule_that_cannot_be_fired_does_not_hold_up_the_others(world, monk
 def test_a_schedule_by_hand(world):
     world.register(extra="input: { type: object, properties: { n: { type: integer } } }\n")
     wish = ScheduleWish("etl/daily", name="hourly", rate="1 hours", payload={"n": 1}, version=1)
-    made = manage_schedules.put_schedule(world.manage, wish)
+    made = schedules.put_schedule(world.manage, wish)
     row = made.row
-    assert made.fresh and not manage_schedules.put_schedule(world.manage, wish).fresh
+    assert made.fresh and not schedules.put_schedule(world.manage, wish).fresh
     assert (row.rate, row.declared, row.next_at) == ("1 hour", False, MONDAY + 3600)
-    shown = manage_schedules.view(row)
+    shown = schedules.view(row)
     assert (shown.state, shown.next_at, shown.last_execution_id) == ("active", "2026-03-02T06:00:00Z", None)
     world.register()
     assert world.row("hourly"), "registering takes back only what a playbook declared"
-    manage_schedules.delete_schedule(world.manage, "hourly")
+    schedules.delete_schedule(world.manage, "hourly")
     assert world.row("hourly") is None and world.fires.get("hourly") is None
 
 
@@ -352,7 +352,7 @@ def test_a_schedule_that_cannot_be_is_refused(world, wish, error, code):
         f"{SIX}, name: early", extra="input: { type: object, properties: { n: { type: integer } } }\n"
     )
     with pytest.raises(error) as refused:
-        manage_schedules.put_schedule(world.manage, wish)
+        schedules.put_schedule(world.manage, wish)
     assert refused.value.code == code
     assert [row.name for row in world.table.entries(limit=9)] == ["early"]
 
@@ -360,9 +360,9 @@ def test_a_schedule_that_cannot_be_is_refused(world, wish, error, code):
 def test_a_name_that_is_not_there_is_told_with_what_was_meant(world):
     world.register(f"{SIX}, name: early")
     for change in (
-        manage_schedules.pause_schedule,
-        manage_schedules.resume_schedule,
-        manage_schedules.delete_schedule,
+        schedules.pause_schedule,
+        schedules.resume_schedule,
+        schedules.delete_schedule,
     ):
         with pytest.raises(NotFoundError) as refused:
             change(world.manage, "erly")

@@ -12,10 +12,10 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from noetl.domain.kinds import Credential
-from noetl.domain.masking import MASK
-from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.domain.text.masking import MASK
 from noetl.dsl.program import Program
-from noetl.services.secrecy import Secrets
+from noetl.services.redaction.redaction import Secrets
 from tests.parts import repeated
 
 SECRET = 'pä"ss/w+o\\rd=%& 1'

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from noetl.services import secret_signs, secret_spellings, secret_stream
-from noetl.services.secret_blocks import Span, merged
-from noetl.services.secret_spellings import ROUNDS, KnownSecrets
-from noetl.services.secret_stream import StreamMask
+from noetl.services.redaction import quick_search, redacting_stream, search_spellings
+from noetl.services.redaction.redacting_stream import StreamMask
+from noetl.services.redaction.search_blocks import Span, merged
+from noetl.services.redaction.search_spellings import ROUNDS, KnownSecrets
 
 SEPARATORS = (b"", b"", b"", b":", b" ", b"\n", b"\\n", b"0x", b", ")
 
@@ -19,7 +19,7 @@ SEPARATORS = (b"", b"", b"", b":", b" ", b"\n", b"\\n", b"0x", b", ")
 def reference(known: KnownSecrets, secrets: list[bytes], data: bytes) -> list[Span]:
     """Each text looked for at each place; each escape undone one by one, with the bytes that each byte comes from; gaps without a sign."""
     quoted = any(quote in secret for secret in secrets for quote in (b'"', b"'"))
-    escape = secret_spellings._ESCAPE_OR_QUOTES if quoted else secret_spellings._ESCAPE
+    escape = search_spellings._ESCAPE_OR_QUOTES if quoted else search_spellings._ESCAPE
     origins = [(at, at + 1) for at in range(len(data))]
     text, spans = data, []
     for _ in range(ROUNDS + 1):
@@ -29,7 +29,7 @@ def reference(known: KnownSecrets, secrets: list[bytes], data: bytes) -> list[Sp
                     spans.append((origins[at][0], origins[at + len(secret) - 1][1]))
         undone, left, at = b"", [], 0
         for token in escape.finditer(text):
-            meant = secret_spellings._meant(token)
+            meant = search_spellings._meant(token)
             if meant == token[0]:  # The name of no character is no escape.
                 continue
             undone += text[at : token.start()] + meant
@@ -128,7 +128,7 @@ def test_masks_the_same_wherever_a_stream_is_cut(case: tuple[list[bytes], bytes]
         return b"".join([*(mask.feed(piece) for piece in pieces), mask.end()])
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(secret_stream, "LEAST", 0)
+        patched.setattr(redacting_stream, "LEAST", 0)
         found = known.found_in(data)
         whole = masked(data)
         assert all(set(whole[start:end]) == {ord("*")} for start, end in found)
@@ -153,7 +153,7 @@ def test_what_has_no_sign_is_not_searched_or_undone(monkeypatch: pytest.MonkeyPa
 
 
 def test_too_many_texts_for_an_automaton_are_searched_at_once() -> None:
-    many = [f"{number:08x}-{number * 7919:08x}".encode() for number in range(secret_signs.MOST + 1)]
+    many = [f"{number:08x}-{number * 7919:08x}".encode() for number in range(quick_search.MOST + 1)]
     known = KnownSecrets(many)
     assert known.found_in(b"first " + many[-1] + b" last") == [(6, 6 + len(many[-1]))]
     assert known.found_in(b"first %s last" % many[7].replace(b"-", b"%2d"))

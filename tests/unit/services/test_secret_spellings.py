@@ -20,11 +20,11 @@ from noetl.adapters.memory import MemoryResultStore
 from noetl.domain import codec
 from noetl.domain.kinds import Credential
 from noetl.dsl.program import Program
-from noetl.kinds.object_format import write_object
 from noetl.kinds.rows.parquet import read_parquet
 from noetl.kinds.rows.writing import encoded, row_writer
-from noetl.services.artifacts import TaskArtifacts
-from noetl.services.secrecy import Secrets
+from noetl.kinds.support.object_format import write_object
+from noetl.services.redaction.redaction import Secrets
+from noetl.services.results.artifacts import TaskArtifacts
 from tests.parts import parted
 
 SECRET = "Kx9\"vä/Q\\7z~L'm& 3w"

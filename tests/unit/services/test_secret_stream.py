@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from noetl.services import secret_stream
-from noetl.services.secret_spellings import KnownSecrets
-from noetl.services.secret_stream import MASK, StreamMask
+from noetl.services.redaction import redacting_stream
+from noetl.services.redaction.redacting_stream import MASK, StreamMask
+from noetl.services.redaction.search_spellings import KnownSecrets
 
 
 def masked(data: bytes, secrets: list[bytes], *, keep_length: bool) -> bytes:
@@ -38,12 +38,12 @@ def _spans(data: bytes, secrets: list[bytes]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("keep_length", [False, True])
-@pytest.mark.parametrize("least", [0, 40, secret_stream.LEAST])
+@pytest.mark.parametrize("least", [0, 40, redacting_stream.LEAST])
 def test_masks_as_if_the_stream_were_whole(
     keep_length: bool, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two letters only: secrets overlap, stand within one another, and nearly match everywhere."""
-    monkeypatch.setattr(secret_stream, "LEAST", least)
+    monkeypatch.setattr(redacting_stream, "LEAST", least)
     chance = random.Random(f"{keep_length}{least}")
     for _ in range(150):
         secrets = [

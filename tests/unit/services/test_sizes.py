@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from noetl.adapters.memory import MemoryResultStore
-from noetl.adapters.memory.task_logs import MemoryTaskLogs
 from noetl.domain import codec
 from noetl.domain.callbacks import SCOPE
+from noetl.domain.capability_tokens import grant
 from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.domain.messages import VERSION, Message, decode_message
-from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Suspend
-from noetl.domain.reported import short_error
-from noetl.domain.results import is_ref
-from noetl.domain.sizes import (
+from noetl.domain.outcomes.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Suspend
+from noetl.domain.outcomes.report_checks import short_error
+from noetl.domain.results.references import is_ref
+from noetl.domain.sizes.table import (
     ARTIFACT_BYTES,
     CALLBACK_MESSAGE,
     CALLBACK_SCHEMA,
@@ -40,13 +40,13 @@ from noetl.domain.sizes import (
     WAIT_SECONDS,
     Size,
 )
-from noetl.domain.tokens import grant
-from noetl.domain.waiting import wait_request
+from noetl.domain.wait_request import wait_request
 from noetl.kinds import wait
-from noetl.kinds.foreign_json import foreign_value
+from noetl.kinds.support.foreign_json import foreign_value
 from noetl.runtime.settings import Settings
-from noetl.services import keep_lines
-from noetl.services.large_messages import pack
+from noetl.services.messaging.large_messages import pack
+from noetl.services.worker import task_log_writer
+from tests.doubles.task_logs import MemoryTaskLogs
 from tests.unit.api.ground import Ground
 from tests.unit.api.test_events_in import deliver, message
 from tests.unit.services.test_keep_lines import Command as Printing
@@ -299,11 +299,11 @@ def test_the_result_of_a_task(size: Size, value: Callable[[int], Any], over: int
 
 @OVER
 def test_lines_of_a_command(over: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert LINES_BYTES.value == keep_lines.COMMAND_BYTES
+    assert LINES_BYTES.value == task_log_writer.COMMAND_BYTES
     most = 1000
-    monkeypatch.setattr(keep_lines, "COMMAND_BYTES", most)
+    monkeypatch.setattr(task_log_writer, "COMMAND_BYTES", most)
     logs = MemoryTaskLogs()
-    lines = keep_lines.LineKeeper(logs, lambda line: None).of(Printing)
+    lines = task_log_writer.LineKeeper(logs, lambda line: None).of(Printing)
     lines.add("t", 1, None, "a" * (most - 200 + over))
     lines.add("t", 1, None, "")
     lines.add("t", 1, None, "never")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain.errors import InfrastructureError
-from noetl.ports.execution_store import Loaded
-from noetl.services import store_time
-from noetl.services.store_time import StoreTime, store_clock
+from noetl.ports.executions.execution_store import Loaded
+from noetl.services.support import store_time
+from noetl.services.support.store_time import StoreTime, store_clock
 
 
 class Machine:

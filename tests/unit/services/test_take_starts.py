@@ -12,17 +12,17 @@ import pytest
 from msgspec.structs import replace as replace_row
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
-from noetl.adapters.memory.schedule_store import MemoryScheduleStore
-from noetl.adapters.memory.trigger_store import MemoryTriggerStore
+from noetl.domain.automations.triggers import EventBridgeSource, SqsSource
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
-from noetl.domain.triggers import EventBridgeSource, SqsSource
 from noetl.kinds.registry import default_registry
 from noetl.ports.trigger_store import TriggerRow
 from noetl.runtime.programs import Programs
-from noetl.services import take_starts
-from noetl.services.register_schedules import register_schedule
-from noetl.services.start_playbook import StartDeps
-from noetl.services.take_starts import TakeDeps, take
+from noetl.services.automations import ingest_triggers
+from noetl.services.automations.ingest_triggers import TakeDeps, take
+from noetl.services.automations.register_schedules import register_schedule
+from noetl.services.executions.start_playbook import StartDeps
+from tests.doubles.schedule_store import MemoryScheduleStore
+from tests.doubles.trigger_store import MemoryTriggerStore
 
 EVENTS = Path(__file__).parents[3] / "events"
 NOW = 1_772_400_000.0
@@ -244,13 +244,13 @@ def test_a_message_that_breaks_its_handler_takes_no_other_with_it(ground, monkey
     broken = copy.deepcopy(invocation["Records"][0])
     broken["messageId"], broken["body"] = "broken", 7
     invocation["Records"].insert(1, broken)
-    true = take_starts.start_from_message
+    true = ingest_triggers.start_from_message
 
     def start(path, record, deps):
         if record["body"] == 7:
             raise defect
         return true(path, record, deps)
 
-    monkeypatch.setattr(take_starts, "start_from_message", start)
+    monkeypatch.setattr(ingest_triggers, "start_from_message", start)
     taken = ground.take(invocation)
     assert taken.give_back == ["broken"] and len(taken.events) == 4

@@ -6,7 +6,7 @@ import pytest
 
 from noetl.domain.errors import OverloadedError
 from noetl.domain.long_work import asking
-from noetl.services.template_writer import TemplateWriter
+from noetl.services.support.template_writer import TemplateWriter
 from noetl.templating import MappingScope
 
 MANY = 100_000

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from noetl.services.together import Together
+from noetl.services.support.group_calls import Together
 from tests.waiting import PATIENCE, wait_until
 
 

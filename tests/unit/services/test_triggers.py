@@ -11,8 +11,13 @@ from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
 from noetl.domain.errors import InvalidInputError, NotFoundError
 from noetl.kinds.registry import default_registry
 from noetl.runtime.programs import Programs
-from noetl.services.start_from_trigger import event_key, message_event, start_from_event, start_from_message
-from noetl.services.start_playbook import StartDeps
+from noetl.services.executions.start_from_trigger import (
+    event_key,
+    message_event,
+    start_from_event,
+    start_from_message,
+)
+from noetl.services.executions.start_playbook import StartDeps
 
 CREATED = {
     "id": "2d4eba74-fd51-3966-4bfa-b013c9da8ff1",

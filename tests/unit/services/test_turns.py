@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from noetl.domain.need import Need
-from noetl.services.turns import PATIENCE, Turns
+from noetl.domain.workers.process_need import Need
+from noetl.services.worker.ready_commands import PATIENCE, Turns
 
 STEP, NEW_CHILD, ENGINE = 0.002, 0.010, 0.020
 """Seconds that a command takes, that a child takes to be made, and after which the engine gives what comes next."""

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from noetl.domain.events import Cancel, ContextPatched
-from noetl.domain.outcomes import Patch
+from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.state import decode_state
-from noetl.engine.view import NeedSlots
-from noetl.services import handle_events as module
-from noetl.services.engine_deps import Handled
-from noetl.services.handle_events import handle_events
+from noetl.engine.scopes.slot_view import NeedSlots
+from noetl.services.orchestrator import handle_events as module
+from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.handle_events import handle_events
 from tests.unit.services.engine_bench import HEAD, Bench
 
 GATES = 9

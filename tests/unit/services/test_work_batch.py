@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from noetl.domain.capability_tokens import fits
 from noetl.domain.commands import FrozenScope
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.events import CommandDone, ItemsDone
 from noetl.domain.kinds import TaskContext
 from noetl.domain.messages import VERSION, Message, encode_message
-from noetl.domain.tokens import fits
 from noetl.ports.queue import Outgoing
-from noetl.services import work_batch as working
-from noetl.services.work_batch import work_batch
+from noetl.services.worker import consume_commands as working
+from noetl.services.worker.consume_commands import work_batch
 from tests.unit.services.batch_bench import LOOP, ONE, RING, Bench
 from tests.waiting import PATIENCE, wait_until
 

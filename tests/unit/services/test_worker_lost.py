@@ -1,6 +1,6 @@
 from noetl.domain.commands import Command, LoopSlice
 from noetl.domain.events import CommandDone, ItemsDone
-from noetl.services.worker_lost import worker_lost
+from noetl.services.worker.worker_lost import worker_lost
 
 
 def test_a_command_that_breaks_its_worker_fails_with_a_kind_that_retry_rules_can_answer():

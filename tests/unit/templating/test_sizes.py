@@ -9,7 +9,7 @@ import pytest
 
 from noetl.domain import codec
 from noetl.domain.errors import TemplateError
-from noetl.domain.sizes import (
+from noetl.domain.sizes.table import (
     TEMPLATE_BRACKETS,
     TEMPLATE_BYTES,
     TEMPLATE_CODE,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.domain.errors import TemplateError
-from noetl.domain.results import make_ref
+from noetl.domain.results.references import make_ref
 from noetl.dsl.program import Expr, Text
 from noetl.templating import MISSING, MappingScope, StepView, View, is_true, render, unwrap, wrap
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.kinds.registry import Registry
-from noetl.testing.running import CaseReport, FileRun, Options
+from noetl.testing.run_cases import CaseReport, FileRun, Options
 from noetl.testing.testfile import read_test_file
 from tests.unit.cli.conftest import database as database
 from tests.unit.cli.conftest import noetl as noetl

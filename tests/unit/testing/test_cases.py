@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.testing.expecting import differences
+from noetl.testing.assertions import differences
 from noetl.testing.mocks import matches
 
 FETCH = """
@@ -250,7 +250,7 @@ def test_an_endless_playbook_ends_its_case_only(play, monkeypatch):
 
 
 def test_replies_that_always_ask_for_more_end_their_case(play, monkeypatch):
-    monkeypatch.setattr("noetl.testing.playing.MOST_CALLS", 1500)
+    monkeypatch.setattr("noetl.testing.play_case.MOST_CALLS", 1500)
     playbook = """
 workflow:
   - step: start

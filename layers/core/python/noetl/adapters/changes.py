@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from noetl.domain import ids
-from noetl.ports.execution_store import Change, EventRow
+from noetl.ports.executions.execution_store import Change, EventRow
 
 SUPERSEDED_LANE = -1
 """Lane of rows that came too late: kept, but part of no execution's history."""

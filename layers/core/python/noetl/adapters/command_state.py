@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.domain.owners import leaseholder, pool_of, until
 from noetl.domain.state import TERMINAL
+from noetl.domain.workers.lease_owners import leaseholder, pool_of, until
 from noetl.ports.workers import CommandState
 
 

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError, TaskError
 from noetl.domain.kinds import Credential, TaskSettings
-from noetl.domain.result_life import PERMANENT
-from noetl.kinds.gcs_api import ENDPOINT, SCOPE, bucket_url, md5_of, multipart, object_url, upload_url
+from noetl.domain.results.retention import PERMANENT
+from noetl.kinds.cloud.gcs_api import ENDPOINT, SCOPE, bucket_url, md5_of, multipart, object_url, upload_url
 from noetl.ports.results import OneTier
 
 PART_BYTES = 8 * 1024 * 1024
@@ -93,7 +93,7 @@ class GcsResultStore(OneTier):
 
     def call(self, method: str, url: str, body: bytes | None = None, headers: Any = None) -> Any:
         """The answer. Raises TaskError."""
-        from noetl.kinds.google_auth import access_token
+        from noetl.kinds.cloud.google_auth import access_token
         from noetl.kinds.http.api_call import Api
 
         token = access_token(self._credential, SCOPE, self._caller)
@@ -258,7 +258,7 @@ def told() -> Iterator[None]:
     try:
         yield
     except TaskError as error:
-        from noetl.kinds.google_auth import told as reason
+        from noetl.kinds.cloud.google_auth import told as reason
 
         plain = reason(error, "Google Cloud Storage")
         refused = plain.kind == "auth"

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 from noetl.domain import codec
-from noetl.domain.capability import HEADER, Capability
 from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.domain.kinds import Credential
+from noetl.domain.workers.command_token import HEADER, Capability
 from noetl.ports.credentials import Credentials
 
 KEEP_SECONDS = 300.0

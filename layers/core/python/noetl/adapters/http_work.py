@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from noetl.adapters.held_stream import HeldStreams
+from noetl.adapters.buffered_stream import HeldStreams
 from noetl.adapters.http_credentials import PAUSES
 from noetl.domain import codec
-from noetl.domain.capability import HEADER
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
-from noetl.domain.task_lines import LinePage, TaskLine
+from noetl.domain.task_logs import LinePage, TaskLine
+from noetl.domain.workers.command_token import HEADER
 from noetl.ports.queue import Delivery, Outgoing
 
 HOLD_SECONDS = 59

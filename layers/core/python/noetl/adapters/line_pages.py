@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.task_lines import TaskLine
+from noetl.domain.task_logs import TaskLine
 
 
 def as_text(lines: Sequence[TaskLine]) -> bytes:

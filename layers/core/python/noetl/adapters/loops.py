@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.again import Places
 from noetl.domain.commands import Command, FrozenScope, LoopSlice
 from noetl.domain.events import LoopAlert, LoopDone
-from noetl.domain.outcomes import Outcome, Patch
-from noetl.domain.patches import combine
-from noetl.ports.execution_store import Change, EventRow, ItemBatch, LoopRow
+from noetl.domain.loop_resume import Places
+from noetl.domain.outcomes.outcomes import Outcome, Patch
+from noetl.domain.patches.scope_patches import combine
+from noetl.ports.executions.execution_store import Change, EventRow, ItemBatch, LoopRow
 
 OUTCOME = codec.decoder(Outcome)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from noetl.domain.owners import pool_of
-from noetl.ports.inspection import Lease, Outstanding, PoolWork
+from noetl.domain.workers.lease_owners import pool_of
+from noetl.ports.executions.inspection import Lease, Outstanding, PoolWork
 
 
 class Count(msgspec.Struct, frozen=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl.domain.automations.schedules import Timing, check_name, check_timing
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.schedules import Timing, check_name, check_timing
 from noetl.ports.schedules import ScheduleEntry
 
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 from noetl.adapters.disk.store import DiskResultStore
 from noetl.adapters.result_uri import check_uri
 from noetl.domain.errors import InfrastructureError, NotFoundError
-from noetl.domain.tiers import KV_BYTES, MOST, TIERS, Remark, route
+from noetl.domain.results.tiers import KV_BYTES, MOST, TIERS, Remark, route
 from noetl.ports.results import ObjectReader, ObjectWriter, OneTier, ResultStore
 
 _TOLD: Mapping[Remark, str] = {

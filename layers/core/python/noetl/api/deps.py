@@ -6,32 +6,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from noetl.api.long_work import LongWork
-from noetl.api.waiting import Waiting
+from noetl.api.http.long_work import LongWork
+from noetl.api.http.waiting import Waiting
+from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import NotFoundError
 from noetl.domain.events import Event
-from noetl.domain.results import INLINE_LIMIT
-from noetl.domain.sizes import ANSWER_BYTES, BODY_BYTES
-from noetl.domain.tokens import KeyRing
+from noetl.domain.results.references import INLINE_LIMIT
+from noetl.domain.sizes.table import ANSWER_BYTES, BODY_BYTES
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, PlaybookVersion
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.deliveries import Deliveries
-from noetl.ports.execution_store import Ending, ExecutionStore
+from noetl.ports.executions.execution_store import Ending, ExecutionStore
+from noetl.ports.executions.inspection import Inspection
 from noetl.ports.gauges import QueueGauge
-from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
 from noetl.ports.task_logs import TaskLogs
 from noetl.ports.variables import Variables
-from noetl.services.backpressure import Backpressure
-from noetl.services.claim_commands import Claims
-from noetl.services.manage_credentials import CredentialDeps
-from noetl.services.manage_schedules import ScheduleDeps
-from noetl.services.manage_triggers import TriggerDeps
-from noetl.services.prune import PruneDeps
-from noetl.services.register_playbook import Compiled
-from noetl.services.start_execution import Begin
-from noetl.services.take_events import EventsDeps
+from noetl.services.automations.schedules import ScheduleDeps
+from noetl.services.automations.triggers import TriggerDeps
+from noetl.services.catalog.register_playbook import Compiled
+from noetl.services.credentials.credentials import CredentialDeps
+from noetl.services.executions.start_execution import Begin
+from noetl.services.messaging.backpressure import Backpressure
+from noetl.services.orchestrator.ingest_worker_events import EventsDeps
+from noetl.services.results.prune import PruneDeps
+from noetl.services.worker.http_worker_leases import Claims
 
 MAX_BODY = BODY_BYTES.value
 """Bytes of a request's body; Lambda takes 6 MB with everything around it."""

@@ -6,9 +6,9 @@ import base64
 import hashlib
 from html import escape
 
-from noetl.api.exchange import Answer
-from noetl.domain.waiting import iso
-from noetl.services.take_callback import AskedFor
+from noetl.api.http.exchange import Answer
+from noetl.domain.wait_request import iso
+from noetl.services.callbacks.complete_callback import AskedFor
 
 HTML = "text/html; charset=utf-8"
 _STYLE = (

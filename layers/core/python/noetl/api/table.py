@@ -3,13 +3,16 @@ the tests read this one table."""
 
 from __future__ import annotations
 
-from noetl.api.routes import (
+from noetl.api.http.route import Endpoint as Endpoint
+from noetl.api.http.route import Parameter as Parameter
+from noetl.api.http.route import Route as Route
+from noetl.api.nouns import (
     callbacks,
     catalog,
     control,
     credentials,
     events,
-    executions,
+    execution_routes,
     keychain,
     limits,
     maintenance,
@@ -20,13 +23,10 @@ from noetl.api.routes import (
     variables,
     workers,
 )
-from noetl.api.routes.shape import Endpoint as Endpoint
-from noetl.api.routes.shape import Parameter as Parameter
-from noetl.api.routes.shape import Route as Route
 
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
-    *executions.ROUTES,
+    *execution_routes.ROUTES,
     *control.ROUTES,
     *callbacks.ROUTES,
     *variables.ROUTES,

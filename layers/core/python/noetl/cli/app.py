@@ -9,12 +9,21 @@ from typing import Annotated
 import typer
 
 from noetl.cli import errors
-from noetl.cli.context import context_app
-from noetl.cli.credential import credential_app
-from noetl.cli.deploy import deploy
-from noetl.cli.limit import limit_app
-from noetl.cli.local import invoke, local_app
-from noetl.cli.look import events, list_, logs, result, status
+from noetl.cli.commands.context import context_app
+from noetl.cli.commands.control import callback, cancel, exec_, inject, patch_app, pause, redrive, unpause
+from noetl.cli.commands.credential import credential_app
+from noetl.cli.commands.deploy import deploy
+from noetl.cli.commands.inspect import events, list_, logs, result, status
+from noetl.cli.commands.limit import limit_app
+from noetl.cli.commands.local import invoke, local_app
+from noetl.cli.commands.prune import prune
+from noetl.cli.commands.schedule import schedule_app
+from noetl.cli.commands.serve import serve, token_app
+from noetl.cli.commands.server import server_app
+from noetl.cli.commands.test import test
+from noetl.cli.commands.trigger import trigger_app
+from noetl.cli.commands.vars import vars_app
+from noetl.cli.commands.worker import worker_app
 from noetl.cli.options import (
     Context,
     Home,
@@ -29,15 +38,6 @@ from noetl.cli.options import (
     end,
     where,
 )
-from noetl.cli.prune import prune
-from noetl.cli.schedule import schedule_app
-from noetl.cli.serve import serve, token_app
-from noetl.cli.server import server_app
-from noetl.cli.steer import callback, cancel, exec_, inject, patch_app, pause, redrive, unpause
-from noetl.cli.tests import test
-from noetl.cli.trigger import trigger_app
-from noetl.cli.vars import vars_app
-from noetl.cli.worker import worker_app
 
 _HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed after any crash.
 
@@ -139,7 +139,7 @@ def run(
     An execution that waits for an approval ends this command with code 0 and tells how to approve. With --remote (or --context NAME)
     the server of a context runs it: noetl context --help.
     """
-    from noetl.cli import execute
+    from noetl.cli.actions import execute
 
     end(
         execute.run(
@@ -166,7 +166,7 @@ def resume(
     home: Home = None,
 ) -> None:
     """Continue executions that a killed or interrupted process left unfinished."""
-    from noetl.cli import execute
+    from noetl.cli.actions import execute
 
     end(execute.resume(ids or [], as_json=as_json, quiet=quiet, timeout=_seconds(timeout), home=home))
 
@@ -181,9 +181,9 @@ def replay(
     home: Home = None,
 ) -> None:
     """Rebuild state from history and compare it with what is stored; 1 when they differ."""
-    from noetl.cli import reading
+    from noetl.cli.actions import inspect
 
-    end(reading.replay(execution, everything=everything, as_json=as_json, home=home))
+    end(inspect.replay(execution, everything=everything, as_json=as_json, home=home))
 
 
 @app.command()
@@ -200,7 +200,7 @@ def validate(
     as_json: Json = False,
 ) -> None:
     """Check playbooks: every problem with its line, column and what to write instead."""
-    from noetl.cli import playbooks
+    from noetl.cli.commands import playbooks
 
     end(playbooks.validate(files, strict=strict, as_json=as_json))
 
@@ -231,7 +231,7 @@ def fmt(
 
     A step that the canonical form cannot say with the same history stays in the event form, and is named with its reason.
     """
-    from noetl.cli import fmt as formatter
+    from noetl.cli.commands import fmt as formatter
 
     wishes = formatter.Wishes(check=check, diff=diff, canonical=canonical, as_json=as_json)
     end(formatter.fmt(files, wishes))
@@ -246,7 +246,7 @@ def analyze(
     home: Home = None,
 ) -> None:
     """Explain why an execution is not progressing: what failed, what is stuck or orphaned, and what to try next."""
-    from noetl.cli import analysis
+    from noetl.cli.commands import analyze as analysis
 
     end(analysis.show(execution, as_json=as_json, at=where(home, remote, context)))
 
@@ -260,7 +260,7 @@ def register(
     home: Home = None,
 ) -> None:
     """Keep playbooks in the catalog, so that they can be called and run by path, and their schedules with them."""
-    from noetl.cli import register as catalog
+    from noetl.cli.commands import register as catalog
 
     end(catalog.register(files, as_json=as_json, at=where(home, remote, context)))
 
@@ -271,7 +271,7 @@ def graph(
     form: Annotated[str, typer.Option("--format", "-f", help="mermaid, dot or json.")] = "mermaid",
 ) -> None:
     """A playbook as a flowchart: Mermaid, Graphviz or JSON."""
-    from noetl.cli import playbooks
+    from noetl.cli.commands import playbooks
 
     end(playbooks.graph(file, form))
 
@@ -284,7 +284,7 @@ def schema(
     of_tests: Annotated[bool, typer.Option("--test", help="Of test files (`noetl test`) instead.")] = False,
 ) -> None:
     """The JSON Schema of playbooks, for editors."""
-    from noetl.cli import playbooks
+    from noetl.cli.commands import playbooks
 
     end(playbooks.schema(output, of_tests=of_tests))
 
@@ -292,7 +292,7 @@ def schema(
 @app.command()
 def doctor(as_json: Json = False, home: Home = None) -> None:
     """Check this machine: what is missing, and how to fix it."""
-    from noetl.cli import doctor as checks
+    from noetl.cli.commands import doctor as checks
 
     end(checks.doctor(as_json=as_json, home=home))
 
@@ -300,7 +300,7 @@ def doctor(as_json: Json = False, home: Home = None) -> None:
 @database_app.command("migrate")
 def database_migrate(as_json: Json = False, home: Home = None) -> None:
     """Bring the database to the newest schema; safe to repeat."""
-    from noetl.cli import database
+    from noetl.cli.commands import database
 
     end(database.migrate(as_json=as_json, home=home))
 
@@ -308,7 +308,7 @@ def database_migrate(as_json: Json = False, home: Home = None) -> None:
 @database_app.command("status")
 def database_status(as_json: Json = False, home: Home = None) -> None:
     """Where the database is, and whether its schema is the newest."""
-    from noetl.cli import database
+    from noetl.cli.commands import database
 
     end(database.status(as_json=as_json, home=home))
 
@@ -319,7 +319,7 @@ def version() -> None:
     import platform
     from importlib import metadata
 
-    from noetl.cli.text import out
+    from noetl.cli.render.output import out
 
     out(f"noetl {metadata.version('noetl-serverless')} (Python {platform.python_version()})")
     end(errors.DONE)

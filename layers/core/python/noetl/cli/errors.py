@@ -17,7 +17,7 @@ from typing import Any
 
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
 from noetl.domain.shortages import shortage
-from noetl.domain.untrusted_text import CONTINUED, escape_block, escape_line, log_entry
+from noetl.domain.text.untrusted_text import CONTINUED, escape_block, escape_line, log_entry
 
 DONE = 0
 FAILED = 1

@@ -6,8 +6,8 @@ import atexit
 import gc
 import sys
 
+from noetl.cli.collector import collect_rarely
 from noetl.cli.errors import ENVIRONMENT, guarded
-from noetl.cli.garbage import collect_rarely
 
 
 def main() -> int:
@@ -25,7 +25,7 @@ def main() -> int:
 def _app() -> None:
     try:
         from noetl.cli.app import app
-        from noetl.cli.asked import asked, command_of
+        from noetl.cli.lazy_commands import asked, command_of
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("noetl"):
             raise

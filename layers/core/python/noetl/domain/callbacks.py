@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.sizes import CALLBACK_MESSAGE, CALLBACK_SCHEMA
+from noetl.domain.capability_tokens import KeyRing
+from noetl.domain.sizes.table import CALLBACK_MESSAGE, CALLBACK_SCHEMA
 from noetl.domain.state import ExecutionState, Token
-from noetl.domain.tokens import KeyRing
 
 PATH = "/api/callbacks/"
 """Where tokens are answered, below the address of a deployment."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from noetl.domain.sizes import DOCUMENT_DEPTH, INTEGER_DIGITS, RESULT_VALUES, Size
+from noetl.domain.sizes.table import DOCUMENT_DEPTH, INTEGER_DIGITS, RESULT_VALUES, Size
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from noetl.domain.again import Ranges
 from noetl.domain.limits import Limit
-from noetl.domain.outcomes import Outcome, Patch
+from noetl.domain.loop_resume import Ranges
+from noetl.domain.outcomes.outcomes import Outcome, Patch
 
 Stage = Literal["body", "case", "compensate", "collection"]
 """Which part of a step a command runs: what it calls, the tasks of one of its cases, what undoes a run of it, or (``collection``) the

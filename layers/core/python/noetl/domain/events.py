@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.again import Again
 from noetl.domain.commands import Command, ItemOutcome, Rest, Stage
-from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Target
-from noetl.domain.result_life import KeptResult
+from noetl.domain.loop_resume import Again
+from noetl.domain.outcomes.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Target
+from noetl.domain.results.retention import KeptResult
 from noetl.domain.variables import VariableType
 
 if TYPE_CHECKING:
-    from noetl.domain.capability import Capability
+    from noetl.domain.workers.command_token import Capability
 
 
 class Parent(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal, Protocol, Self
 import msgspec
 
 from noetl.domain.errors import TaskError
-from noetl.domain.jobs import Jobs, NoJobs
+from noetl.domain.workers.container_jobs import Jobs, NoJobs
 
 Pool = Literal["control", "io", "cpu", "python"]
 

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from noetl.domain.errors import ConflictError
-from noetl.domain.sizes import LIMIT_KEY, STEP_LIMITS
+from noetl.domain.sizes.table import LIMIT_KEY, STEP_LIMITS
 
 EXECUTIONS = "execution:"
 """What the keys of ``executor.spec.concurrency`` begin with: an execution that holds its slot never waits for itself."""

@@ -30,7 +30,7 @@ class MessageRef(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``token``: see ``domain/tokens.py``. ``due``: epoch seconds before which it must not be acted upon; queues delay by minutes at most,
+    """``token``: see ``domain/capability_tokens.py``. ``due``: epoch seconds before which it must not be acted upon; queues delay by minutes at most,
     so a long delay is a message that is sent again until it is due. ``callbacks``: what a command that may wait for callbacks makes their
     tokens with (domain/callbacks.py). ``digest``: SHA-256 of the compiled program that a command was issued for, as it is stored."""
 

@@ -6,8 +6,8 @@ import re
 
 import msgspec
 
-from noetl.domain.again import FAILED
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.loop_resume import FAILED
 from noetl.domain.state import TERMINAL, ExecutionState
 
 LOCAL = "$step"

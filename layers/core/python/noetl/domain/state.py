@@ -11,9 +11,9 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.again import Again
 from noetl.domain.events import Parent
-from noetl.domain.outcomes import ErrorInfo, Target
+from noetl.domain.loop_resume import Again
+from noetl.domain.outcomes.outcomes import ErrorInfo, Target
 
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
 Phase = Literal[

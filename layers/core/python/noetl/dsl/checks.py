@@ -8,7 +8,7 @@ from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.name_checks import check_names
 from noetl.dsl.program import Program, Step
 from noetl.dsl.reachability import closure, edges
-from noetl.dsl.tree import Mapping, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, items_of, mapping_of, text_of
 
 
 def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:

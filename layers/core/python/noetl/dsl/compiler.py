@@ -16,7 +16,6 @@ from noetl.domain.kinds import KindLookup
 from noetl.dsl.checks import check_program
 from noetl.dsl.diagnostics import Diagnostic, Diagnostics
 from noetl.dsl.expressions import BUILT_INS, GLOBALS
-from noetl.dsl.loader import load
 from noetl.dsl.lowering import lower
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.lowering.document import SEMANTICS
@@ -25,7 +24,8 @@ from noetl.dsl.reachability import with_reachability
 from noetl.dsl.reads import with_reads
 from noetl.dsl.refusals import refuse_known_shapes
 from noetl.dsl.shape import check_shape, refuse_excess
-from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.loader import load
+from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
 COMPILER_VERSION = 3
 """Raised with every change of lowering: part of a Program's hash."""

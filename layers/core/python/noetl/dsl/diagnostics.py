@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from noetl.domain.errors import PlaybookError
-from noetl.domain.sizes import DIAGNOSTICS
+from noetl.domain.sizes.table import DIAGNOSTICS
 from noetl.dsl.program import Pos
 
 Severity = Literal["error", "warning"]

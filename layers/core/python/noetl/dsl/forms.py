@@ -6,7 +6,7 @@ from typing import Literal
 
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.program import Pos
-from noetl.dsl.tree import Mapping, Sequence, Tree, mapping_of
+from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, mapping_of
 
 Form = Literal["event", "canonical"]
 

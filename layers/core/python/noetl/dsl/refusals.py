@@ -5,9 +5,9 @@ They are looked for before the models are, so that the author reads the modern s
 
 from __future__ import annotations
 
-from noetl.domain.sources import is_source
+from noetl.domain.collection_sources import is_source
 from noetl.dsl.diagnostics import Diagnostics
-from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
 V1 = "v1-syntax"
 LATER = "not-supported-yet"

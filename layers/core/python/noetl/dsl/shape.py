@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from noetl.domain.sizes import STEPS
+from noetl.domain.sizes.table import STEPS
 from noetl.dsl.diagnostics import Diagnostics, did_you_mean
 from noetl.dsl.model import Document
 from noetl.dsl.model.types import Strict
 from noetl.dsl.program import Pos
-from noetl.dsl.tree import CUT_HINT, Mapping, Sequence, Tree, cut_by_comma, items_of, mapping_of
+from noetl.dsl.yaml_text.tree import CUT_HINT, Mapping, Sequence, Tree, cut_by_comma, items_of, mapping_of
 
 _TYPE_NAMES = {
     "string_type": ("text", "quote it"),

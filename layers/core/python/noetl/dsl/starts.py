@@ -8,8 +8,8 @@ import msgspec
 
 
 class ScheduleSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``metadata.schedule``: one of ``cron`` and ``rate`` (domain/schedules.py says what they mean). ``name`` empty: made
-    of the path that the playbook is registered under. ``catch_up``, ``overlap``: see domain/firing.py."""
+    """``metadata.schedule``: one of ``cron`` and ``rate`` (domain/automations/schedules.py says what they mean). ``name`` empty: made
+    of the path that the playbook is registered under. ``catch_up``, ``overlap``: see domain/automations/missed_run_policy.py."""
 
     name: str = ""
     cron: str | None = None

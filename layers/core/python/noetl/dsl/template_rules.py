@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from jinja2 import nodes
 
-from noetl.domain.sizes import TEMPLATE_BRACKETS, TEMPLATE_SOURCE, TEMPLATE_TREE
+from noetl.domain.sizes.table import TEMPLATE_BRACKETS, TEMPLATE_SOURCE, TEMPLATE_TREE
 from noetl.dsl.diagnostics import did_you_mean
 
 FILTERS = frozenset(

@@ -19,11 +19,11 @@ from noetl.domain.callbacks import SCOPE, Awaited, CallbackId, awaited_in, holde
 from noetl.domain.callbacks import TIMER as TIMER
 from noetl.domain.commands import Command
 from noetl.domain.events import CallbackDone, ItemAwaits, TimerFired
-from noetl.domain.facts import CommandIssued, Superseded
-from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Trace
-from noetl.domain.patches import MISSING
+from noetl.domain.facts.facts import CommandIssued, Superseded
+from noetl.domain.facts.waits import CallbackAwaited, CallbackExpired, CallbackReceived
+from noetl.domain.outcomes.outcomes import CallbackRequest, ErrorInfo, Outcome, Trace
+from noetl.domain.patches.scope_patches import MISSING
 from noetl.domain.state import Token
-from noetl.domain.waiting_facts import CallbackAwaited, CallbackExpired, CallbackReceived
 from noetl.engine.decision import Decider, Timer, Woken, worker_pool
 
 TIMEOUT = "timeout"

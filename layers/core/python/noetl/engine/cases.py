@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.domain import ids
+from noetl.domain.branch_coverage import taken
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TaskError
-from noetl.domain.facts import CaseApplied, CaseEvaluated, CommandIssued, StepSkipped
-from noetl.domain.listening import taken
-from noetl.domain.outcomes import Patch, Target
+from noetl.domain.facts.facts import CaseApplied, CaseEvaluated, CommandIssued, StepSkipped
+from noetl.domain.outcomes.outcomes import Patch, Target
 from noetl.domain.state import Token
 from noetl.dsl.program import (
     CollectAction,
@@ -28,10 +28,10 @@ from noetl.dsl.program import (
     SkipAction,
     Step,
 )
-from noetl.engine.boundary import boundary_scope
 from noetl.engine.decision import Decider
 from noetl.engine.routing import change_context, exit_step, fail_step, patch_context
-from noetl.engine.scope import EngineScope, freeze
+from noetl.engine.scopes.boundary_scope import boundary_scope
+from noetl.engine.scopes.scope import EngineScope, freeze
 from noetl.templating import is_true, unwrap
 
 BOUNDARIES = ("loop.done", "step.exit")

@@ -1,7 +1,7 @@
 """What a loop goes over: a list that its template gives, or something that a worker reads first.
 
 The engine has no access to users' buckets and files, and never loads a large result. A source (``s3://…``), a large result, or a template
-that would have to load one is read by a command of stage ``collection``, which leaves a manifest of parts (domain/parts.py).
+that would have to load one is read by a command of stage ``collection``, which leaves a manifest of parts (domain/results/paged_list.py).
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.domain import ids
+from noetl.domain.collection_sources import is_source
 from noetl.domain.commands import Command
 from noetl.domain.errors import TemplateError
-from noetl.domain.facts import CommandIssued
-from noetl.domain.results import canonical, format_of, is_ref, size_of
-from noetl.domain.sources import is_source
+from noetl.domain.facts.facts import CommandIssued
+from noetl.domain.results.references import canonical, format_of, is_ref, size_of
 from noetl.domain.state import Token
 from noetl.dsl.program import Loop, Step
 from noetl.engine.decision import Decider
-from noetl.engine.scope import freeze
+from noetl.engine.scopes.scope import freeze
 from noetl.templating import render, unwrap
 from noetl.templating.access import describe
 

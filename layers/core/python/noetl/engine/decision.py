@@ -13,24 +13,24 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.again import Again, Ranges
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import Event, MainEvent, Parent
-from noetl.domain.facts import Fact, TimerSet
+from noetl.domain.facts.facts import Fact, TimerSet
 from noetl.domain.ids import callback_timer
 from noetl.domain.limits import Limit
-from noetl.domain.outcomes import ErrorInfo, Patch
-from noetl.domain.patches import MISSING
-from noetl.domain.results import is_ref, make_ref, ref_uri
-from noetl.domain.sizes import NUMBER
+from noetl.domain.loop_resume import Again, Ranges
+from noetl.domain.outcomes.outcomes import ErrorInfo, Patch
+from noetl.domain.patches.scope_patches import MISSING
+from noetl.domain.results.references import is_ref, make_ref, ref_uri
+from noetl.domain.sizes.table import NUMBER
 from noetl.domain.state import RUN_TIMERS, ExecutionState, Token, copy_state
 from noetl.domain.variables import VariableWrite
 from noetl.dsl.program import Node, Pos, Program, Step, step_index
-from noetl.engine.apply import evolve
-from noetl.engine.scope import EngineScope
-from noetl.engine.view import Key, Overlay, View
-from noetl.pipeline.faults import located, positioned, short_details
+from noetl.engine.folds.apply import evolve
+from noetl.engine.scopes.scope import EngineScope
+from noetl.engine.scopes.slot_view import Key, Overlay, View
+from noetl.pipeline.errors import located, positioned, short_details
 from noetl.templating import render, unwrap
 
 _PLACE = ("line", "column")
@@ -45,7 +45,7 @@ def worker_pool(pool: str) -> str:
 
 class LoopStart(msgspec.Struct, frozen=True):
     """A loop run to be stored. ``items`` inline, or their blob's reference. The rest is of one that goes on from an earlier run: see
-    ``ports.execution_store.LoopRow``."""
+    ``ports.executions.execution_store.LoopRow``."""
 
     run: int
     round: int

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import CallbackDone, Cancel, ChildDone, CommandDone, Event, MainEvent, TimerFired
-from noetl.domain.facts import CallFailed
-from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.facts.facts import CallFailed
+from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.state import ExecutionState, Token
 from noetl.dsl.program import Program
 from noetl.engine.callbacks import expected, late_for
-from noetl.engine.compensating import require
+from noetl.engine.compensation import require
+from noetl.engine.complete_execution import complete_if_done, fail_execution
 from noetl.engine.decision import Decider, Decision
-from noetl.engine.ending import complete_if_done, fail_execution
 from noetl.engine.handle_event import prioritise
 from noetl.engine.outcomes import superseded, waiting_for_child, waiting_token
 from noetl.engine.pausing import release
-from noetl.engine.view import View
+from noetl.engine.scopes.slot_view import View
 
 
 def give_up(

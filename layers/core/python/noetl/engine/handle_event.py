@@ -1,6 +1,6 @@
 """The engine: one event in, one decision out. Pure: everything it may know is an argument, everything it wants is in the Decision.
 
-``handle_event`` = decide (evaluate guards and templates, emit facts) + apply (fold each fact, ``engine/apply.py``). Read on in
+``handle_event`` = decide (evaluate guards and templates, emit facts) + apply (fold each fact, ``engine/folds/apply.py``). Read on in
 ``entering`` (a token fires its step), ``outcomes`` (a worker reported), ``cases``, ``routing`` (tokens move), ``joins``, ``loops``, ``ending``.
 """
 
@@ -27,7 +27,7 @@ from noetl.domain.events import (
     TimerFired,
     TokenInjected,
 )
-from noetl.domain.facts import (
+from noetl.domain.facts.facts import (
     Arrival,
     CallDone,
     CallFailed,
@@ -38,17 +38,18 @@ from noetl.domain.facts import (
     TokenAdded,
     TokensAbsorbed,
 )
-from noetl.domain.outcomes import ErrorInfo
-from noetl.domain.patches import deep_merge
-from noetl.domain.size_gate import CODE as SIZE_LIMIT
-from noetl.domain.size_gate import check_document, check_names
+from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.domain.patches.scope_patches import deep_merge
+from noetl.domain.sizes.gate import CODE as SIZE_LIMIT
+from noetl.domain.sizes.gate import check_document, check_names
 from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.dsl.program import Map, Program
 from noetl.engine import callbacks, cases
-from noetl.engine.boundary import boundary_scope
+from noetl.engine.activate_step import fire, look_again, past_deadline, retry_parked, start_body, timed_out
+from noetl.engine.cancel_tokens import withdraw_feeders
+from noetl.engine.complete_execution import cancel_execution, complete_if_done, endless, fail_execution
+from noetl.engine.context_patch import context_patched
 from noetl.engine.decision import Decider, Decision
-from noetl.engine.ending import cancel_execution, complete_if_done, endless, fail_execution
-from noetl.engine.entering import fire, look_again, past_deadline, retry_parked, start_body, timed_out
 from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
 from noetl.engine.limits import priority_of
 from noetl.engine.loops import collected, loop_alert, loop_done
@@ -64,13 +65,12 @@ from noetl.engine.outcomes import (
     waiting_token,
     with_free_ids_of,
 )
-from noetl.engine.patching import context_patched
 from noetl.engine.pausing import pass_on, pause, release, resume
 from noetl.engine.redriving import redrive
 from noetl.engine.routing import fail_step, patch_context
-from noetl.engine.scope import EngineScope
-from noetl.engine.view import View
-from noetl.engine.withdraw import withdraw_feeders
+from noetl.engine.scopes.boundary_scope import boundary_scope
+from noetl.engine.scopes.scope import EngineScope
+from noetl.engine.scopes.slot_view import View
 
 
 def handle_event(

@@ -7,7 +7,7 @@ has happened by then, since control kinds only say what is to happen.
 from __future__ import annotations
 
 from noetl.domain import codec
-from noetl.domain.outcomes import Outcome
+from noetl.domain.outcomes.outcomes import Outcome
 from noetl.dsl.program import Step
 
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import Start
-from noetl.domain.facts import Initialized
+from noetl.domain.facts.facts import Initialized
 from noetl.domain.state import ExecutionState
 from noetl.dsl.keychain import credential_of
 from noetl.dsl.program import KeychainEntry, Program
+from noetl.engine.complete_execution import fail_execution
 from noetl.engine.decision import Decider, Decision
-from noetl.engine.ending import fail_execution
 from noetl.engine.handle_event import workload_of
-from noetl.engine.scope import EngineScope
-from noetl.engine.view import Overlay, View
+from noetl.engine.scopes.scope import EngineScope
+from noetl.engine.scopes.slot_view import Overlay, View
 from noetl.templating import render, unwrap
 
 

@@ -12,13 +12,13 @@ from typing import Any
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import Start
 from noetl.domain.limits import LONGEST_KEY, Limit
-from noetl.domain.size_gate import exceeded
-from noetl.domain.sizes import PRIORITY
+from noetl.domain.sizes.gate import exceeded
+from noetl.domain.sizes.table import PRIORITY
 from noetl.domain.state import Token
 from noetl.dsl.program import LimitSpec, Node, Pos, Step
 from noetl.engine.decision import Decider
-from noetl.engine.scope import EngineScope
-from noetl.pipeline.faults import located
+from noetl.engine.scopes.scope import EngineScope
+from noetl.pipeline.errors import located
 from noetl.templating.access import describe
 
 _WHOLE = re.compile(r"-?[0-9]{1,9}", re.ASCII)

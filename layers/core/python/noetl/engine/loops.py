@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.domain import codec
-from noetl.domain.again import Again, count
 from noetl.domain.commands import Collected
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import LoopAlert, LoopDone, LoopSummary
-from noetl.domain.facts import LoopFinished, LoopItem, LoopStarted
-from noetl.domain.outcomes import ErrorInfo, Outcome
-from noetl.domain.parts import PartsWriter
-from noetl.domain.size_gate import exceeded
-from noetl.domain.sizes import LOOP_ITEMS
+from noetl.domain.facts.facts import LoopFinished, LoopItem, LoopStarted
+from noetl.domain.loop_resume import Again, count
+from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
+from noetl.domain.results.paged_list import PartsWriter
+from noetl.domain.sizes.gate import exceeded
+from noetl.domain.sizes.table import LOOP_ITEMS
 from noetl.domain.state import Token
 from noetl.dsl.program import Loop, Step
 from noetl.engine.callbacks import call_off
@@ -26,7 +26,7 @@ from noetl.engine.decision import Decider, LoopStart
 from noetl.engine.limits import limits_of
 from noetl.engine.outcomes import suspend
 from noetl.engine.routing import fail_step, patch_context
-from noetl.engine.scope import EngineScope, freeze
+from noetl.engine.scopes.scope import EngineScope, freeze
 
 
 def start_loop(d: Decider, step: Step, token: Token) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.domain.errors import TemplateError
-from noetl.domain.sizes import LOCK_NAME
+from noetl.domain.sizes.table import LOCK_NAME
 from noetl.domain.state import WAITING, Token
 from noetl.dsl.program import Step
 from noetl.engine.decision import Decider

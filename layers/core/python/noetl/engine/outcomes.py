@@ -11,7 +11,7 @@ from noetl.domain import codec, ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import ChildDone, CommandDone, Parent, Start
-from noetl.domain.facts import (
+from noetl.domain.facts.facts import (
     CallDone,
     CallFailed,
     ChildEnded,
@@ -21,18 +21,18 @@ from noetl.domain.facts import (
     Suspended,
     Waiting,
 )
-from noetl.domain.outcomes import CallbackRequest, ChildRequest, ErrorInfo, Outcome
+from noetl.domain.facts.waits import WaitStarted
+from noetl.domain.outcomes.outcomes import CallbackRequest, ChildRequest, ErrorInfo, Outcome
 from noetl.domain.state import Token
-from noetl.domain.waiting_facts import WaitStarted
 from noetl.dsl.program import Step
 from noetl.engine import cases
-from noetl.engine.boundary import boundary_scope
 from noetl.engine.callbacks import begin_waiting, going_on
 from noetl.engine.collections import reading
-from noetl.engine.compensating import compensation, require
+from noetl.engine.compensation import compensation, require
 from noetl.engine.decision import Decider, Woken, worker_pool
 from noetl.engine.routing import exit_step, fail_step, patch_context
-from noetl.engine.scope import freeze
+from noetl.engine.scopes.boundary_scope import boundary_scope
+from noetl.engine.scopes.scope import freeze
 
 Said = TypeVar("Said")
 

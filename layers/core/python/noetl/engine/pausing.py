@@ -20,11 +20,11 @@ from noetl.domain.events import (
     Resume,
     TimerFired,
 )
-from noetl.domain.facts import Paused, Resumed, Told
+from noetl.domain.facts.facts import Paused, Resumed, Told
 from noetl.domain.ids import cascade_parent
 from noetl.domain.state import ExecutionState
+from noetl.engine.activate_step import retry_parked
 from noetl.engine.decision import Decider
-from noetl.engine.entering import retry_parked
 from noetl.engine.outcomes import superseded
 
 Waiting = CommandDone | ItemsDone | LoopAlert | LoopDone | TimerFired | ChildDone | CallbackDone | ItemAwaits

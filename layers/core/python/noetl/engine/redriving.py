@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.domain.again import Again
 from noetl.domain.events import Redrive
-from noetl.domain.facts import Arrival, Redriven
+from noetl.domain.facts.facts import Arrival, Redriven
+from noetl.domain.loop_resume import Again
 from noetl.domain.redrive import LOCAL, refusal
 from noetl.domain.state import Token
 from noetl.dsl.program import Program

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from noetl.domain.branch_coverage import taken
 from noetl.domain.errors import NoetlError, TaskError
-from noetl.domain.facts import Arrival, ContextChanged, NextEvaluated, StepExited, StepFailed
-from noetl.domain.listening import taken
-from noetl.domain.outcomes import ErrorInfo, Patch, Target
-from noetl.domain.size_gate import check_names
+from noetl.domain.facts.facts import Arrival, ContextChanged, NextEvaluated, StepExited, StepFailed
+from noetl.domain.outcomes.outcomes import ErrorInfo, Patch, Target
+from noetl.domain.sizes.gate import check_names
 from noetl.domain.state import Token
 from noetl.domain.variables import VariableType, VariableWrite
 from noetl.dsl.program import Arc, SetAction, Step, ways_of
-from noetl.engine.boundary import boundary_scope
+from noetl.engine.complete_execution import fail_execution
 from noetl.engine.decision import Decider
-from noetl.engine.ending import fail_execution
-from noetl.engine.run_results import result_of
-from noetl.engine.scope import EngineScope
-from noetl.pipeline.faults import located
+from noetl.engine.folds.run_results import result_of
+from noetl.engine.scopes.boundary_scope import boundary_scope
+from noetl.engine.scopes.scope import EngineScope
+from noetl.pipeline.errors import located
 from noetl.templating import is_true
 
 ITERATOR_STATE = frozenset({"index", "item", "count", "total"})

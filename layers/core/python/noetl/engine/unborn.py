@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import Cancel, Start
-from noetl.domain.facts import Initialized
+from noetl.domain.facts.facts import Initialized
 from noetl.domain.state import ExecutionState
 from noetl.dsl.program import Program
+from noetl.engine.complete_execution import cancel_execution, fail_execution
 from noetl.engine.decision import Decider, Decision
-from noetl.engine.ending import cancel_execution, fail_execution
-from noetl.engine.view import View
+from noetl.engine.scopes.slot_view import View
 
 
 def refuse_start(program: Program, event: Start, error: NoetlError, now: float, view: View) -> Decision:

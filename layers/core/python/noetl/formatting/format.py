@@ -8,7 +8,7 @@ from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import Diagnostics, InvalidPlaybookError
-from noetl.dsl.loader import load
+from noetl.dsl.yaml_text.loader import load
 from noetl.formatting.nodes import Document, Entry, Map, map_of, text_of
 from noetl.formatting.order import order
 from noetl.formatting.reading import read

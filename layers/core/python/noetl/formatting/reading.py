@@ -11,8 +11,8 @@ import yaml
 from yamlcore import CCoreLoader
 
 from noetl.dsl.diagnostics import Diagnostics
-from noetl.dsl.loader import load
-from noetl.dsl.yaml_scalars import key_text, typed_value
+from noetl.dsl.yaml_text.loader import load
+from noetl.dsl.yaml_text.scalars import key_text, typed_value
 from noetl.formatting.nodes import Alias, Document, Entry, List, Map, Text, Value
 
 _COMMENT = re.compile(r"(?:^|(?<=[ \t\n]))#[^\n]*")

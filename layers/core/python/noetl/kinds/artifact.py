@@ -19,8 +19,8 @@ from noetl.domain.kinds import (
     TaskContext,
     TaskResult,
 )
-from noetl.domain.results import format_of, is_ref, plain_loop, select
-from noetl.kinds.base import KindParams
+from noetl.domain.results.references import format_of, is_ref, plain_loop, select
+from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="artifact",
@@ -133,7 +133,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
 
 def _get(ref: Any, params: Params, context: TaskContext) -> Any:
-    from noetl.kinds.artifact_values import Slice, load
+    from noetl.kinds.support.artifact_values import Slice, load
 
     part = Slice(params.offset, params.limit)
     if is_ref(ref):

@@ -11,8 +11,8 @@ from pydantic import Field
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.kinds.aws_client import AwsParams, answering, client
-from noetl.kinds.foreign_json import foreign_value
+from noetl.kinds.cloud.aws_client import AwsParams, answering, client
+from noetl.kinds.support.foreign_json import foreign_value
 
 SPEC = KindSpec(
     name="lambda",

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, field_validator
 
 from noetl.domain.errors import TaskError
-from noetl.domain.jobs import Job, JobOrder
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.domain.outcomes import PollRequest
-from noetl.kinds.program_task import ProgramParams, Scalar, as_text, last_line_value
+from noetl.domain.outcomes.outcomes import PollRequest
+from noetl.domain.workers.container_jobs import Job, JobOrder
+from noetl.kinds.support.subprocess_task import ProgramParams, Scalar, as_text, last_line_value
 
 SPEC = KindSpec(
     name="container",

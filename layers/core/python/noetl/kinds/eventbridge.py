@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.kinds.aws_client import AwsParams, answering, client
+from noetl.kinds.cloud.aws_client import AwsParams, answering, client
 
 SPEC = KindSpec(
     name="eventbridge",

@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, KindSpec, TaskContext, TaskResult
-from noetl.kinds.base import KindParams
-from noetl.kinds.gcs_api import ENDPOINT, SCOPE, bucket_url, md5_of, multipart, object_url, upload_url
-from noetl.kinds.object_format import Format, read_object, write_object
+from noetl.kinds.cloud.gcs_api import ENDPOINT, SCOPE, bucket_url, md5_of, multipart, object_url, upload_url
+from noetl.kinds.support.base import KindParams
+from noetl.kinds.support.object_format import Format, read_object, write_object
 
 if TYPE_CHECKING:
     from noetl.kinds.http.api_call import Api
@@ -102,7 +102,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     Raises TaskError: ``code`` is the reason that Google gives (``notFound``), or ``object_too_large``, ``object_exists``, ``object_format``,
     ``object_changed`` (what arrived is not what was sent), ``token_refused``.
     """
-    from noetl.kinds.google_auth import access_token, told
+    from noetl.kinds.cloud.google_auth import access_token, told
     from noetl.kinds.http.api_call import Api
 
     credential = context.credential(params.auth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.kinds.base import KindParams
+from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="noop", summary="Does nothing and gives its input back; for routing, rules and set.", pool="control"

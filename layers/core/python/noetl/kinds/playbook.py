@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from noetl.domain.kinds import KindSpec, TaskContext
-from noetl.domain.outcomes import ChildRequest
-from noetl.kinds.base import KindParams
+from noetl.domain.outcomes.outcomes import ChildRequest
+from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="playbook",

@@ -10,7 +10,7 @@ import msgspec
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.domain.size_gate import find_unfit
+from noetl.domain.sizes.gate import find_unfit
 from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
 from noetl.kinds.sandbox.pool import shared_pool

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from noetl.kinds.base import KindParams
 from noetl.kinds.python import CODE_CHARACTERS
+from noetl.kinds.support.base import KindParams
 
 
 class Params(KindParams):

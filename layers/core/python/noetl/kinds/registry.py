@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import NoetlError, PlaybookError, TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.domain.outcomes import ChildRequest, PollRequest, WaitRequest
+from noetl.domain.outcomes.outcomes import ChildRequest, PollRequest, WaitRequest
 
 if TYPE_CHECKING:
-    from noetl.kinds.params import ParamsChecker
+    from noetl.kinds.support.params import ParamsChecker
 
 ENTRY_POINT_GROUP = "noetl.kinds"
 
@@ -89,7 +89,7 @@ class LoadedKind:
     @cached_property
     def params(self) -> ParamsChecker:
         """What checks parameters by the kind's model."""
-        from noetl.kinds.params import ParamsChecker
+        from noetl.kinds.support.params import ParamsChecker
 
         return ParamsChecker(self._kind.Params, self.spec)
 

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.domain.results import is_ref, plain_loop, select
-from noetl.kinds.base import KindParams
+from noetl.domain.results.references import is_ref, plain_loop, select
+from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="resolve",
@@ -70,7 +70,7 @@ class _Resolver:
 
     def result(self, given: Any) -> Any:
         """One of those that were asked for."""
-        from noetl.kinds.artifact_values import Slice
+        from noetl.kinds.support.artifact_values import Slice
 
         given = plain_loop(given)
         path, part = self._params.path, Slice(0, self._params.limit)
@@ -81,7 +81,7 @@ class _Resolver:
 
     def _inside(self, value: Any) -> Any:
         """``value`` with the references in it loaded: those of its own, not those of what they stand for."""
-        from noetl.kinds.artifact_values import Slice
+        from noetl.kinds.support.artifact_values import Slice
 
         value = plain_loop(value)
         if is_ref(value):
@@ -91,7 +91,7 @@ class _Resolver:
         return [self._inside(entry) for entry in value] if isinstance(value, list) else value
 
     def _loaded(self, ref: Any, path: str | None, part: Any) -> Any:
-        from noetl.kinds.artifact_values import load
+        from noetl.kinds.support.artifact_values import load
 
         try:
             value = load(ref, self._context, path=path, part=part)

@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.kinds.aws_client import AwsParams, answering, client
-from noetl.kinds.object_format import Format, read_object, write_object
+from noetl.kinds.cloud.aws_client import AwsParams, answering, client
+from noetl.kinds.support.object_format import Format, read_object, write_object
 
 SPEC = KindSpec(
     name="s3",

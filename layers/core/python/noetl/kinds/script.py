@@ -16,10 +16,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.kinds.paths import path_of_file_uri, resolve_inside
-from noetl.kinds.program_task import ProgramParams, run_to_result
 from noetl.kinds.sandbox.environment import SEARCH_PATH
-from noetl.kinds.script_source import Source, fetch, time_left, unpinned
+from noetl.kinds.support.paths import path_of_file_uri, resolve_inside
+from noetl.kinds.support.script_source import Source, fetch, time_left, unpinned
+from noetl.kinds.support.subprocess_task import ProgramParams, run_to_result
 
 SPEC = KindSpec(
     name="script",

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, KindSpec, TaskContext, TaskResult
-from noetl.kinds.aws_client import AwsParams, answering, client
+from noetl.kinds.cloud.aws_client import AwsParams, answering, client
 
 SPEC = KindSpec(
     name="secrets",
@@ -128,7 +128,7 @@ def _aws_parameter(params: Params, context: TaskContext) -> str:
 
 
 def _google(params: Params, context: TaskContext) -> str:
-    from noetl.kinds.google_auth import access_token, told
+    from noetl.kinds.cloud.google_auth import access_token, told
     from noetl.kinds.http.api_call import Api, json_of
 
     credential = context.credential(params.auth or "")

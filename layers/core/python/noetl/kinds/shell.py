@@ -11,8 +11,8 @@ from pydantic import Field, field_validator
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.kinds.program_task import ProgramParams, run_to_result
 from noetl.kinds.sandbox.environment import SEARCH_PATH
+from noetl.kinds.support.subprocess_task import ProgramParams, run_to_result
 
 SPEC = KindSpec(
     name="shell",

@@ -11,11 +11,11 @@ from noetl.domain import codec
 from noetl.domain.callbacks import MAX_MESSAGE
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext
-from noetl.domain.outcomes import WaitRequest
-from noetl.domain.sizes import CALLBACK_SCHEMA
-from noetl.domain.waiting import MAX_SECONDS, moment_of, wait_request
+from noetl.domain.outcomes.outcomes import WaitRequest
+from noetl.domain.sizes.table import CALLBACK_SCHEMA
+from noetl.domain.wait_request import MAX_SECONDS, moment_of, wait_request
 from noetl.dsl.json_schema.check import schema_problem
-from noetl.kinds.base import KindParams
+from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="wait",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from noetl.domain.kinds import KindSpec
-from noetl.kinds.base import KindParams
+from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="workbook",

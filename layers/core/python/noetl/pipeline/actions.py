@@ -9,11 +9,11 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError, NoetlError, TaskError
-from noetl.domain.outcomes import ErrorInfo, Patch, Target
-from noetl.domain.patches import MISSING, apply_patch, deep_merge
+from noetl.domain.outcomes.outcomes import ErrorInfo, Patch, Target
+from noetl.domain.patches.scope_patches import MISSING, apply_patch, deep_merge
 from noetl.dsl import program as p
-from noetl.pipeline import calls
-from noetl.pipeline.faults import located
+from noetl.pipeline import task_call
+from noetl.pipeline.errors import located
 from noetl.pipeline.retry import allowed_attempts, exhausted
 from noetl.pipeline.state import Frame
 
@@ -83,11 +83,11 @@ def _retry(run: PipelineRun, frame: Frame, action: p.RetryAction) -> Verdict:
     task = _repeatable(run, frame, "retry")
     allowed = allowed_attempts(run, action)
     if frame.attempt < allowed:
-        calls.schedule_retry(run, frame, action, allowed)
+        task_call.schedule_retry(run, frame, action, allowed)
         return "go on"
     if action.exhausted == "next_rule":
         return "no match"
-    last = calls.latest(frame)
+    last = task_call.latest(frame)
     if last.error is not None:
         frame.error = exhausted(None, frame.attempt, last)
     else:
@@ -105,7 +105,7 @@ def _call(run: PipelineRun, frame: Frame, action: p.CallAction) -> Verdict:
     overrides = run.render(action.overrides)
     if overrides is not None and not isinstance(overrides, dict):
         raise TaskError("call: the overrides must be a mapping", kind="schema", code="call_params")
-    frame.overrides = deep_merge(frame.overrides or {}, calls.pack_sql(overrides or {}))
+    frame.overrides = deep_merge(frame.overrides or {}, task_call.pack_sql(overrides or {}))
     frame.answer = "call"
     return "go on"
 
@@ -166,7 +166,7 @@ def _break(run: PipelineRun, frame: Frame, action: p.BreakAction) -> Verdict:
 
 def _fail(run: PipelineRun, frame: Frame, action: p.FailAction) -> Verdict:
     message = None if action.message is None else _text(run.render(action.message))
-    known = calls.latest(frame).error
+    known = task_call.latest(frame).error
     if known is not None:
         frame.error = known if message is None else msgspec.structs.replace(known, message=message)
     else:

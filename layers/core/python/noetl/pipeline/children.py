@@ -10,11 +10,11 @@ import msgspec
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
-from noetl.domain.outcomes import ChildRequest
-from noetl.domain.size_gate import check_document, check_text
-from noetl.domain.sizes import PATH
-from noetl.pipeline.faults import error_of
-from noetl.pipeline.ops import TaskOutcome
+from noetl.domain.outcomes.outcomes import ChildRequest
+from noetl.domain.sizes.gate import check_document, check_text
+from noetl.domain.sizes.table import PATH
+from noetl.pipeline.errors import error_of
+from noetl.pipeline.requests import TaskOutcome
 from noetl.pipeline.scope import Item
 from noetl.pipeline.state import State
 

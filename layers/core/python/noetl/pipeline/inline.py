@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from noetl.domain.again import Places
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
-from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
-from noetl.domain.waiting import wait_request, within
+from noetl.domain.loop_resume import Places
+from noetl.domain.outcomes.outcomes import ChildRequest, ErrorInfo, Outcome
+from noetl.domain.wait_request import wait_request, within
 from noetl.dsl.program import (
     Lit,
     Map,
@@ -26,10 +26,10 @@ from noetl.dsl.program import (
     tasks_in,
 )
 from noetl.pipeline.children import ChildIds
-from noetl.pipeline.faults import error_of
+from noetl.pipeline.errors import error_of
 from noetl.pipeline.machine import PipelineRun
-from noetl.pipeline.ops import Op, RunTask, TaskOutcome
 from noetl.pipeline.preview import call_input
+from noetl.pipeline.requests import Op, RunTask, TaskOutcome
 from noetl.pipeline.scope import Item, Surroundings
 from noetl.templating.contract import Hydrate
 

@@ -16,14 +16,15 @@ from typing import Any
 import msgspec
 
 from noetl.domain.errors import NoetlError
-from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Suspend
-from noetl.domain.patches import combine
-from noetl.domain.results import plain_loop
+from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Patch, Suspend
+from noetl.domain.patches.scope_patches import combine
+from noetl.domain.results.references import plain_loop
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
-from noetl.pipeline import calls, children, choosing, journal, nested, rules, scope, stages, waits
-from noetl.pipeline.faults import told_at
-from noetl.pipeline.ops import Finish, Op, TaskOutcome
+from noetl.pipeline import children, dynamic_task, lifecycle, nested, rules, scope, task_call, waits
+from noetl.pipeline import trace as journal
+from noetl.pipeline.errors import told_at
 from noetl.pipeline.overlay import Overlay
+from noetl.pipeline.requests import Finish, Op, TaskOutcome
 from noetl.pipeline.scope import Item, Surroundings
 from noetl.pipeline.state import EACH, Frame, Last, State, dump, forget, load
 from noetl.templating import is_true, render
@@ -84,7 +85,7 @@ class PipelineRun:
         if not is_plain(self.pipeline) or (self.item is not None and self.item.variables):
             return self._advance()
         self.plain = True
-        return calls.begin_plain(self) or self._advance()
+        return task_call.begin_plain(self) or self._advance()
 
     def resume(self, machine: Mapping[str, Any], child: Outcome | None = None) -> Op:
         """Go on from a suspension. ``child`` is the outcome of the sub-execution it waited for.
@@ -100,7 +101,7 @@ class PipelineRun:
                 return self.feed(waits.over(frame))
             if frame.pending is not None:
                 self.progressed = False
-                return calls.ask_again(self, frame) or self._advance()
+                return task_call.ask_again(self, frame) or self._advance()
             frame.phase = "call"
             frame.attempt -= 1
         return self._advance()
@@ -118,8 +119,8 @@ class PipelineRun:
         if outcome.child is not None:
             outcome = children.detached(self, outcome.child)
         elif self.plain and outcome.error is None:
-            return calls.finish_plain(self, outcome)
-        calls.bind(self, outcome)
+            return task_call.finish_plain(self, outcome)
+        task_call.bind(self, outcome)
         return self._advance()
 
     def park(self) -> Outcome:
@@ -233,10 +234,10 @@ class PipelineRun:
                 self.push(frame.address)
                 state.frames[-1] = frame
                 if frame.variant:
-                    choosing.put(self, frame)
+                    dynamic_task.put(self, frame)
             nested.restore(self)
         except (LookupError, TypeError) as error:
-            raise calls.foreign_machine() from error
+            raise task_call.foreign_machine() from error
 
     # --- the course of a run ----------------------------------------------------------------------
 
@@ -247,7 +248,7 @@ class PipelineRun:
                 op = (
                     _PHASES[state.frames[-1].phase](self)
                     if state.frames
-                    else stages.STAGES[state.stage](self)
+                    else lifecycle.STAGES[state.stage](self)
                 )
             except NoetlError as error:
                 self.fail(self._told(told_at(error, self.current_task(), self.around.source_name)))
@@ -384,9 +385,9 @@ def _is_sink(address: list[Any]) -> bool:
 
 
 _PHASES: dict[str, Callable[[PipelineRun], Op | None]] = {
-    "enter": calls.enter,
-    "call": calls.call,
-    "judge": calls.judge,
+    "enter": task_call.enter,
+    "call": task_call.call,
+    "judge": task_call.judge,
     "rules": rules.find,
     "actions": rules.act,
     "sinks": rules.run_sinks,

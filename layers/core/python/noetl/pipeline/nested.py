@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.domain.errors import NoetlError, TaskError
-from noetl.domain.outcomes import ErrorInfo, Trace
-from noetl.domain.parts import PartedList
-from noetl.domain.results import is_ref, plain_loop
+from noetl.domain.outcomes.outcomes import ErrorInfo, Trace
+from noetl.domain.results.paged_list import PartedList
+from noetl.domain.results.references import is_ref, plain_loop
 from noetl.dsl.program import Nested, Task
-from noetl.pipeline import calls, journal, scope
-from noetl.pipeline.faults import error_of
-from noetl.pipeline.ops import TaskOutcome
+from noetl.pipeline import scope, task_call, trace
+from noetl.pipeline.errors import error_of
+from noetl.pipeline.requests import TaskOutcome
 from noetl.pipeline.state import EACH, Frame, Level, Local, State
 
 if TYPE_CHECKING:
@@ -42,19 +42,19 @@ def begin(run: PipelineRun, frame: Frame, task: Task) -> None:
     """Start over the list, in the place of a call. What goes wrong before the first iteration is the task's error."""
     nested = _nested(task)
     frame.input = None
-    journal.release(run.state)
+    trace.release(run.state)
     run.state.trace.append(_fact(run, frame, task, "task.started", "in_progress"))
     try:
         if task.input is not None:
-            frame.input = calls.rendered_input(run, task, task.input)
+            frame.input = task_call.rendered_input(run, task, task.input)
         given = run.render(nested.collection)
         elements = _elements(run, task, given)
         _check_limit(run, task, nested)
     except NoetlError as error:
-        calls.bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
+        task_call.bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
         return
     if not elements:
-        calls.bind(run, TaskOutcome(loop_value([], 0)))
+        task_call.bind(run, TaskOutcome(loop_value([], 0)))
         return
     frame.phase = "wait"
     state = run.state
@@ -107,7 +107,7 @@ def catch(run: PipelineRun, error: ErrorInfo) -> bool:
         return True
     where = [level.index, *error.details.get("iteration", ())]
     _close(run)
-    calls.bind(
+    task_call.bind(
         run,
         TaskOutcome(error=msgspec.structs.replace(error, details={**error.details, "iteration": where})),
     )
@@ -132,7 +132,7 @@ def told(run: PipelineRun, frame: Frame, task: Task, outcome: TaskOutcome) -> No
     else:
         fact.payload.update({name: outcome.result[name] for name in ("count", "failed")})
     run.state.trace.append(fact)
-    journal.tried_again(run.state, frame, task, fact.status)
+    trace.tried_again(run.state, frame, task, fact.status)
 
 
 def restore(run: PipelineRun) -> None:
@@ -188,7 +188,7 @@ def _next(run: PipelineRun, level: Level) -> None:
         return
     value = loop_value(level.results, level.failed)
     _close(run)
-    calls.bind(run, TaskOutcome(value))
+    task_call.bind(run, TaskOutcome(value))
 
 
 def _close(run: PipelineRun) -> None:
@@ -253,5 +253,5 @@ def _check_limit(run: PipelineRun, task: Task, nested: Nested) -> None:
 
 
 def _fact(run: PipelineRun, frame: Frame, task: Task, name: str, status: Any) -> Trace:
-    about = {"kind": task.kind, "attempt": frame.attempt, **journal.place(run.state)}
+    about = {"kind": task.kind, "attempt": frame.attempt, **trace.place(run.state)}
     return Trace(name, task.label, status, about)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from noetl.domain.outcomes import Patch
-from noetl.domain.patches import MISSING, apply_patch, misfit, word
-from noetl.domain.results import is_ref
+from noetl.domain.outcomes.outcomes import Patch
+from noetl.domain.patches.scope_patches import MISSING, apply_patch, misfit, word
+from noetl.domain.results.references import is_ref
 from noetl.templating.contract import Hydrate
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from noetl.domain import codec
-from noetl.domain.masking import MASK
+from noetl.domain.text.masking import MASK
 from noetl.templating.contract import RenderedSql
 
 LIMIT = 1024

@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import InvalidInputError, TemplateError
-from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.dsl.program import Expr, Node, RetryAction, StepRetry, Text
-from noetl.pipeline.faults import located, place_of
+from noetl.pipeline.errors import located, place_of
 from noetl.pipeline.state import Last
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noetl.domain.listening import taken
-from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.branch_coverage import taken
+from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.dsl.program import Rule, Task
-from noetl.pipeline import actions, calls, journal, keeping, nested
-from noetl.pipeline.ops import Op
+from noetl.pipeline import actions, nested, result_binding, task_call, trace
+from noetl.pipeline.requests import Op
 from noetl.pipeline.retry import holds
 from noetl.pipeline.state import EACH, Frame
 
@@ -33,7 +33,7 @@ def find(run: PipelineRun) -> Op | None:
         if _matches(run, frame, task, task.rules[place]):
             frame.rule, frame.action, frame.phase = place, 0, "actions"
             taken(task.rules[place])
-            journal.rule_taken(run, frame, task)
+            trace.rule_taken(run, frame, task)
             return None
     frame.rule = len(task.rules)
     frame.phase = "settle"
@@ -52,7 +52,7 @@ def _applies(task: Task, rule: Rule, event: str) -> bool:
 def _matches(run: PipelineRun, frame: Frame, task: Task, rule: Rule) -> bool:
     if rule.when is None:
         return True
-    last = calls.latest(frame)
+    last = task_call.latest(frame)
     if task.form == "event" and frame.event == "call.done" and not last.ok:
         return holds(run, rule.when, last)
     return run.is_true(rule.when)
@@ -90,9 +90,9 @@ def start_sink(run: PipelineRun, address: list[object]) -> bool:
     """Begin a sink; False when its ``when`` says no."""
     sink = run.sink_at(address)
     if sink.when is not None and not run.is_true(sink.when):
-        journal.sink_processed(run, sink.task, "skipped")
+        trace.sink_processed(run, sink.task, "skipped")
         return False
-    journal.sink_started(run, sink.task)
+    trace.sink_started(run, sink.task)
     run.push(address)
     return True
 
@@ -125,7 +125,7 @@ def _offer_again(frame: Frame, *, matched: bool) -> None:
 
 
 def _default(frame: Frame, task: Task, *, matched: bool) -> actions.Default:
-    if calls.latest(frame).ok:
+    if task_call.latest(frame).ok:
         return "continue"
     if task.form == "canonical" and matched:
         return "continue"
@@ -145,9 +145,9 @@ def leave(run: PipelineRun) -> Op | None:
     """Carry out the answer."""
     frame = run.state.frames[-1]
     answer, task = frame.answer, run.sequences[-1][frame.pc]
-    last = calls.latest(frame)
+    last = task_call.latest(frame)
     if task.gather is not None and answer not in ("retry", "fail"):
-        last = keeping.gather(run, frame, task, last)
+        last = result_binding.gather(run, frame, task, last)
     if answer in ("retry", "call"):
         return _repeat(run, frame, task)
     if answer == "fail":
@@ -159,14 +159,14 @@ def leave(run: PipelineRun) -> Op | None:
         if not run.state.pinned:
             run.state.result = last.result
         if not frame.address:
-            run.state.chosen = keeping.selections(run, task.result, run.state.result)
+            run.state.chosen = result_binding.selections(run, task.result, run.state.result)
     if answer == "skip" and nested.skip(run):
         return None
     if answer in ("next", "skip"):
         run.state.skipped = answer == "skip"
         run.finish_tasks()
     elif answer == "break":
-        calls.end_sequence(run)
+        task_call.end_sequence(run)
     else:
         frame.pc = frame.to if answer == "jump" else frame.pc + 1
         frame.phase = "enter"
@@ -179,5 +179,5 @@ def _repeat(run: PipelineRun, frame: Frame, task: Task) -> Op | None:
         run.state.visits[task.label] += 1
         frame.attempt = 0
         return None
-    journal.retry_scheduled(run, frame, task)
+    trace.retry_scheduled(run, frame, task)
     return run.suspend(frame.delay) if frame.delay > 0 else None

@@ -14,13 +14,13 @@ import msgspec
 
 from noetl.domain.commands import FrozenScope
 from noetl.domain.errors import TemplateError
-from noetl.domain.outcomes import ErrorInfo
-from noetl.domain.patches import MISSING
-from noetl.domain.results import is_ref
-from noetl.pipeline.moment import MOMENT
+from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.domain.patches.scope_patches import MISSING
+from noetl.domain.results.references import is_ref
+from noetl.pipeline.event_scope import MOMENT
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.state import State
-from noetl.pipeline.views import label_view
+from noetl.pipeline.template_views import label_view
 from noetl.templating import StepView, View, wrap
 from noetl.templating.contract import Hydrate
 from noetl.templating.views import MISSING as UNKNOWN

@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.outcomes import ErrorInfo, Patch, Target, Trace
+from noetl.domain.outcomes.outcomes import ErrorInfo, Patch, Target, Trace
 
 Stage = Literal["before", "tasks", "vars", "sinks", "after", "done"]
 Phase = Literal["enter", "call", "wait", "judge", "rules", "actions", "sinks", "settle", "leave"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noetl.domain.outcomes import ErrorInfo, Outcome, Suspend, WaitRequest
-from noetl.domain.waiting import callback_request, iso
-from noetl.pipeline.ops import TaskOutcome
+from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Suspend, WaitRequest
+from noetl.domain.wait_request import callback_request, iso
+from noetl.pipeline.requests import TaskOutcome
 from noetl.pipeline.state import Frame, Pending
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.domain.events import Event, Start
 from noetl.domain.limits import Admission, Admitted, Numbers
-from noetl.ports.answers import CreatedExecution
+from noetl.ports.executions.answers import CreatedExecution
 
 SHOWN = 20
 """Most holders, and most who wait, that are named with a key."""

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.domain.firing import MOST_CAUGHT_UP, CatchUp, Conduct, Overlap
+from noetl.domain.automations.missed_run_policy import MOST_CAUGHT_UP, CatchUp, Conduct, Overlap
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """``version`` None: the latest when it fires. ``declared``: its playbook says so; otherwise somebody made it by hand.
     ``enabled``: what its maker says; ``paused``: what an operator says. ``anchor``: when its timing was set; rates count from it.
     ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` tells why that started nothing.
-    ``latest_execution``: the newest that a firing started. ``catch_up``, ``catch_up_max``, ``overlap``: see ``domain/firing.py``."""
+    ``latest_execution``: the newest that a firing started. ``catch_up``, ``catch_up_max``, ``overlap``: see ``domain/automations/missed_run_policy.py``."""
 
     name: str
     path: str

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.domain.firing import CatchUp
+from noetl.domain.automations.missed_run_policy import CatchUp
 
 
 class ScheduleEntry(msgspec.Struct, frozen=True, omit_defaults=True):

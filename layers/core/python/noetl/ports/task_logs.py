@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from noetl.domain.task_lines import LinePage, TaskLine
+from noetl.domain.task_logs import LinePage, TaskLine
 
 PAGE_BYTES = 1024 * 1024
 """About how much text one page holds at most."""

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.domain.triggers import Kind, Source
+from noetl.domain.automations.triggers import Kind, Source
 
 
 class TriggerRow(msgspec.Struct, frozen=True, omit_defaults=True):

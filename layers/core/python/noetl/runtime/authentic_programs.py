@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
+from noetl.domain.capability_tokens import KeyRing, program_signed, sign_program
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.tokens import KeyRing, program_signed, sign_program
 from noetl.ports.programs import TokenStore
 
 NOT_AUTHENTIC = "program_not_authentic"

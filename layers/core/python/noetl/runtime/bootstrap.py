@@ -16,8 +16,8 @@ from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
-from noetl.adapters.postgres.execution_store import PostgresExecutionStore
-from noetl.adapters.postgres.inspection import PostgresInspection
+from noetl.adapters.postgres.executions.execution_store import PostgresExecutionStore
+from noetl.adapters.postgres.executions.inspection import PostgresInspection
 from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
@@ -27,34 +27,34 @@ from noetl.domain.callbacks import proofs
 from noetl.domain.commands import Command
 from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
-from noetl.engine.view import Limits
+from noetl.engine.scopes.slot_view import Limits
 from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.catalog import Catalog
 from noetl.ports.credentials import CredentialNames
-from noetl.ports.execution_store import ExecutionStore
-from noetl.ports.inspection import Inspection
+from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.ports.executions.inspection import Inspection
 from noetl.ports.schedule_store import ScheduleStore
 from noetl.ports.task_logs import TaskLogs
 from noetl.ports.variables import Variables
-from noetl.runtime.local_keys import local_keys
-from noetl.runtime.local_results import local_results
-from noetl.runtime.new_ids import new_id
-from noetl.runtime.own_server import own_server
+from noetl.runtime.id_source import new_id
+from noetl.runtime.local.embedded_server import own_server
+from noetl.runtime.local.keys import local_keys
+from noetl.runtime.local.results import local_results
 from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
 from noetl.runtime.retention import prune_deps
 from noetl.runtime.settings import Settings
-from noetl.services.callback_keys import callback_key
-from noetl.services.engine_deps import EngineDeps
-from noetl.services.hydration import make_hydrate
-from noetl.services.keep_lines import LineKeeper
-from noetl.services.manage_credentials import CredentialDeps
-from noetl.services.manage_triggers import TriggerDeps
-from noetl.services.oauth_tokens import make_exchange
-from noetl.services.prune import PruneDeps
-from noetl.services.recent import Recent
-from noetl.services.worker_credentials import KnownCredentials, RegisteredFirst
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.automations.triggers import TriggerDeps
+from noetl.services.callbacks.callback_keys import callback_key
+from noetl.services.credentials.credentials import CredentialDeps
+from noetl.services.credentials.oauth_tokens import make_exchange
+from noetl.services.orchestrator.engine_deps import EngineDeps
+from noetl.services.orchestrator.snapshot_cache import Recent
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.results.prune import PruneDeps
+from noetl.services.worker.task_log_writer import LineKeeper
+from noetl.services.worker.worker_credentials import KnownCredentials, RegisteredFirst
+from noetl.services.worker.worker_deps import WorkerDeps
 
 LOCAL_SERVER = "http://127.0.0.1:8765"
 """Where ``noetl serve`` listens unless it is told otherwise."""

@@ -20,12 +20,12 @@ import msgspec
 
 import noetl
 from noetl.domain import codec
+from noetl.domain.capability_tokens import KeyRing, program_signed, sign_program
 from noetl.domain.kinds import KindLookup
-from noetl.domain.tokens import KeyRing, program_signed, sign_program
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.program import Program
 from noetl.kinds.registry import BUILT_IN
-from noetl.runtime.local_keys import local_keys
+from noetl.runtime.local.keys import local_keys
 
 MOST = 200
 """Entries that are kept; the oldest go first."""

@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable
 
 from noetl.adapters.postgres.connection import Database
-from noetl.adapters.postgres.execution_store import PostgresExecutionStore
-from noetl.adapters.postgres.retention import PostgresRetention
+from noetl.adapters.postgres.executions.execution_store import PostgresExecutionStore
+from noetl.adapters.postgres.executions.retention import PostgresRetention
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.credential_store import CredentialStore
-from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.ports.task_logs import TaskLogs
-from noetl.services.manage_credentials import forget_old
-from noetl.services.prune import KEY_SECONDS, PruneDeps, RetentionDays, keep_to
-from noetl.services.store_time import store_clock
+from noetl.services.credentials.credentials import forget_old
+from noetl.services.results.prune import KEY_SECONDS, PruneDeps, RetentionDays, keep_to
+from noetl.services.support.store_time import store_clock
 
 ROUND_SECONDS = 5.0
 """Longest that one look of the keeper removes: what is left goes at the next."""

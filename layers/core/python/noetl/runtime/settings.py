@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from noetl.api.client_limits import ClientLimits
+from noetl.api.http.client_limits import ClientLimits
 from noetl.domain.errors import InfrastructureError, InvalidInputError
-from noetl.domain.results import INLINE_LIMIT
-from noetl.domain.sizes import ARTIFACT_BYTES, RESULT_BYTES
+from noetl.domain.results.references import INLINE_LIMIT
+from noetl.domain.sizes.table import ARTIFACT_BYTES, RESULT_BYTES
 from noetl.runtime.storage_settings import StorageSettings
-from noetl.services.backpressure import LIMIT
-from noetl.services.prune import RetentionDays
+from noetl.services.messaging.backpressure import LIMIT
+from noetl.services.results.prune import RetentionDays
 
 
 @dataclass(frozen=True, slots=True)

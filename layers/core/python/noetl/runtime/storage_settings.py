@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.tiers import KV_BYTES
+from noetl.domain.results.tiers import KV_BYTES
 
 CLOUD_TIERS = ("s3", "minio", "gcs", "pvc")
 MIB = 1024 * 1024

@@ -11,8 +11,8 @@ from noetl.dsl.program import Program, decode
 from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore
 from noetl.runtime.authentic_programs import NOT_AUTHENTIC, digest_of, not_authentic
-from noetl.runtime.compiling import Compiler
-from noetl.services.find_playbook import by_program
+from noetl.runtime.stored_compiler import Compiler
+from noetl.services.catalog.find_playbook import by_program
 
 KEPT = 256
 """Programs that stay in memory: they never change, so none is read twice."""

@@ -18,8 +18,8 @@ from jinja2.filters import FILTERS as JINJA
 
 from noetl.domain.codec import decode, encode
 from noetl.domain.errors import InvalidInputError, TemplateError
-from noetl.domain.size_gate import check_tree, number_fits
-from noetl.domain.sizes import INTEGER_DIGITS
+from noetl.domain.sizes.gate import check_tree, number_fits
+from noetl.domain.sizes.table import INTEGER_DIGITS
 from noetl.templating.access import attribute, check_int, count_words, describe, replace
 from noetl.templating.limits import Meter, over_limit
 from noetl.templating.operators import operand, printf

@@ -6,25 +6,25 @@ import time
 
 import msgspec
 
-from noetl.domain import sizes
 from noetl.domain.errors import TemplateError
 from noetl.domain.long_work import begin_long_work
+from noetl.domain.sizes import table
 
 
 class TemplateLimits(msgspec.Struct, frozen=True):
     """What one evaluation may use. Sizes are characters; a list entry or mapping entry counts as eight."""
 
-    max_size: int = sizes.TEMPLATE_TEXT.value
+    max_size: int = table.TEMPLATE_TEXT.value
     """Longest text (or list, in eighths) one operation may make, and longest rendered output."""
-    max_total: int = sizes.TEMPLATE_TOTAL.value
+    max_total: int = table.TEMPLATE_TOTAL.value
     """Sum over everything one evaluation makes."""
-    max_range: int = sizes.TEMPLATE_RANGE.value
+    max_range: int = table.TEMPLATE_RANGE.value
     """Numbers ``range()`` may count."""
-    max_operations: int = sizes.TEMPLATE_OPERATIONS.value
+    max_operations: int = table.TEMPLATE_OPERATIONS.value
     """Loop turns, calls and filter applications, heavy ones counting more."""
-    max_int_bits: int = sizes.TEMPLATE_INTEGER.value
+    max_int_bits: int = table.TEMPLATE_INTEGER.value
     """Largest whole number (about 3,900 digits)."""
-    max_width: int = sizes.TEMPLATE_WIDTH.value
+    max_width: int = table.TEMPLATE_WIDTH.value
     """Largest width or precision in ``format`` and ``%``."""
     seconds: float = 0.5
     """Time one evaluation may take. Waiting for a large result, or for the processor, does not count."""
@@ -34,19 +34,19 @@ DEFAULT_LIMITS = TemplateLimits()
 SQL_LIMITS = TemplateLimits(seconds=2.0)
 """For reading a SQL text into statements; long scripts are legitimate."""
 
-MAX_SOURCE = sizes.TEMPLATE_SOURCE.value
+MAX_SOURCE = table.TEMPLATE_SOURCE.value
 """Characters of one text with templates in it."""
-MAX_CODE = sizes.TEMPLATE_CODE.value
+MAX_CODE = table.TEMPLATE_CODE.value
 """Characters inside the braces of one text, or of one expression."""
-MAX_TAGS = sizes.TEMPLATE_TAGS.value
+MAX_TAGS = table.TEMPLATE_TAGS.value
 """Expressions and block tags in one text."""
-MAX_BRACKETS = sizes.TEMPLATE_BRACKETS.value
+MAX_BRACKETS = table.TEMPLATE_BRACKETS.value
 """Brackets open at one place of an expression."""
-MAX_TREE_DEPTH = sizes.TEMPLATE_TREE.value
+MAX_TREE_DEPTH = table.TEMPLATE_TREE.value
 """Operators, filters and blocks nested in one template."""
-MAX_VALUE_WEIGHT = sizes.TEMPLATE_BYTES.value
+MAX_VALUE_WEIGHT = table.TEMPLATE_BYTES.value
 """Bytes (about) that a list or mapping made by a template may have as JSON; stored data passed on as it is does not count."""
-MAX_VALUE_DEPTH = sizes.TEMPLATE_DEPTH.value
+MAX_VALUE_DEPTH = table.TEMPLATE_DEPTH.value
 """Lists and mappings nested in a value a template makes."""
 
 _CHECK_EVERY = 256

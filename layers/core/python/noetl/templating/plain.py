@@ -13,8 +13,8 @@ from typing import Any
 
 from noetl.domain.codec import encode
 from noetl.domain.errors import TemplateError
-from noetl.domain.size_gate import number_fits
-from noetl.domain.sizes import INTEGER_DIGITS
+from noetl.domain.sizes.gate import number_fits
+from noetl.domain.sizes.table import INTEGER_DIGITS
 from noetl.templating.limits import MAX_VALUE_DEPTH, MAX_VALUE_WEIGHT, over_limit
 from noetl.templating.undefined import Undefined
 from noetl.templating.views import BLANK, SCALARS, Made, Stored, View, content

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from noetl.domain.results import is_ref
+from noetl.domain.results.references import is_ref
 from noetl.templating.contract import Hydrate
 from noetl.templating.plain import unwrap
 from noetl.templating.views import MISSING, MapView, Stored, View, content, own_key, resolve, wrap

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from noetl.domain.codec import encode
 from noetl.domain.errors import TemplateError
-from noetl.domain.manifests import entries, is_manifest
-from noetl.domain.parts import PartedList
-from noetl.domain.results import canonical, is_ref
+from noetl.domain.results.manifests import entries, is_manifest
+from noetl.domain.results.paged_list import PartedList
+from noetl.domain.results.references import canonical, is_ref
 from noetl.templating.contract import Hydrate
 
 

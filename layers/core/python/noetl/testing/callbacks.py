@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.domain.callbacks import SCOPE, CallbackId, awaited_in, make_token, run_key
+from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import Event
 from noetl.domain.ids import item_command_id
 from noetl.domain.state import decode_state
-from noetl.domain.tokens import KeyRing
-from noetl.ports.execution_store import ExecutionStore
-from noetl.services.engine_deps import EngineDeps
-from noetl.services.take_callback import CallbackDeps, answer
+from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.services.callbacks.complete_callback import CallbackDeps, answer
+from noetl.services.orchestrator.engine_deps import EngineDeps
 
 RING = KeyRing.of(["the key of callbacks under test"])
 BASE = "https://noetl.test"

@@ -42,7 +42,7 @@ class Coverage:
 
 
 class Meter:
-    """Counts for one program: told of branch objects (``domain.listening``) and of the steps that were entered."""
+    """Counts for one program: told of branch objects (``domain.branch_coverage``) and of the steps that were entered."""
 
     def __init__(self, program: Program) -> None:
         self.by_object: dict[int, Branch] = {}

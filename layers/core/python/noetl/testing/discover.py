@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from noetl.domain.errors import NotFoundError
-from noetl.services.register_playbook import is_playbook
+from noetl.services.catalog.register_playbook import is_playbook
 from noetl.testing.testfile import FOLDER, SUFFIXES, is_test_file
 
 SKIPPED = frozenset({"node_modules", "__pycache__", "build"})

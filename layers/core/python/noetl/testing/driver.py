@@ -16,9 +16,9 @@ from typing import Protocol
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event
-from noetl.ports.execution_store import Fence, LoadRequest
-from noetl.services.engine_deps import EngineDeps, Handled
-from noetl.services.handle_events import handle_events
+from noetl.ports.executions.execution_store import Fence, LoadRequest
+from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.handle_events import handle_events
 
 EPOCH = 1_800_000_000.0
 """Epoch seconds at which virtual time begins."""
@@ -71,7 +71,7 @@ def last(ready: Sequence[Command]) -> int:
 
 
 Run = Callable[[Command, Callable[[Event], None]], None]
-"""Run one command and emit its events: ``services.run_command`` with its own dependencies."""
+"""Run one command and emit its events: ``services.worker.run_command`` with its own dependencies."""
 
 
 @dataclass

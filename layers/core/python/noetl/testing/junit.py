@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from noetl.testing.expecting import Finding
-from noetl.testing.running import CaseReport
+from noetl.testing.assertions import Finding
+from noetl.testing.run_cases import CaseReport
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

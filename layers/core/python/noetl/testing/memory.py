@@ -12,14 +12,14 @@ from noetl.domain.errors import TaskError
 from noetl.domain.events import Event
 from noetl.domain.kinds import Credential
 from noetl.domain.state import decode_state
-from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.runtime.programs import Programs
-from noetl.services.callback_keys import callback_key
-from noetl.services.run_command import run_command
-from noetl.services.worker_deps import WorkerDeps
+from noetl.services.callbacks.callback_keys import callback_key
+from noetl.services.worker.run_command import run_command
+from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.testing.callbacks import BASE, RING
 from noetl.testing.driver import EPOCH, VirtualClock
-from noetl.testing.playing import Backend
+from noetl.testing.play_case import Backend
 from noetl.testing.scripted import ScriptedRegistry
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.results import select
+from noetl.domain.results.references import select
 from noetl.kinds.registry import Answer, Registry
 from noetl.testing.document import check_form, is_choice
 from noetl.testing.scripted import Call, ScriptedRegistry, call_of
@@ -197,9 +197,9 @@ def answer_of(kind: str, params: Mapping[str, Any], reply: Mapping[str, Any]) ->
 
 def _http(params: Mapping[str, Any], reply: Mapping[str, Any]) -> TaskResult:
     """The answer goes through what the http kind does with one."""
-    from noetl.kinds.http.answer import failure_of, helper_of, result_of
     from noetl.kinds.http.client import Answer, Request
-    from noetl.kinds.net_guard import parse_url
+    from noetl.kinds.http.response import failure_of, helper_of, result_of
+    from noetl.kinds.support.net_guard import parse_url
 
     body, status = reply.get("body"), reply.get("status", 200)
     headers = {name.lower(): value for name, value in reply.get("headers", {}).items()}

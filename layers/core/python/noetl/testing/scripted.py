@@ -14,7 +14,7 @@ from typing import Any
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.outcomes import PollRequest
+from noetl.domain.outcomes.outcomes import PollRequest
 from noetl.kinds.registry import Answer, Registry
 from noetl.templating.contract import RenderedSql
 

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 
 from noetl.domain.errors import NotFoundError
-from noetl.domain.patches import deep_merge
+from noetl.domain.patches.scope_patches import deep_merge
 from noetl.dsl.compiler import compile_cached
 from noetl.dsl.diagnostics import Diagnostics, InvalidPlaybookError, did_you_mean
-from noetl.dsl.loader import load
 from noetl.dsl.program import Pos, Program, Task
 from noetl.dsl.shape import check_shape, place_of
-from noetl.dsl.tree import Mapping as MappingTree
+from noetl.dsl.yaml_text.loader import load
+from noetl.dsl.yaml_text.tree import Mapping as MappingTree
 from noetl.kinds.registry import Registry
-from noetl.services.register_playbook import is_playbook
+from noetl.services.catalog.register_playbook import is_playbook
 from noetl.testing.document import TestDocument, check_form, epoch, is_choice
 
 SUFFIXES = (".test.yaml", ".test.yml")

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from itertools import pairwise
 
+from noetl.domain.automations.schedules import check_cron, check_rate
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.schedules import check_cron, check_rate
 
 LONGEST = 256
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
-from noetl.adapters.held_stream import HeldStreams
+from noetl.adapters.buffered_stream import HeldStreams
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
-from noetl.domain.tiers import KV_BYTES
+from noetl.domain.results.tiers import KV_BYTES
 from noetl.ports.results import OneTier
 
 CHUNK = 390 * 1024

@@ -11,7 +11,7 @@ from typing import Any
 from noetl.adapters.aws.clients import FAILURES, error_code, error_message, is_refusal
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.domain.jobs import WAKE, Job, JobOrder
+from noetl.domain.workers.container_jobs import WAKE, Job, JobOrder
 
 NAME = "job"
 UNTIL = "NOETL_UNTIL"

@@ -8,8 +8,8 @@ import json
 from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, error_code, error_message
+from noetl.domain.automations.triggers import EventBridgeSource, S3Source
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.triggers import EventBridgeSource, S3Source
 from noetl.dsl.program import S3Trigger
 from noetl.dsl.triggers import event_pattern
 from noetl.ports.trigger_store import TriggerRow

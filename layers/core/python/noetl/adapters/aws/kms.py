@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
+from noetl.adapters.aead import not_sealed, seal, unseal
 from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
-from noetl.adapters.sealing import not_sealed, seal, unseal
 
 VERSION = 1
 KEEP_SECONDS = 300.0

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from noetl.adapters.aws.clients import FAILURES, answering, error_code, error_message
+from noetl.domain.automations.trigger_queues import QueueRights
+from noetl.domain.automations.triggers import SqsSource
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
-from noetl.domain.trigger_queues import QueueRights
-from noetl.domain.triggers import SqsSource
 from noetl.ports.trigger_store import TriggerRow
 
 CONCURRENCY = 2

@@ -14,7 +14,7 @@ from noetl.adapters.aws.s3_streams import S3Reader, S3Writer, is_missing
 from noetl.adapters.program_hash import check_hash
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
-from noetl.domain.result_life import PERMANENT
+from noetl.domain.results.retention import PERMANENT
 from noetl.dsl.program import PROGRAM_VERSION
 from noetl.ports.results import OneTier
 
@@ -22,7 +22,7 @@ ATTEMPTS = 4
 PAGE = 1000
 """Most objects in one deletion, and in one page of a listing (limits of S3)."""
 TOKEN = "noetl-token"
-"""Metadata of a program's object: who kept it (domain/tokens.py)."""
+"""Metadata of a program's object: who kept it (domain/capability_tokens.py)."""
 REMEMBER_SECONDS = 5.0
 REMEMBERED = 4096
 

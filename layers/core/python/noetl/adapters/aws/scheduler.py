@@ -9,8 +9,8 @@ from noetl.adapters.aws.clients import FAILURES, answering, away, error_code, er
 from noetl.adapters.aws.cron import aws_cron, aws_rate
 from noetl.adapters.schedule_entry import check_entry, is_name
 from noetl.domain import codec
+from noetl.domain.automations.missed_run_policy import CatchUp
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.firing import CatchUp
 from noetl.ports.schedules import ScheduleEntry
 
 MAX_INPUT = 256 * 1024

@@ -11,7 +11,7 @@ from typing import Any
 from noetl.adapters.aws.clients import FAILURES, answering, away
 from noetl.adapters.aws.s3_streams import is_missing
 from noetl.adapters.line_pages import as_text, bad_cursor, from_text
-from noetl.domain.task_lines import LinePage, TaskLine
+from noetl.domain.task_logs import LinePage, TaskLine
 from noetl.ports.task_logs import PAGE_BYTES
 
 SETTLE_SECONDS = 5.0

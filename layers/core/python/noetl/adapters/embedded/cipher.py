@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from noetl.adapters.aead import KEY_BYTES, not_sealed, seal, unseal
 from noetl.adapters.embedded.files import sync_folder, write_once
 from noetl.adapters.embedded.locked import locked
-from noetl.adapters.sealing import KEY_BYTES, not_sealed, seal, unseal
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.shortages import shortage
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.domain.jobs import Job, JobOrder
+from noetl.domain.workers.container_jobs import Job, JobOrder
 
 PROGRAMS = ("docker", "podman")
 LABEL = "noetl.until"

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from noetl.adapters.line_pages import as_text, from_text, number
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.task_lines import LinePage, TaskLine
+from noetl.domain.task_logs import LinePage, TaskLine
 from noetl.ports.task_logs import PAGE_BYTES
 
 

@@ -15,17 +15,17 @@ from operator import attrgetter
 import msgspec
 
 from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
-from noetl.adapters.memory import committing, counting, polling, recovery
-from noetl.adapters.memory.looking import MemoryLooking
+from noetl.adapters.memory import item_lane, main_lane, polling, recovery
+from noetl.adapters.memory.execution_trees import root_of
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
-from noetl.adapters.memory.trees import root_of
+from noetl.adapters.memory.views import MemoryLooking
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, decode_event
-from noetl.domain.owners import QUEUE
 from noetl.domain.variables import Variable, VariableWrite
-from noetl.ports.answers import Steering
-from noetl.ports.execution_store import (
+from noetl.domain.workers.lease_owners import QUEUE
+from noetl.ports.executions.answers import Steering
+from noetl.ports.executions.execution_store import (
     Change,
     Committed,
     CreatedExecution,
@@ -112,7 +112,7 @@ class MemoryExecutionStore(MemoryLooking):
     def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
         ordered = one_change_each(changes)
         with self._lock:
-            committed = committing.commit(self._tables, ordered, owner)
+            committed = main_lane.commit(self._tables, ordered, owner)
         for change in ordered:
             if change.end:
                 self._ended(change.execution_id)
@@ -122,7 +122,7 @@ class MemoryExecutionStore(MemoryLooking):
         self, batches: Sequence[ItemBatch], owner: str | None = None
     ) -> tuple[Sequence[ItemsCommitted], Committed]:
         with self._lock:
-            return counting.commit_items(self._tables, batches, owner)
+            return item_lane.commit_items(self._tables, batches, owner)
 
     def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
         with self._lock:

@@ -7,8 +7,8 @@ from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.domain import ids
 from noetl.domain.events import Event, Pause, Resume, Start, decode_event
 from noetl.domain.limits import WHOLE
-from noetl.domain.owners import HELD
-from noetl.ports.execution_store import Change, ChildrenWord, CreatedExecution
+from noetl.domain.workers.lease_owners import HELD
+from noetl.ports.executions.execution_store import Change, ChildrenWord, CreatedExecution
 
 
 def words(tables: Tables, change: Change, word: ChildrenWord) -> list[Event]:

@@ -9,7 +9,7 @@ from noetl.adapters.memory import limits
 from noetl.adapters.memory.tables import KeyEntry, Tables, Use
 from noetl.domain.events import Event, Start
 from noetl.domain.limits import Admission, Admitted, Numbers
-from noetl.ports.answers import CreatedExecution
+from noetl.ports.executions.answers import CreatedExecution
 from noetl.ports.limit_store import SHOWN, KeyState, KeyUse, Wait
 
 Row = tuple[tuple[int, str], Use]

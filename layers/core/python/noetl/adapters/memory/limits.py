@@ -12,8 +12,12 @@ from noetl.adapters.memory.tables import CommandEntry, ExecutionEntry, KeyEntry,
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Start, decode_event
 from noetl.domain.limits import WHOLE, Admission, Admitted, Limit, Numbers, reserve
-from noetl.domain.owners import HELD
-from noetl.ports.execution_store import CreatedExecution, ExecutionIdTakenError, VersionConflictError
+from noetl.domain.workers.lease_owners import HELD
+from noetl.ports.executions.execution_store import (
+    CreatedExecution,
+    ExecutionIdTakenError,
+    VersionConflictError,
+)
 
 Key = tuple[int, str]
 """(execution, command)."""

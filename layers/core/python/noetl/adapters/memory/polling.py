@@ -10,7 +10,7 @@ from noetl.adapters.loops import stripped
 from noetl.adapters.memory.tables import CommandEntry, Tables
 from noetl.domain import codec
 from noetl.domain.commands import Command
-from noetl.ports.execution_store import Poll
+from noetl.ports.executions.execution_store import Poll
 
 
 def ask_again(tables: Tables, polls: Sequence[Poll], owner: str | None) -> list[Command]:

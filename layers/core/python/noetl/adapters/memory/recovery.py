@@ -12,9 +12,9 @@ from noetl.adapters.memory.tables import CommandEntry, OutboxEntry, Tables, Time
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Event, Held, ItemsDone, Start, TimerFired, decode_event
-from noetl.domain.lost_owners import ALONE_SECONDS, suspicious, wait_seconds
-from noetl.domain.owners import HELD, leaseholder, offered
-from noetl.ports.execution_store import Offer, Published
+from noetl.domain.workers.lease_owners import HELD, leaseholder, offered
+from noetl.domain.workers.lost_owners import ALONE_SECONDS, suspicious, wait_seconds
+from noetl.ports.executions.execution_store import Offer, Published
 
 Turn = tuple[int, str, int]
 """Execution, command, turn."""

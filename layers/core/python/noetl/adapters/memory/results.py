@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from noetl.adapters.held_stream import HeldStreams
+from noetl.adapters.buffered_stream import HeldStreams
 from noetl.adapters.result_uri import check_uri
 from noetl.domain.errors import ConflictError, NotFoundError
 from noetl.ports.results import OneTier

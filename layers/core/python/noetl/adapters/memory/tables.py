@@ -14,12 +14,12 @@ from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, Start, encode_event
 from noetl.domain.limits import Limit, Numbers
-from noetl.domain.owners import holds
-from noetl.domain.result_life import KeptResult, mentioned
+from noetl.domain.results.retention import KeptResult, mentioned
 from noetl.domain.state import TERMINAL, Status
 from noetl.domain.variables import Variable, VariableWrite
-from noetl.ports.answers import Steering
-from noetl.ports.execution_store import CreatedExecution, EventRow, ItemBatch, LoopRow, StoredEvent
+from noetl.domain.workers.lease_owners import holds
+from noetl.ports.executions.answers import Steering
+from noetl.ports.executions.execution_store import CreatedExecution, EventRow, ItemBatch, LoopRow, StoredEvent
 
 _COMMAND = codec.decoder(Command)
 

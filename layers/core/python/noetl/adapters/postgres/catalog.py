@@ -8,7 +8,7 @@ from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, numbers, text, texts
 from noetl.domain.errors import ConflictError
 from noetl.ports.catalog import CatalogEntry, PlaybookVersion
-from noetl.ports.execution_store import VersionConflictError
+from noetl.ports.executions.execution_store import VersionConflictError
 
 ATTEMPTS = 20
 

@@ -17,11 +17,11 @@ from typing import Any, cast
 import psycopg
 from psycopg import Connection, conninfo, errors, pq
 
-from noetl.adapters.postgres import watch
+from noetl.adapters.postgres import silence_watchdog
 from noetl.adapters.postgres.queries import Query, query
 from noetl.adapters.postgres.session_settings import OPTIONS
 from noetl.domain.errors import InfrastructureError, InvalidInputError
-from noetl.ports.execution_store import ExecutionIdTakenError, VersionConflictError
+from noetl.ports.executions.execution_store import ExecutionIdTakenError, VersionConflictError
 
 Row = tuple[bytes | None, ...]
 CONFLICTS = frozenset({b"NE001", b"23505"})
@@ -57,7 +57,7 @@ class Session:
         self.pgconn = self.connection.pgconn
         self._prepared: set[str] | None = None if pooled else set()
         self.since, self.silent = 0.0, False
-        watch.watch(self)
+        silence_watchdog.watch(self)
 
     @property
     def handle(self) -> int:
@@ -102,7 +102,7 @@ class Session:
         if not self.silent:
             return unreachable(error, code=UNKNOWN)
         return InfrastructureError(
-            f"the database has not answered for {watch.ANSWER_SECONDS:g} s",
+            f"the database has not answered for {silence_watchdog.ANSWER_SECONDS:g} s",
             code=SILENT,
             hint="it hangs, or the network between does; what was asked for may have been done",
         )

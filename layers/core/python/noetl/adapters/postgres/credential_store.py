@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.executions.unreadable_rows import moment, report
 from noetl.adapters.postgres.literals import number, text, texts
-from noetl.adapters.postgres.unread import moment, report
 from noetl.domain import codec
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.credential_store import (
@@ -19,7 +19,7 @@ from noetl.ports.credential_store import (
     ScopeType,
     StoredCredential,
 )
-from noetl.ports.execution_store import VersionConflictError
+from noetl.ports.executions.execution_store import VersionConflictError
 from noetl.ports.new_ids import IdTakenError
 
 

@@ -8,8 +8,8 @@ from typing import cast
 import msgspec
 
 from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.executions.unreadable_rows import moment
 from noetl.adapters.postgres.literals import number, text
-from noetl.adapters.postgres.unread import moment
 from noetl.domain import codec
 from noetl.domain.unreadable import demand
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventTold

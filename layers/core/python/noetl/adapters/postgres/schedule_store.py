@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.executions.unreadable_rows import moment
 from noetl.adapters.postgres.literals import flag, number, printable, text
-from noetl.adapters.postgres.unread import moment
 from noetl.domain import codec
-from noetl.domain.firing import CatchUp, Overlap
+from noetl.domain.automations.missed_run_policy import CatchUp, Overlap
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.schedule_store import ScheduleRow
 

@@ -5,7 +5,7 @@ A proxy drops connection options; what belongs to the role reaches the server al
 
 from __future__ import annotations
 
-from noetl.adapters.postgres import watch
+from noetl.adapters.postgres import silence_watchdog
 
 SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
@@ -13,7 +13,7 @@ SETTINGS = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
-    "statement_timeout": str(round(watch.ANSWER_SECONDS * 950)),
+    "statement_timeout": str(round(silence_watchdog.ANSWER_SECONDS * 950)),
 }
 """Every statement looks rows up by key: the plan of the first call is right for all, also while the tables are still empty. One that waits
 for a lock gives up before the caller stops waiting for it."""

@@ -8,10 +8,10 @@ from typing import Any, cast
 import msgspec
 
 from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.executions.unreadable_rows import moment, report
 from noetl.adapters.postgres.literals import flag, number, printable, text
-from noetl.adapters.postgres.unread import moment, report
 from noetl.domain import codec
-from noetl.domain.triggers import EventBridgeSource, Kind, Source, SqsSource
+from noetl.domain.automations.triggers import EventBridgeSource, Kind, Source, SqsSource
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.trigger_store import TriggerRow
 

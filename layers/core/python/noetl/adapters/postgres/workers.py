@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from noetl.adapters.command_state import held, unclaimed
 from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.executions.unreadable_rows import moment
 from noetl.adapters.postgres.literals import number, text
-from noetl.adapters.postgres.unread import moment
 from noetl.domain import codec
 from noetl.ports.workers import (
     STALE_SECONDS,

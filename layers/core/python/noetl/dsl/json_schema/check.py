@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any
 
 from noetl.domain.errors import InvalidInputError, OverloadedError
-from noetl.domain.size_gate import find_too_deep
-from noetl.domain.sizes import SCHEMA_DEPTH, SCHEMA_NESTING, SCHEMA_OPERATIONS, Size
+from noetl.domain.sizes.gate import find_too_deep
+from noetl.domain.sizes.table import SCHEMA_DEPTH, SCHEMA_NESTING, SCHEMA_OPERATIONS, Size
 from noetl.dsl.json_schema.effort import Effort, EffortExceededError, NestingExceededError
 from noetl.dsl.json_schema.structure import SchemaProblem, find_problem, lookup_cost
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.domain.long_work import begin_long_work
-from noetl.domain.size_gate import weight
-from noetl.domain.sizes import SCHEMA_NESTING, SCHEMA_OPERATIONS
+from noetl.domain.sizes.gate import weight
+from noetl.domain.sizes.table import SCHEMA_NESTING, SCHEMA_OPERATIONS
 
 _LONG = 10_000
 """Operations after which a check needs a place among those that take long."""

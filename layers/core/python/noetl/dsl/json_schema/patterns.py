@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.domain.sizes import PATTERN
+from noetl.domain.sizes.table import PATTERN
 
 _MEMORY = 2 * 1024 * 1024
 """Bytes that one compiled pattern may take. It bounds the program, and so what one character of a text can cost."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.domain.sizes import SCHEMA_CHECKS
+from noetl.domain.sizes.table import SCHEMA_CHECKS
 from noetl.dsl.json_schema.patterns import PatternError, compile_pattern
 
 Path = tuple[Any, ...]

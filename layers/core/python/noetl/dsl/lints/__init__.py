@@ -13,7 +13,7 @@ from noetl.dsl.lints.names import check_known_names
 from noetl.dsl.lints.unused import check_unused
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import Program
-from noetl.dsl.tree import Mapping
+from noetl.dsl.yaml_text.tree import Mapping
 
 
 def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:

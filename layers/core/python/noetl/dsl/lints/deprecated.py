@@ -9,7 +9,7 @@ from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.expressions import name_offset
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.nodes import Pos
-from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
 REWRITE = "`noetl fmt --canonical` rewrites it"
 BY_HAND = "by hand: a payload belongs to one token, the context to all"

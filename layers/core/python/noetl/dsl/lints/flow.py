@@ -28,8 +28,8 @@ from noetl.dsl.program import (
     Task,
 )
 from noetl.dsl.reachability import Edge, Reach, edges, rules_of
-from noetl.dsl.tree import Mapping, Scalar, Sequence, Tree
 from noetl.dsl.work import tasks_in
+from noetl.dsl.yaml_text.tree import Mapping, Scalar, Sequence, Tree
 
 _LEAVES = (BreakAction, ContinueAction, FailAction, NextAction)
 _MANY_STEPS = 200

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.nodes import Pos
-from noetl.dsl.tree import Key, Mapping, Scalar, Sequence, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Key, Mapping, Scalar, Sequence, Tree, items_of, mapping_of, text_of
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*")
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from noetl.domain.sizes import NAME
+from noetl.domain.sizes.table import NAME
 from noetl.dsl.boundaries import CASE_EVENTS, ENGINE_EVENTS, WORKER_EVENTS, certain, possible
 from noetl.dsl.expressions import has_template
 from noetl.dsl.kind_facts import find_spec
@@ -37,7 +37,7 @@ from noetl.dsl.program import (
     RunAction,
     SkipAction,
 )
-from noetl.dsl.tree import Key, Mapping, Scalar, Sequence, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Key, Mapping, Scalar, Sequence, Tree, items_of, mapping_of, text_of
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*\Z")
 _JSON_PATH = re.compile(r"\$((?:\.[A-Za-z_]\w*|\[\d+\])*)\Z")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl.domain.kinds import HOLE, KindLookup
-from noetl.domain.sizes import NAME, TEMPLATES, Size
+from noetl.domain.sizes.table import NAME, TEMPLATES, Size
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.expressions import Analysis, analyse, has_template
 from noetl.dsl.forms import Form
 from noetl.dsl.program import Expr, Lit, Map, Node, Pos, Seq, Sql, Text
 from noetl.dsl.template_rules import TemplateProblem
-from noetl.dsl.tree import Mapping, Scalar, Sequence, Tree
+from noetl.dsl.yaml_text.tree import Mapping, Scalar, Sequence, Tree
 
 MAX_TEMPLATES = TEMPLATES.value
 

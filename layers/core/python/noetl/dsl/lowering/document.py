@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.domain.sizes import PATH, PLAYBOOK_NAME
+from noetl.domain.sizes.table import PATH, PLAYBOOK_NAME
 from noetl.dsl.json_schema.check import schema_problem
 from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
 from noetl.dsl.lowering.failures import with_default_on_error
@@ -16,7 +16,7 @@ from noetl.dsl.lowering.tasks import Layers
 from noetl.dsl.lowering.workbook import read_workbook
 from noetl.dsl.program import PROGRAM_VERSION, KeychainEntry, Pos, Program, Step
 from noetl.dsl.shape import place_of, show_path
-from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
 
 SEMANTICS = 1
 """Meaning of a Program; raised when the engine must treat new ones differently from stored ones."""

@@ -12,7 +12,7 @@ from noetl.dsl.lowering.tasks import Layers
 from noetl.dsl.lowering.values import spelled
 from noetl.dsl.program import Arc, Node, Pipeline, Pos, Step
 from noetl.dsl.reachability import closure, step_edges
-from noetl.dsl.tree import Mapping, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from noetl.dsl.lowering.context import MUTEX, Frame, Lowering
 from noetl.dsl.program import EVERY_STEP, Node
-from noetl.dsl.tree import Mapping, Tree, items_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, text_of
 
 
 def lower_meeting(lowering: Lowering, spec: Mapping, frame: Frame) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 from noetl.dsl.lowering.context import LIMITS, START, Frame, Lowering
 from noetl.dsl.program import Concurrency, LimitSpec, Lit, Loop, Node
-from noetl.dsl.tree import Mapping, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_of
 
 
 def lower_limits(

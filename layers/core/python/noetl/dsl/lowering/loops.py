@@ -10,7 +10,7 @@ from noetl.dsl.lowering.context import LOOP, Frame, Lowering
 from noetl.dsl.lowering.tasks import canonical_params
 from noetl.dsl.model.types import RESERVED
 from noetl.dsl.program import Loop
-from noetl.dsl.tree import Key, Mapping, Scalar, Tree, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Key, Mapping, Scalar, Tree, mapping_of, text_of
 
 FailureMode = Literal["fail_fast", "best_effort"]
 

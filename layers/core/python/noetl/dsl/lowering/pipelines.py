@@ -12,7 +12,7 @@ from noetl.dsl.lowering.tasks import TASK_KEYS, Layers, lower_task
 from noetl.dsl.lowering.values import spelled
 from noetl.dsl.lowering.workbook import computed_name, expand, naming
 from noetl.dsl.program import Nested, SinkAction, StepRetry, Task
-from noetl.dsl.tree import Key, Mapping, Tree, items_of, made_text, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Key, Mapping, Tree, items_of, made_text, mapping_of, text_of
 
 Labelled = tuple[str, Mapping]
 

@@ -11,7 +11,7 @@ from noetl.dsl.lowering.context import BOUNDARY, BOUNDARY_VALUE, NEXT_ARGS, Fram
 from noetl.dsl.lowering.rules import always, check_event_names, never_fires
 from noetl.dsl.lowering.values import lower_sets
 from noetl.dsl.program import Arc
-from noetl.dsl.tree import Mapping, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_of
 
 Mode = Literal["exclusive", "inclusive"]
 Boundary = Literal["done", "failed"]

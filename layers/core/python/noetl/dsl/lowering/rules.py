@@ -21,7 +21,7 @@ from noetl.dsl.program import (
     SinkAction,
     SkipAction,
 )
-from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
 
 
 class LowerSink(Protocol):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, get_args
 
-from noetl.domain import schedules
+from noetl.domain.automations import schedules
+from noetl.domain.automations.missed_run_policy import CatchUp, Overlap
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.firing import CatchUp, Overlap
 from noetl.dsl.json_schema.check import misfits, schema_problem
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import EventBridgeTrigger, S3Trigger, ScheduleSpec, SqsTrigger, Trigger
-from noetl.dsl.tree import Mapping, Tree, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_of
 
 
 def lower_schedule(lowering: Lowering, tree: Tree | None, schema: Any) -> ScheduleSpec | None:

@@ -39,7 +39,7 @@ from noetl.dsl.program import (
     StepRetry,
     Task,
 )
-from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
 
 
 @dataclass(frozen=True, slots=True)

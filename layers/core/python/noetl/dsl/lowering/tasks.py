@@ -12,7 +12,17 @@ from noetl.dsl.lowering.rules import LowerSink, lower_rules
 from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
 from noetl.dsl.program import Gather, Lit, Map, Node, Pos, SinkAction, StepRetry, Task
 from noetl.dsl.refusals import LATER
-from noetl.dsl.tree import CUT_HINT, Key, Mapping, Scalar, Sequence, Tree, cut_by_comma, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import (
+    CUT_HINT,
+    Key,
+    Mapping,
+    Scalar,
+    Sequence,
+    Tree,
+    cut_by_comma,
+    mapping_of,
+    text_of,
+)
 
 TASK_KEYS = frozenset(
     {"name", "kind", "args", "input", "with", "desc", "spec", "set", "set_ctx", "set_iter", "output"}

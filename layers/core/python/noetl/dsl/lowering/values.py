@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, get_args
 
-from noetl.domain.outcomes import PatchScope
-from noetl.domain.sizes import NAME
-from noetl.domain.tiers import KNOWN_WISHES, TIERS
+from noetl.domain.outcomes.outcomes import PatchScope
+from noetl.domain.results.tiers import KNOWN_WISHES, TIERS
+from noetl.domain.sizes.table import NAME
 from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.program import Lit, Node, Pos, ResultSpec, RetryAction, SetAction
-from noetl.dsl.tree import Mapping, Scalar, Tree, is_null, items_of, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree, is_null, items_of, mapping_of, text_of
 
 REDUCERS = frozenset({"add", "append", "extend", "merge", "max", "min", "union", "first"})
 SetScope = Literal["ctx", "iter", "step", "vars"]

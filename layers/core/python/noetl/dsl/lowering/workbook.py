@@ -7,7 +7,7 @@ from noetl.dsl.expressions import has_template
 from noetl.dsl.lowering.context import Lowering, merge_trees
 from noetl.dsl.lowering.tasks import TASK_KEYS
 from noetl.dsl.lowering.values import overlay_input, spelled
-from noetl.dsl.tree import Key, Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import Key, Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
 
 _CALL_KEYS = TASK_KEYS | {"task"}
 

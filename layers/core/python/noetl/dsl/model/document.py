@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
 from noetl.domain.limits import MOST
-from noetl.domain.sizes import STEPS
+from noetl.domain.sizes.table import STEPS
 from noetl.dsl.model.event import CaseEntry, GoTo, StepRetryBlock, Target
 from noetl.dsl.model.starts import ScheduleBlock, Trigger
 from noetl.dsl.model.tasks import OutputBlock, ResultBlock, SinkBlock, TaskBody, Tool, check_rule_shape

@@ -9,10 +9,10 @@ from zoneinfo import available_timezones
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from noetl.domain import schedules
+from noetl.domain.automations import schedules
+from noetl.domain.automations.missed_run_policy import MAX_CATCH_UP
+from noetl.domain.automations.triggers import BUCKET, BUS, QUEUE
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.firing import MAX_CATCH_UP
-from noetl.domain.triggers import BUCKET, BUS, QUEUE
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.expressions import has_template
 from noetl.dsl.model.types import problem

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
-from noetl.domain.firing import MOST_CAUGHT_UP
+from noetl.domain.automations.missed_run_policy import MOST_CAUGHT_UP
 from noetl.dsl.model.start_types import (
     Bucket,
     Bus,

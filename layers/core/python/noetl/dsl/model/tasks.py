@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.result_life import ttl_seconds
+from noetl.domain.results.retention import ttl_seconds
 from noetl.dsl.expressions import has_template
 from noetl.dsl.model.types import (
     Attempts,

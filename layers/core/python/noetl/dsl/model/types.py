@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from noetl.domain.sizes import IDENTIFIER, PRIORITY
-from noetl.domain.sources import SCHEMES, SOURCE_KEYS, is_source
+from noetl.domain.collection_sources import SCHEMES, SOURCE_KEYS, is_source
+from noetl.domain.sizes.table import IDENTIFIER, PRIORITY
 from noetl.dsl.expressions import has_template
 
 TEMPLATE_SCHEMA: dict[str, Any] = {"type": "string", "pattern": r"\{\{|\{%"}

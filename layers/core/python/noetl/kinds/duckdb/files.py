@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.paths import resolve_inside
+from noetl.kinds.support.paths import resolve_inside
 from noetl.templating.contract import RenderedStatement
 from noetl.templating.sql_split import Token, tokens_of
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.kinds.duckdb.params import Params, check
 from noetl.kinds.rows.database import combine, summary_of
-from noetl.kinds.sql_params import SQL_FIELDS, STREAM_ALIASES
+from noetl.kinds.support.sql_params import SQL_FIELDS, STREAM_ALIASES
 
 if TYPE_CHECKING:
     from noetl.kinds.duckdb.session import Session
@@ -45,7 +45,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     """
     from noetl.kinds.duckdb.session import open_session
     from noetl.kinds.duckdb.sources import tables_of
-    from noetl.kinds.private_folder import private_folder
+    from noetl.kinds.support.task_workspace import private_folder
 
     statements = params.statements(context)
     deadline = time.monotonic() + context.timeout

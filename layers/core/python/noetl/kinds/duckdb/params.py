@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.domain.kinds import ParamProblem
-from noetl.kinds.nested_params import nested_problems
-from noetl.kinds.params import has_hole
-from noetl.kinds.sql_params import RowsResult, SqlParams
+from noetl.kinds.support.nested_params import nested_problems
+from noetl.kinds.support.params import has_hole
+from noetl.kinds.support.sql_params import RowsResult, SqlParams
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 Name = Annotated[str, Field(pattern=_NAME)]

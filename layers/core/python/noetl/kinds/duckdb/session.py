@@ -14,15 +14,15 @@ import duckdb
 
 from noetl.domain.errors import TaskError, TemplateError
 from noetl.domain.kinds import TaskContext
-from noetl.kinds.alarm import Alarm
 from noetl.kinds.duckdb.files import Folders, place_files
 from noetl.kinds.duckdb.quoting import literal, name_of
 from noetl.kinds.duckdb.sources import Table as SourceTable
-from noetl.kinds.paths import resolve_inside
 from noetl.kinds.rows.database import Table, unique_names
 from noetl.kinds.rows.documents import json_readers, with_documents
 from noetl.kinds.rows.parquet import parquet_options
-from noetl.kinds.sql_params import first_line, native_text
+from noetl.kinds.support.call_deadline import Alarm
+from noetl.kinds.support.paths import resolve_inside
+from noetl.kinds.support.sql_params import first_line, native_text
 from noetl.templating.contract import RenderedStatement
 
 CHUNK_ROWS = 500

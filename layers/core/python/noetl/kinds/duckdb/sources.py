@@ -15,15 +15,15 @@ from urllib.parse import unquote
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
-from noetl.domain.results import plain_loop
+from noetl.domain.results.references import plain_loop
 from noetl.kinds.duckdb.csv_dialect import csv_options
 from noetl.kinds.duckdb.params import Source
 from noetl.kinds.duckdb.quoting import literal
 from noetl.kinds.duckdb.values import spool, spooled_rows
-from noetl.kinds.paths import resolve_inside
 from noetl.kinds.rows.formats import format_of
 from noetl.kinds.rows.reading import read_rows
 from noetl.kinds.rows.sources import promised_rows, references, row_format, rows_of
+from noetl.kinds.support.paths import resolve_inside
 from noetl.templating.contract import RenderedStatement
 
 _PACKED = (".gz", ".zst")
@@ -192,7 +192,7 @@ class _Maker:
         return Table(self.name, spooled_rows(path, rows.columns, types), (str(path),))
 
     def _s3(self, uri: str) -> Table:
-        from noetl.kinds.aws_client import AwsParams, answering, client
+        from noetl.kinds.cloud.aws_client import AwsParams, answering, client
 
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         if bucket in self.context.settings.own_buckets:
@@ -273,7 +273,7 @@ def _options(told: str, columns: Mapping[str, str] | None, *, several: bool) -> 
 
 
 def _one_statement(source: Source, what: str) -> RenderedStatement:
-    from noetl.kinds.sql_params import statements_of
+    from noetl.kinds.support.sql_params import statements_of
 
     found = statements_of((str(source.query),), source.values)
     if len(found) != 1:

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskSettings
-from noetl.kinds.foreign_json import foreign_value
-from noetl.kinds.http.answer import failure_of
 from noetl.kinds.http.client import Answer, Limits, Request, send
-from noetl.kinds.net_guard import allowed_of, parse_url
+from noetl.kinds.http.response import failure_of
+from noetl.kinds.support.foreign_json import foreign_value
+from noetl.kinds.support.net_guard import allowed_of, parse_url
 
 CONNECT_SECONDS = 5.0
 

@@ -11,15 +11,15 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
-from noetl.domain.manifests import STORED
-from noetl.domain.results import format_of, is_ref
-from noetl.domain.size_gate import find_unfit
-from noetl.kinds.artifact_values import load
+from noetl.domain.results.manifests import STORED
+from noetl.domain.results.references import format_of, is_ref
+from noetl.domain.sizes.gate import find_unfit
 from noetl.kinds.http.client import Streamed
 from noetl.kinds.http.params import Part
 from noetl.kinds.http.request import Headers, encode_body, scalar_text, usable_header
-from noetl.kinds.object_format import bytes_of_base64
-from noetl.kinds.paths import resolve_inside
+from noetl.kinds.support.artifact_values import load
+from noetl.kinds.support.object_format import bytes_of_base64
+from noetl.kinds.support.paths import resolve_inside
 
 _PIECE = 256 * 1024
 Source = bytes | Streamed

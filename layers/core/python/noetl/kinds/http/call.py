@@ -11,7 +11,7 @@ from noetl.kinds.http.body import body_from, multipart
 from noetl.kinds.http.client import MAX_HEADER_BYTES, Limits, Request, Streamed
 from noetl.kinds.http.params import Params, Timeouts
 from noetl.kinds.http.request import Headers, add_auth, encode_body, with_query
-from noetl.kinds.net_guard import Target, allowed_of, parse_url
+from noetl.kinds.support.net_guard import Target, allowed_of, parse_url
 
 CONNECT_TIMEOUT = 10.0
 _DEFAULTS = {"User-Agent": "noetl", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}

@@ -30,10 +30,10 @@ from urllib3.exceptions import (
 from urllib3.response import BaseHTTPResponse
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.alarm import Alarm
-from noetl.kinds.http.coding import decoded
 from noetl.kinds.http.connection import Exchange, Key, pool_of
-from noetl.kinds.net_guard import Allowed, Target, joined
+from noetl.kinds.http.content_encoding import decoded
+from noetl.kinds.support.call_deadline import Alarm
+from noetl.kinds.support.net_guard import Allowed, Target, joined
 
 MAX_REDIRECTS = 5
 MAX_HEADER_BYTES = 64 * 1024

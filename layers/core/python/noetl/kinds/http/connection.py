@@ -27,8 +27,8 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.idle import Idle
-from noetl.kinds.net_guard import NAMES, Allowed
+from noetl.kinds.support.idle_connections import Idle
+from noetl.kinds.support.net_guard import NAMES, Allowed
 
 IDLE_SECONDS = 4.0
 """Idle connections are not used after this: common servers hang up after five seconds, and a request that

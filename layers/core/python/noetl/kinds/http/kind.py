@@ -9,7 +9,7 @@ from typing import Any
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.kinds.http.params import Paginate, Part, Save
 from noetl.kinds.http.params import Params as Params
-from noetl.kinds.nested_params import nested_problems
+from noetl.kinds.support.nested_params import nested_problems
 
 SPEC = KindSpec(
     name="http",
@@ -50,11 +50,11 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
     Raises TaskError: a status of 400 and above by its kind (docs/kinds.md), and what ``http.client.send`` raises.
     """
-    from noetl.kinds.http.answer import envelope_of, failure_of, helper_of, result_of
     from noetl.kinds.http.call import limits_of, refuse_oversized, request_of
     from noetl.kinds.http.client import send
     from noetl.kinds.http.pages import read_pages
-    from noetl.kinds.http.save import Download
+    from noetl.kinds.http.response import envelope_of, failure_of, helper_of, result_of
+    from noetl.kinds.http.stream_to_store import Download
 
     streamed = params.stream or params.save is not None
     if params.paginate is not None:

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import ArtifactWriter, TaskContext, TaskResult
-from noetl.domain.results import select
-from noetl.kinds.http.answer import data_of, envelope_of, failure_of, helper_of
+from noetl.domain.results.references import select
 from noetl.kinds.http.call import limits_of, refuse_oversized, request_of
 from noetl.kinds.http.client import Answer, Request, send, without_credentials
 from noetl.kinds.http.params import Paginate, Params
 from noetl.kinds.http.request import parameter, without_parameter
-from noetl.kinds.net_guard import Target, joined, parse_url
+from noetl.kinds.http.response import data_of, envelope_of, failure_of, helper_of
+from noetl.kinds.support.net_guard import Target, joined, parse_url
 
 MOST_PAGES = 10_000
 """Where the playbook does not say how many: an API that never ends is a mistake of somebody."""

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from noetl.domain.kinds import Hole
-from noetl.domain.results import is_ref
-from noetl.kinds.base import KindParams
+from noetl.domain.results.references import is_ref
+from noetl.kinds.support.base import KindParams
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 JsonPath = Annotated[str, Field(pattern=r"^\$?(\.?[^.\[\]]+|\[\d+\])*$", max_length=500)]

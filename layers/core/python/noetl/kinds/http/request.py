@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential, TaskContext
-from noetl.domain.size_gate import find_unfit
+from noetl.domain.sizes.gate import find_unfit
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")

@@ -12,8 +12,8 @@ from psycopg.pq import TransactionStatus
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
-from noetl.kinds.idle import Idle
 from noetl.kinds.postgres.values import use_json_loaders
+from noetl.kinds.support.idle_connections import Idle
 
 IDLE_SECONDS = 60.0
 CONNECTIONS_KEPT = 32

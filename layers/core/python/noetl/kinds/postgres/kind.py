@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.kinds.nested_params import nested_problems
-from noetl.kinds.params import has_hole
 from noetl.kinds.rows.database import combine, summary_of
 from noetl.kinds.rows.sources import chunked, promised_rows, references, row_chunks, row_format, rows_of
-from noetl.kinds.sql_params import SQL_FIELDS, STREAM_ALIASES, RowsResult, SqlParams
+from noetl.kinds.support.nested_params import nested_problems
+from noetl.kinds.support.params import has_hole
+from noetl.kinds.support.sql_params import SQL_FIELDS, STREAM_ALIASES, RowsResult, SqlParams
 from noetl.templating.contract import RenderedStatement
 
 if TYPE_CHECKING:

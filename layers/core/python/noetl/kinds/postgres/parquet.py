@@ -10,9 +10,9 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.kinds.duckdb.quoting import literal
 from noetl.kinds.duckdb.values import spool, spooled_rows
-from noetl.kinds.private_folder import private_folder
 from noetl.kinds.rows.parquet import copy_out, parquet_options, redact_parquet
 from noetl.kinds.rows.writing import told
+from noetl.kinds.support.task_workspace import private_folder
 
 if TYPE_CHECKING:
     from noetl.kinds.postgres.select import Rows

@@ -22,7 +22,7 @@ from psycopg.pq import DiagnosticField, ExecStatus
 from noetl.domain.errors import TaskError
 from noetl.kinds.postgres.values import UNTYPED, dump, dump_for, is_open, text_bytes
 from noetl.kinds.rows.database import Table
-from noetl.kinds.sql_params import first_line, native_text
+from noetl.kinds.support.sql_params import first_line, native_text
 from noetl.templating.contract import RenderedStatement
 
 CHUNK_ROWS = 100

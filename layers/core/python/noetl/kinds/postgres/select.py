@@ -18,7 +18,7 @@ from noetl.domain.errors import TaskError
 from noetl.kinds.postgres.run import Session, failure_of, load_rows
 from noetl.kinds.postgres.values import text_bytes
 from noetl.kinds.rows.database import unique_names
-from noetl.kinds.sql_params import first_line, native_text
+from noetl.kinds.support.sql_params import first_line, native_text
 from noetl.templating.contract import RenderedStatement
 
 CURSOR = "noetl_rows"

@@ -22,7 +22,7 @@ from psycopg.types.string import TextLoader
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.domain.size_gate import find_unfit
+from noetl.domain.sizes.gate import find_unfit
 from noetl.kinds.rows.database import decimal_to_json
 
 UNTYPED, BOOL, INT8, INT4, TEXT, FLOAT8, NUMERIC, JSON, JSONB = 0, 16, 20, 23, 25, 701, 1700, 114, 3802

@@ -12,8 +12,8 @@ from typing import Any
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Artifacts, TaskContext
-from noetl.domain.manifests import STORED, is_manifest, part_refs
-from noetl.domain.results import decoded, format_of, is_ref, plain_loop
+from noetl.domain.results.manifests import STORED, is_manifest, part_refs
+from noetl.domain.results.references import decoded, format_of, is_ref, plain_loop
 from noetl.kinds.rows.formats import CHUNK_ROWS, FORMATS, RowFormat
 from noetl.kinds.rows.parquet import read_parquet
 from noetl.kinds.rows.reading import ROWS_MEMBER, behind, read_rows

@@ -13,13 +13,13 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, TaskError
-from noetl.kinds.foreign_json import foreign_value
 from noetl.kinds.sandbox.disk import DiskUse, disk_fits
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
 from noetl.kinds.sandbox.places import Places, library_path
 from noetl.kinds.sandbox.process import Task, TaskLimits, describe_end, start_confined
 from noetl.kinds.sandbox.watch import Watch
+from noetl.kinds.support.foreign_json import foreign_value
 
 LENGTH = 4
 CHUNK = 1 << 16

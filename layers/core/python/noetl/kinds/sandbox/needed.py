@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from noetl.domain.need import Need
+from noetl.domain.workers.process_need import Need
 
 KEPT_PER_PROCESSOR = 8
 _tellers: list[Callable[[int], Need]] = []

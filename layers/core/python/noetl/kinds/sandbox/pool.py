@@ -3,7 +3,7 @@
 One whose call left processes running is not kept; one whose threads fill its folder is ended.
 
 Who calls bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code, and begins with no more executions than may
-keep a child (``services.turns``). So nobody waits for a place here.
+keep a child (``services.worker.ready_commands``). So nobody waits for a place here.
 """
 
 from __future__ import annotations

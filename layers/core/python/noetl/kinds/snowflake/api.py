@@ -18,9 +18,9 @@ from noetl.domain.kinds import Credential, TaskContext
 from noetl.kinds.http.api_call import Api, json_of
 from noetl.kinds.http.client import Answer
 from noetl.kinds.rows.database import Table
-from noetl.kinds.signed_jwt import private_key, sign
 from noetl.kinds.snowflake.values import bind, read
-from noetl.kinds.sql_params import first_line, native_text
+from noetl.kinds.support.signed_jwt import private_key, sign
+from noetl.kinds.support.sql_params import first_line, native_text
 from noetl.templating.contract import RenderedStatement
 
 TOKEN_SECONDS = 3540

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.domain.outcomes import PollRequest
+from noetl.domain.outcomes.outcomes import PollRequest
 from noetl.kinds.rows.database import combine, summary_of
-from noetl.kinds.sql_params import ALIASES, SQL_FIELDS, SqlParams
+from noetl.kinds.support.sql_params import ALIASES, SQL_FIELDS, SqlParams
 
 SPEC = KindSpec(
     name="snowflake",

@@ -12,8 +12,8 @@ from noetl.kinds.http.api_call import json_of
 from noetl.kinds.http.client import Answer
 from noetl.kinds.snowflake.api import Session
 from noetl.kinds.snowflake.values import read
+from noetl.kinds.transfer.endpoints import Row, changed
 from noetl.kinds.transfer.params import SnowflakePlace
-from noetl.kinds.transfer.stores import Row, changed
 from noetl.templating.contract import RenderedStatement
 from noetl.templating.sql_values import quote_name
 

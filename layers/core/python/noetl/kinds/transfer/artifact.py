@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-from noetl.domain.results import canonical, is_ref, plain_loop
-from noetl.kinds.private_folder import private_folder
+from noetl.domain.results.references import canonical, is_ref, plain_loop
 from noetl.kinds.rows.formats import CHUNK_ROWS
 from noetl.kinds.rows.reading import behind
 from noetl.kinds.rows.sources import references, row_chunks, rows_of
 from noetl.kinds.rows.writing import told
-from noetl.kinds.transfer.ends import From, IntoFile, RowFile
+from noetl.kinds.support.task_workspace import private_folder
+from noetl.kinds.transfer.endpoint_base import From, IntoFile, RowFile
+from noetl.kinds.transfer.endpoints import Chunk, Counted, Position, Row, Source, changed, in_chunks
 from noetl.kinds.transfer.params import ArtifactSource, ArtifactTarget
-from noetl.kinds.transfer.stores import (
-    Chunk,
-    Counted,
-    Position,
-    Row,
-    Source,
-    changed,
-    in_chunks,
-)
 
 
 class FromArtifact(From[ArtifactSource]):

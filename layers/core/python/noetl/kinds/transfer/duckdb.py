@@ -17,13 +17,11 @@ from noetl.kinds.duckdb.quoting import literal, name_of
 from noetl.kinds.duckdb.session import Session, open_session
 from noetl.kinds.duckdb.sources import Table
 from noetl.kinds.duckdb.values import json_lines
-from noetl.kinds.private_folder import private_folder
 from noetl.kinds.rows.columns import check_names
 from noetl.kinds.rows.parquet import parquet_types, read_parquet
-from noetl.kinds.transfer.ends import From, Into
-from noetl.kinds.transfer.params import DuckdbSource, DuckdbTarget
-from noetl.kinds.transfer.sql import after_clause, last_key, statement_of
-from noetl.kinds.transfer.stores import (
+from noetl.kinds.support.task_workspace import private_folder
+from noetl.kinds.transfer.endpoint_base import From, Into
+from noetl.kinds.transfer.endpoints import (
     BOOKS,
     KEPT_DAYS,
     Chunk,
@@ -37,6 +35,8 @@ from noetl.kinds.transfer.stores import (
     in_chunks,
     overtaken,
 )
+from noetl.kinds.transfer.params import DuckdbSource, DuckdbTarget
+from noetl.kinds.transfer.sql import after_clause, last_key, statement_of
 from noetl.templating.contract import RenderedStatement
 
 _CHUNK = "noetl_chunk"

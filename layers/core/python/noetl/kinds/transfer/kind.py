@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.domain.outcomes import PollRequest
+from noetl.domain.outcomes.outcomes import PollRequest
 from noetl.kinds.transfer.params import SOURCES, TARGETS, Params
 
 if TYPE_CHECKING:
-    from noetl.kinds.transfer.stores import Plan, Progress, Row, Source, Target
+    from noetl.kinds.transfer.endpoints import Plan, Progress, Row, Source, Target
 
     _MakeSource = Callable[..., AbstractContextManager[Source]]
     _MakeTarget = Callable[..., AbstractContextManager[Target]]
@@ -48,7 +48,7 @@ EXAMPLE: dict[str, Any] = {
 
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
     """What is wrong inside a source or target that has templates in it."""
-    from noetl.kinds.params import ParamsChecker, has_hole
+    from noetl.kinds.support.params import ParamsChecker, has_hole
 
     found = []
     for side, models in (("source", SOURCES), ("target", TARGETS)):
@@ -75,7 +75,7 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
     What does not fit into one call goes on in another one, when it can. Raises TaskError: ``copy_count``, ``source_changed``,
     ``transfer_overtaken``, ``transfer_differs``, ``order_not_unique``, ``transfer_unfinished``, and those of the stores.
     """
-    from noetl.kinds.transfer.stores import plan_of
+    from noetl.kinds.transfer.endpoints import plan_of
 
     began = time.monotonic()
     plan = plan_of(params, context.idempotency_key)

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from noetl.domain.kinds import HOLE
-from noetl.kinds.aws_client import AwsParams
-from noetl.kinds.base import KindParams
+from noetl.kinds.cloud.aws_client import AwsParams
 from noetl.kinds.rows.formats import RowFormat
-from noetl.kinds.sql_params import SqlTexts
+from noetl.kinds.support.base import KindParams
+from noetl.kinds.support.sql_params import SqlTexts
 
 Mode = Literal["append", "replace", "upsert"]
 MOST_CHUNK_ROWS = 100_000

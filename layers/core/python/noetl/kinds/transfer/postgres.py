@@ -20,10 +20,8 @@ from noetl.kinds.postgres.open import opened
 from noetl.kinds.postgres.select import Column, Rows, select_rows
 from noetl.kinds.rows.columns import check_names
 from noetl.kinds.rows.database import to_json
-from noetl.kinds.transfer.ends import From, Into
-from noetl.kinds.transfer.params import PostgresSource, PostgresTarget
-from noetl.kinds.transfer.sql import after_clause, last_key, statement_of
-from noetl.kinds.transfer.stores import (
+from noetl.kinds.transfer.endpoint_base import From, Into
+from noetl.kinds.transfer.endpoints import (
     BOOKS,
     KEPT_DAYS,
     Chunk,
@@ -37,6 +35,8 @@ from noetl.kinds.transfer.stores import (
     in_chunks,
     overtaken,
 )
+from noetl.kinds.transfer.params import PostgresSource, PostgresTarget
+from noetl.kinds.transfer.sql import after_clause, last_key, statement_of
 from noetl.templating.contract import RenderedStatement
 
 _BYTEA, _NUMERIC = 17, 1700

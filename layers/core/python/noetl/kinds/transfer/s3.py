@@ -12,23 +12,15 @@ from typing import Any, Self
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
-from noetl.domain.results import MEDIA_TYPES
-from noetl.kinds.aws_client import answering, client
-from noetl.kinds.private_folder import private_folder
+from noetl.domain.results.references import MEDIA_TYPES
+from noetl.kinds.cloud.aws_client import answering, client
 from noetl.kinds.rows.formats import CHUNK_ROWS, FORMATS, RowFormat, format_of
 from noetl.kinds.rows.parquet import read_parquet
 from noetl.kinds.rows.reading import read_rows
-from noetl.kinds.transfer.ends import From, IntoFile, RowFile
+from noetl.kinds.support.task_workspace import private_folder
+from noetl.kinds.transfer.endpoint_base import From, IntoFile, RowFile
+from noetl.kinds.transfer.endpoints import Chunk, Counted, Position, Row, Source, changed, in_chunks
 from noetl.kinds.transfer.params import S3Object, S3Source, S3Target
-from noetl.kinds.transfer.stores import (
-    Chunk,
-    Counted,
-    Position,
-    Row,
-    Source,
-    changed,
-    in_chunks,
-)
 
 PART_BYTES = 8 * 1024 * 1024
 """A part of an upload; S3 takes 10,000 of them, so they grow."""

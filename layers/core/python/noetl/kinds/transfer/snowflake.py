@@ -17,10 +17,8 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.kinds.rows.columns import check_names
 from noetl.kinds.snowflake.statements import Statements, columns_of, exact_name, rows_in
-from noetl.kinds.transfer.ends import From, Into
-from noetl.kinds.transfer.params import SnowflakeSource, SnowflakeTarget
-from noetl.kinds.transfer.sql import statement_of
-from noetl.kinds.transfer.stores import (
+from noetl.kinds.transfer.endpoint_base import From, Into
+from noetl.kinds.transfer.endpoints import (
     Chunk,
     Counted,
     Plan,
@@ -32,6 +30,8 @@ from noetl.kinds.transfer.stores import (
     counts_differ,
     in_chunks,
 )
+from noetl.kinds.transfer.params import SnowflakeSource, SnowflakeTarget
+from noetl.kinds.transfer.sql import statement_of
 from noetl.templating.contract import RenderedStatement
 from noetl.templating.sql_values import quote_part
 

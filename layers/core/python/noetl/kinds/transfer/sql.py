@@ -8,8 +8,8 @@ from typing import Any
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
-from noetl.domain.results import is_ref
-from noetl.kinds.sql_params import statements_of
+from noetl.domain.results.references import is_ref
+from noetl.kinds.support.sql_params import statements_of
 from noetl.kinds.transfer.params import Query
 from noetl.templating.contract import RenderedStatement
 
@@ -35,7 +35,7 @@ def statement_of(params: Query, context: TaskContext, quoted: Callable[[str], st
 
 def _loaded(value: Any, context: TaskContext) -> Any:
     """``source`` reaches the kind with references in it; what is bound to a query is the value itself."""
-    from noetl.kinds.artifact_values import load
+    from noetl.kinds.support.artifact_values import load
 
     return load(value, context) if is_ref(value) else value
 

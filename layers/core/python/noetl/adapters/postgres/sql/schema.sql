@@ -331,7 +331,7 @@ CREATE TABLE noetl.event_batch (
 CREATE INDEX event_batch_open ON noetl.event_batch (created_at) WHERE status IN ('accepted', 'processing');
 CREATE INDEX event_batch_age ON noetl.event_batch (ended_at) WHERE ended_at IS NOT NULL;
 
--- Workers that fetch their commands over HTTP. What each has taken says the owner of a command (domain/owners.py).
+-- Workers that fetch their commands over HTTP. What each has taken says the owner of a command (domain/workers/lease_owners.py).
 CREATE TABLE noetl.worker (
     namespace TEXT NOT NULL DEFAULT 'default',
     name TEXT COLLATE "C" NOT NULL CHECK (name <> ''),

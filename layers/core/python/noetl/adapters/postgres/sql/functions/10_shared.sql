@@ -29,7 +29,7 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT p_parent IS NOT NULL OR starts_with(p_event, 'start@')
 $$;
 
--- domain/owners.py: the queue holds what it has; what is held waits for its paused execution; an invocation's name says until when; anybody else has a lease.
+-- domain/workers/lease_owners.py: the queue holds what it has; what is held waits for its paused execution; an invocation's name says until when; anybody else has a lease.
 CREATE OR REPLACE FUNCTION noetl.is_alive(whose TEXT) RETURNS BOOLEAN
 LANGUAGE sql STABLE AS $$
     SELECT CASE

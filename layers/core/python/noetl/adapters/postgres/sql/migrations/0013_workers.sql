@@ -1,4 +1,4 @@
--- Workers that fetch their commands over HTTP. What each has taken says the owner of a command (domain/owners.py).
+-- Workers that fetch their commands over HTTP. What each has taken says the owner of a command (domain/workers/lease_owners.py).
 CREATE TABLE noetl.worker (
     namespace TEXT NOT NULL DEFAULT 'default',
     name TEXT COLLATE "C" NOT NULL CHECK (name <> ''),

@@ -1,0 +1,71 @@
+"""How far executions are, and what came of them, in memory: what lists, status and results read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from noetl.adapters.memory.execution_trees import fits, info_of
+from noetl.adapters.memory.limit_store import MemoryLimits
+from noetl.adapters.memory.tables import ExecutionEntry
+from noetl.domain import codec
+from noetl.domain.callbacks import SCOPE
+from noetl.ports.executions.answers import EVERY
+from noetl.ports.executions.execution_store import Ending, ExecutionFilter, ExecutionInfo
+
+
+class MemoryLooking(MemoryLimits):
+    def info(self, execution_id: int) -> ExecutionInfo | None:
+        with self._lock:
+            entry = self._tables.executions.get(execution_id)
+            return None if entry is None else info_of(entry, self._tables.clock())
+
+    def endings(self, execution_ids: Sequence[int]) -> Mapping[int, Ending]:
+        with self._lock:
+            found = [self._tables.executions[one] for one in execution_ids if one in self._tables.executions]
+            now = self._tables.clock()
+            return {entry.execution_id: self._ending(entry, now) for entry in found}
+
+    def _ending(self, entry: ExecutionEntry, now: float) -> Ending:
+        work = self._tables.work[entry.execution_id]
+        main = [row for row in work.history.values() if row.lane == 0]
+        if entry.status != "completed" or not main:
+            return Ending(info_of(entry, now))
+        facts = max(main, key=lambda row: row.seq).facts
+        slots = {
+            name: codec.decode(value)
+            for (scope, name), value in work.slots.items()
+            if scope == "step" and codec.encode(name) in facts
+        }
+        return Ending(info_of(entry, now), facts, slots)
+
+    def executions(
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        status: str | None = None,
+        wanted: ExecutionFilter = EVERY,
+    ) -> Sequence[ExecutionInfo]:
+        with self._lock:
+            now = self._tables.clock()
+            newest = sorted(self._tables.executions.values(), key=lambda entry: -entry.execution_id)
+            return [
+                info_of(entry, now)
+                for entry in newest
+                if (before is None or entry.execution_id < before)
+                and status in (None, entry.status)
+                and fits(entry, wanted, self._tables)
+            ][:limit]
+
+    def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]:
+        with self._lock:
+            return {key: codec.decode(value) for key, value in self._tables.work[execution_id].slots.items()}
+
+    def callback_slots(self, execution_id: int, runs: Sequence[int], limit: int) -> Mapping[str, Any]:
+        places = sorted(place for scope, place in self.slots(execution_id) if scope == SCOPE)
+        own = [place for place in places if place in map(str, runs)]
+        items = [[place for place in places if place.startswith(f"{run}.")][:limit] for run in runs]
+        slots = self.slots(execution_id)
+        return {place: slots[SCOPE, place] for place in [*own, *chain.from_iterable(items)]}

@@ -1,0 +1,63 @@
+"""Rows of queries as the shapes that the store answers with."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from noetl.adapters.postgres.connection import Row
+from noetl.adapters.postgres.executions.unreadable_rows import moment
+from noetl.domain import codec
+from noetl.domain.state import Status
+from noetl.ports.executions.execution_store import Ending, ExecutionInfo, LoopProgress, StoredEvent
+
+
+def progress(row: Row) -> LoopProgress:
+    """Of ``loop_progress``."""
+    run, round_, step, total, issued, done, failed, size, patched, gate = (column or b"" for column in row)
+    return LoopProgress(
+        run=int(run),
+        round=int(round_),
+        step=step.decode(),
+        total=int(total),
+        issued=int(issued),
+        done=int(done),
+        failed=int(failed),
+        size=int(size),
+        patched=int(patched),
+        gate=cast(Any, gate.decode()),
+    )
+
+
+def info(row: Row) -> ExecutionInfo:
+    """Of ``execution_info`` and the queries that list executions."""
+    execution, path, name, status, program, version, started, ended, parent, state, ahead = row
+    return ExecutionInfo(
+        execution_id=int(execution or b""),
+        path=(path or b"").decode(),
+        name=(name or b"").decode(),
+        status=cast(Status, (status or b"").decode()),
+        program=(program or b"").decode(),
+        version=int(version or b""),
+        started_at=moment(started, f"the start of execution {_text(execution)}") or 0.0,
+        ended_at=moment(ended, f"the end of execution {_text(execution)}"),
+        parent_execution_id=None if parent is None else int(parent),
+        state=state or b"",
+        ahead=ahead == b"t",
+    )
+
+
+def ending(row: Row) -> Ending:
+    """Of ``endings``."""
+    *about, facts, slots = row
+    return Ending(info(tuple(about)), facts or b"[]", dict(codec.decode(slots)) if slots else {})
+
+
+def event(row: Row) -> StoredEvent:
+    """Of the queries of history."""
+    event_id, lane, seq, kind, at, facts = (column or b"" for column in row)
+    shown = moment(at, f"the moment of event {event_id.decode()}") or 0.0
+    return StoredEvent(event_id.decode(), int(lane), int(seq), kind.decode(), shown, facts)
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode()

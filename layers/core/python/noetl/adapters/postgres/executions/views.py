@@ -1,0 +1,32 @@
+"""How far an execution is, from Postgres: reads that stay small however many items its loops have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noetl.adapters.postgres.executions import row_mappers
+from noetl.adapters.postgres.executions.limit_store import PostgresLimits
+from noetl.adapters.postgres.literals import number, numbers, unname
+from noetl.domain import codec
+from noetl.ports.executions.execution_store import Ending, StoredEvent
+
+
+class PostgresLooking(PostgresLimits):
+    def endings(self, execution_ids: Sequence[int]) -> Mapping[int, Ending]:
+        rows = self.database.run("endings", {"execution_ids": numbers(execution_ids)})
+        return {one.info.execution_id: one for one in map(row_mappers.ending, rows)}
+
+    def open_work(self, execution_id: int) -> Mapping[str, int]:
+        (counts,) = self.database.run("open_work", {"execution_id": number(execution_id)})
+        names = ("commands", "timers", "outbox", "lost")
+        return {name: int(count or b"") for name, count in zip(names, counts, strict=True)}
+
+    def step_events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
+        values = {"execution_id": number(execution_id), "after": number(after), "limit": number(limit)}
+        return [row_mappers.event(row) for row in self.database.run("step_events", values)]
+
+    def callback_slots(self, execution_id: int, runs: Sequence[int], limit: int) -> Mapping[str, Any]:
+        values = {"execution_id": number(execution_id), "runs": numbers(runs), "limit": number(limit)}
+        rows = self.database.run("callback_slots", values)
+        return {unname((place or b"").decode()): codec.decode(value or b"") for place, value in rows}

@@ -1,0 +1,399 @@
+"""Shapes of bodies, asked and answered; the OpenAPI document is made from them. Ids are text: they do not fit a JavaScript number."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from noetl.api.http.result_bodies import Download
+from noetl.domain.sizes.table import PRIORITY
+from noetl.domain.variables import VariableType
+from noetl.ports.catalog import CatalogEntry
+from noetl.services.automations.schedules import ScheduleView
+from noetl.services.credentials.credentials import CredentialAccessView, CredentialView
+from noetl.services.history.read_history import HistoryEvent
+from noetl.services.queries.limits import WaitView
+from noetl.services.queries.read_execution import AwaitedCallback, ExecutionSummary, ParkedStep, StepView
+
+# --- asked ------------------------------------------------------------------------------------------
+
+
+class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``content``: the playbook's YAML, or base64 of it. ``path``: instead of the one it names. ``source_name``: what diagnostics print.
+    ``resource_type`` may say ``playbook``."""
+
+    content: str
+    path: str | None = None
+    source_name: str | None = None
+    resource_type: Literal["playbook", "Playbook"] | None = None
+
+
+class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A playbook by path; ``version`` may be a number or ``latest``."""
+
+    path: str
+    version: int | str | None = None
+
+
+class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which playbook: ``path`` (and ``version``, or the latest), or ``playbook_id``/``catalog_id`` (``path@version``), or ``program`` (the hash
+    of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with. ``trigger_at``: when it starts (ISO 8601
+    with a zone), at most a year ahead; what has passed is now. ``priority``: higher goes first; the playbook's own without it."""
+
+    path: str | None = None
+    version: int | str | None = None
+    playbook_id: str | None = None
+    catalog_id: str | None = None
+    program: str | None = None
+    payload: dict[str, Any] | None = None
+    workload: dict[str, Any] | None = None
+    resource_kind: Literal["playbook", "Playbook"] | None = None
+    parent_execution_id: None = None
+    trigger_at: str | None = None
+    priority: Annotated[int, msgspec.Meta(ge=-PRIORITY.value, le=PRIORITY.value)] | None = None
+
+
+class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``cascade``: its children as well."""
+
+    reason: str = ""
+    cascade: bool = True
+
+
+class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One operation of a JSON Patch (RFC 6902). ``path`` and ``from`` are JSON pointers into the context."""
+
+    op: Literal["add", "remove", "replace", "move", "copy", "test"]
+    path: str
+    value: Any = msgspec.UNSET
+    from_: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="from")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it was sent."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+
+class ContextBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``patch``: a JSON Merge Patch of the context (mappings merge, null removes, anything else replaces), or JSON Patch operations."""
+
+    patch: dict[str, Any] | list[Operation]
+    reason: str = ""
+    correlation_id: str = ""
+
+
+class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``step`` runs (once more), with ``args``."""
+
+    step: str
+    args: dict[str, Any] = {}
+    reason: str = ""
+    correlation_id: str = ""
+
+
+class VariablesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``variables``: name → value, all of them set at once. ``var_type`` and ``source_step`` are kept with each."""
+
+    variables: dict[str, Any]
+    var_type: VariableType = "user_defined"
+    source_step: str | None = None
+    reason: str = ""
+
+
+# --- answered ---------------------------------------------------------------------------------------
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something about a playbook. ``location``: ``file:line:column``; ``path``: the place in the document; ``fix``: what to write instead."""
+
+    location: str
+    line: int
+    column: int
+    severity: Literal["error", "warning"]
+    code: str
+    message: str
+    fix: str | None = None
+    path: str | None = None
+
+
+class RegisteredAnswer(msgspec.Struct, frozen=True):
+    """``created``: this call made the version (the same content at the same path keeps the one it has). ``program``: the compiled form's
+    hash. ``catalog_id``: ``path@version``."""
+
+    path: str
+    version: int
+    name: str
+    program: str
+    catalog_id: str
+    created: bool
+    warnings: list[Finding]
+    kind: Literal["playbook"] = "playbook"
+    status: Literal["success"] = "success"
+
+
+class PlaybookLine(msgspec.Struct, frozen=True):
+    """``created_at``: epoch seconds."""
+
+    path: str
+    version: int
+    name: str
+    program: str
+    catalog_id: str
+    created_at: float
+
+    @classmethod
+    def of(cls, entry: CatalogEntry) -> PlaybookLine:
+        return cls(entry.path, entry.version, entry.name, entry.program, catalog_id(entry), entry.created_at)
+
+
+class PlaybookAnswer(msgspec.Struct, frozen=True):
+    """``content``: the YAML text as it was registered."""
+
+    path: str
+    version: int
+    name: str
+    program: str
+    catalog_id: str
+    created_at: float
+    content: str
+
+
+class GraphAnswer(msgspec.Struct, frozen=True):
+    """``graph``: the playbook as text of a drawing language."""
+
+    path: str
+    version: int
+    format: Literal["mermaid"]
+    graph: str
+
+
+class SchemaAnswer(msgspec.Struct, frozen=True):
+    """``schema``: the JSON Schema that a payload is held against."""
+
+    path: str
+    version: int
+    schema: dict[str, Any]
+
+
+class PlaybookPage(msgspec.Struct, frozen=True):
+    """The latest version of each path, in path order, or the versions of one, newest first. ``next``: the cursor of the next page, null
+    on the last."""
+
+    playbooks: list[PlaybookLine]
+    next: str | None
+
+
+class StartedAnswer(msgspec.Struct, frozen=True):
+    """The execution exists; ``GET /api/executions/{execution_id}/status`` tells how it goes. ``scheduled``: it starts at ``trigger_at``.
+
+    Asked with ``wait``, ``status`` is that of the execution, ``ended`` tells whether it has ended, and ``error`` why it failed. Of one that
+    completed, ``result``, ``complete`` and ``downloads`` are as ``GET …/result`` gives them; they are left out where that cannot be told
+    in one answer.
+    """
+
+    execution_id: str
+    path: str
+    version: int | None
+    program: str
+    status: str = "started"
+    commands_generated: int = 0
+    trigger_at: str | None = None
+    ended: bool | UnsetType = UNSET
+    error: dict[str, Any] | UnsetType | None = UNSET
+    result: Any = UNSET
+    complete: bool | UnsetType = UNSET
+    downloads: list[Download] | UnsetType = UNSET
+
+
+class ExecutionPage(msgspec.Struct, frozen=True):
+    """Newest first. ``next``: the cursor of the next page, null on the last."""
+
+    executions: list[ExecutionSummary]
+    next: str | None
+
+
+class StatusAnswer(msgspec.Struct, frozen=True):
+    """``ended``: nothing will happen any more. ``outstanding``: counts of commands, lost ones, timers, outbox. Times are epoch seconds."""
+
+    execution_id: str
+    path: str
+    name: str
+    status: str
+    ended: bool
+    started_at: float
+    ended_at: float | None
+    duration_ms: int
+    parent_execution_id: str | None
+    error: dict[str, Any] | None
+    outstanding: dict[str, int]
+    unreadable: str | None = None
+    """Why the state of the execution cannot be read."""
+
+
+class ExecutionAnswer(msgspec.Struct, frozen=True):
+    """``steps``: the last of them, when there are very many (``steps_left_out`` counts the others; ``/steps`` pages through all).
+
+    ``parked``: steps that wait for the context; ``waits``: for slots or moments of keys that are shared; ``awaiting``: for callbacks
+    (``awaiting_left_out`` counts those of items of loops that are not shown: ``/callbacks`` tells all).
+    ``unreadable``: rows of the execution that cannot be read, and why."""
+
+    execution_id: str
+    path: str
+    name: str
+    status: str
+    started_at: float
+    ended_at: float | None
+    duration_ms: int
+    parent_execution_id: str | None
+    steps: list[StepView]
+    steps_left_out: int
+    error: dict[str, Any] | None
+    reason: str
+    parked: list[ParkedStep]
+    outstanding: dict[str, int]
+    waits: list[WaitView] = []
+    awaiting: list[AwaitedCallback] = []
+    awaiting_left_out: int = 0
+    unreadable: list[str] = []
+
+
+class StepPage(msgspec.Struct, frozen=True):
+    """Step runs in the order they began. ``waits``: why some of them do not go on."""
+
+    execution_id: str
+    steps: list[StepView]
+    next: str | None
+    waits: list[WaitView] = []
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """``next``: pass it as ``?after`` to go on, now or later. ``complete``: the execution has ended, and everything has been told."""
+
+    execution_id: str
+    events: list[HistoryEvent]
+    next: str
+    complete: bool
+
+
+class AcceptedAnswer(msgspec.Struct, frozen=True):
+    """It will be done; ``event_id`` names it in the history."""
+
+    execution_id: str
+    event_id: str
+    status: Literal["accepted"] = "accepted"
+
+
+class SchedulePage(msgspec.Struct, frozen=True):
+    """By name. ``next``: the cursor of the next page, null on the last."""
+
+    schedules: list[ScheduleView]
+    next: str | None
+
+
+class NextAnswer(msgspec.Struct, frozen=True):
+    """``times``: ISO 8601 in UTC. ``active`` false: it would fire then, were it not paused or disabled."""
+
+    name: str
+    active: bool
+    times: list[str]
+
+
+class DeletedAnswer(msgspec.Struct, frozen=True):
+    name: str
+    deleted: Literal[True] = True
+
+
+class HealthAnswer(msgspec.Struct, frozen=True):
+    """``deployment``: what was deployed (stack, version)."""
+
+    status: Literal["ok"]
+    deployment: dict[str, str]
+
+
+class ReadyAnswer(msgspec.Struct, frozen=True):
+    """``checks``: ``ok``, or the code of what is wrong."""
+
+    status: Literal["ready", "not_ready"]
+    checks: dict[str, str]
+
+
+class ProblemAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """RFC 9457. ``code`` is stable. ``retryable``: the same request may succeed later. ``errors``: what is wrong with a playbook."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    hint: str | None = None
+    retryable: bool = False
+    errors: list[Finding] | None = None
+    details: dict[str, Any] | None = None
+    instance: str | None = None
+    request_id: str | None = None
+
+
+def catalog_id(entry: CatalogEntry) -> str:
+    return f"{entry.path}@{entry.version}"
+
+
+class VariableView(msgspec.Struct, frozen=True):
+    """Moments are RFC 3339. ``access_count``: reads of this one, not lists."""
+
+    value: Any
+    type: VariableType
+    source_step: str | None
+    created_at: str
+    accessed_at: str
+    access_count: int
+
+
+class VariablesAnswer(msgspec.Struct, frozen=True):
+    execution_id: str
+    variables: dict[str, VariableView]
+    count: int
+
+
+class VariableAnswer(msgspec.Struct, frozen=True):
+    execution_id: str
+    var_name: str
+    value: Any
+    type: VariableType
+    source_step: str | None
+    created_at: str
+    accessed_at: str
+    access_count: int
+
+
+class VariablesSetAnswer(msgspec.Struct, frozen=True):
+    execution_id: str
+    variables_set: int
+    var_names: list[str]
+
+
+class VariableDeletedAnswer(msgspec.Struct, frozen=True):
+    execution_id: str
+    var_name: str
+    deleted: bool
+
+
+class CredentialAccessPage(msgspec.Struct, frozen=True):
+    """Newest first. ``next``: the cursor of the next page, null on the last."""
+
+    accesses: list[CredentialAccessView]
+    next: str | None
+
+
+class CredentialPage(msgspec.Struct, frozen=True):
+    """By name. ``next``: the cursor of the next page, null on the last."""
+
+    credentials: list[CredentialView]
+    next: str | None
+
+
+class CredentialDeletedAnswer(msgspec.Struct, frozen=True):
+    name: str
+    id: str
+    deleted: bool

@@ -1,0 +1,123 @@
+"""Bearer tokens of a local server: a file of names, scopes and digests. The tokens themselves are shown once and kept nowhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import threading
+from pathlib import Path
+
+import msgspec
+
+from noetl.adapters.embedded.locked import locked
+from noetl.api.http.access import SCOPES, widened
+from noetl.api.http.exchange import Principal
+from noetl.domain import codec
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+
+PREFIX = "noetl_"
+
+
+class TokenEntry(msgspec.Struct, frozen=True):
+    """``digest``: SHA-256 of the token, in hexadecimal digits. The token has 256 random bits, so a plain digest is enough."""
+
+    name: str
+    scopes: tuple[str, ...]
+    digest: str
+
+
+class LocalTokens:
+    """The file is read again whenever it changed, so a token counts (or counts no more) at once, also in a running server."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int] | None = None
+        self._known: dict[str, Principal] = {}
+
+    def principal(self, token: str) -> Principal | None:
+        """Who a token stands for. Raises InfrastructureError when the file cannot be read."""
+        with self._lock:
+            seen = self._changed()
+            if seen != self._seen:
+                self._known = {entry.digest: _principal(entry) for entry in self.entries()}
+                self._seen = seen
+            return self._known.get(_digest(token))
+
+    def entries(self) -> list[TokenEntry]:
+        """Every token, by name. Raises InfrastructureError."""
+        try:
+            return codec.decoder(list[TokenEntry]).decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            what = (error.strerror or "") if isinstance(error, OSError) else str(error)
+            raise InfrastructureError(
+                f"the file {self._path.name} of the home folder cannot be read: {what}",
+                code="tokens_unreadable",
+                hint="whoever runs the server: repair it, or remove it and make new tokens (`noetl token add`); it counts at once",
+            ) from error
+
+    def add(self, name: str, scopes: list[str]) -> str:
+        """Make a token, and give its text (this once). Raises InvalidInputError for a scope that does not exist, or a name that is taken."""
+        unknown = sorted(set(scopes) - SCOPES)
+        if unknown or not scopes:
+            raise InvalidInputError(
+                f"there is no scope {unknown[0]!r}" if unknown else "a token without a scope may do nothing",
+                code="unknown_scope",
+                hint=f"scopes are {', '.join(sorted(SCOPES))}",
+            )
+        token = PREFIX + secrets.token_urlsafe(32)
+        with locked(self._path):  # what another one adds in between would be lost
+            known = self.entries()
+            if any(entry.name == name for entry in known):
+                raise InvalidInputError(
+                    f"there is a token {name!r} already",
+                    code="token_exists",
+                    hint="remove it first, or use another name",
+                )
+            self._write([*known, TokenEntry(name, tuple(sorted(set(scopes))), _digest(token))])
+        return token
+
+    def remove(self, name: str) -> None:
+        """Raises NotFoundError."""
+        with locked(self._path):
+            known = self.entries()
+            left = [entry for entry in known if entry.name != name]
+            if len(left) == len(known):
+                raise NotFoundError(
+                    f"there is no token {name!r}",
+                    code="token_not_found",
+                    hint="`noetl token list` shows them",
+                )
+            self._write(left)
+
+    def _write(self, entries: list[TokenEntry]) -> None:
+        text = msgspec.json.format(msgspec.json.encode(sorted(entries, key=lambda entry: entry.name)))
+        write_private(self._path, text)
+
+    def _changed(self) -> tuple[int, int] | None:
+        try:
+            about = self._path.stat()
+        except OSError:
+            return None
+        return about.st_mtime_ns, about.st_size
+
+
+def write_private(path: Path, text: bytes) -> None:
+    """A file that only its owner can read, whole or not at all."""
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text)
+    beside.replace(path)
+
+
+def _principal(entry: TokenEntry) -> Principal:
+    name = f"token:{entry.name}"
+    return Principal(name, "local", name, widened(list(entry.scopes)))
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

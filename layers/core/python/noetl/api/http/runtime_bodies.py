@@ -1,0 +1,190 @@
+"""Shapes of bodies about the running system: rendering, analysis, queues, workers, and events that come in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from noetl.ports.event_batches import BatchStatus, EventTold
+from noetl.ports.executions.inspection import Lease, PoolWork
+from noetl.ports.gauges import QueueGauge
+from noetl.ports.workers import WorkerPool
+from noetl.services.orchestrator.ingest_worker_events import EventWish
+from noetl.services.queries.limits import LimitView
+from noetl.services.queries.rendered_values import RenderError
+
+
+class RenderBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``template``: a text, or any JSON with texts in it. ``step``: with the arguments of this step's run that is under way.
+    ``extra_context``: further names, which win. ``strict``: refuse (422) unless everything can be rendered."""
+
+    execution_id: str | int
+    template: Any
+    step: str | None = None
+    extra_context: dict[str, Any] = {}
+    strict: bool = False
+
+
+class QueuesAnswer(msgspec.Struct, frozen=True):
+    """``queues``: as they count themselves. ``pools``, ``leases``: commands that are not answered, as the store knows them. ``events``: in
+    the outbox. ``partly``: there are more commands than were looked at (the oldest)."""
+
+    queues: list[QueueGauge]
+    pools: list[PoolWork]
+    leases: list[Lease]
+    events: int
+    timers: int
+    partly: bool
+
+
+class RenderedAnswer(msgspec.Struct, frozen=True):
+    """``rendered``: as the template, its texts replaced by what they come to, types kept; null where one could not be rendered.
+    ``context_keys``: the names there are."""
+
+    execution_id: str
+    rendered: Any
+    errors: list[RenderError]
+    context_keys: list[str]
+    status: Literal["ok", "partial"] = "ok"
+
+
+class EventsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``events``: 1 to 256, each as ``POST /api/events`` takes it, and with its ``command``."""
+
+    events: list[EventWish]
+
+
+class EventAnswer(msgspec.Struct, frozen=True):
+    """``accepted``: the engine handles it; whether it still fits then, the history tells. ``wanted``: false in answer to a sign of life of a
+    command whose outcome nobody waits for any more, because its execution or step run has ended or another worker has it."""
+
+    event_id: str
+    execution_id: str
+    status: Literal["accepted"] = "accepted"
+    commands_generated: int = 0
+    wanted: bool = True
+
+
+class BatchAnswer(msgspec.Struct, frozen=True):
+    """``request_id``: asks for the status. ``duplicate``: it was accepted before, under the same key."""
+
+    request_id: str
+    events: int
+    duplicate: bool
+    status: BatchStatus
+    idempotency_key: str | None = None
+    commands_generated: int = 0
+
+
+class BatchStatusAnswer(msgspec.Struct, frozen=True):
+    """``told``: what became of each event, in order, when the batch is over; ``failed`` when any was refused. Times are epoch seconds."""
+
+    request_id: str
+    status: BatchStatus
+    events: int
+    taken: int
+    refused: int
+    told: list[EventTold]
+    created_at: float
+    ended_at: float | None
+
+
+class WorkerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``pool``: whose commands it takes. ``capacity``: how many at once."""
+
+    name: str
+    pool: str = "io"
+    capacity: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+
+
+class WorkerNameBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+
+
+class WorkerAnswer(msgspec.Struct, frozen=True):
+    """``lease_seconds``: how long a worker may be silent about a command before somebody else gets it."""
+
+    worker: WorkerPool
+    lease_seconds: float
+
+
+class PoolView(msgspec.Struct, frozen=True):
+    """``workers``: that live; together they run ``capacity`` commands at once, and ``running`` now."""
+
+    pool: str
+    workers: int
+    capacity: int
+    running: int
+
+
+class WorkersAnswer(msgspec.Struct, frozen=True):
+    """``workers``: those that have registered, also those that have been silent for a while (``alive: false``; after ten minutes they are
+    forgotten). ``pools``: of those that live."""
+
+    workers: list[WorkerPool]
+    pools: list[PoolView]
+
+
+class ClaimBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``name``: of the worker, as it is registered."""
+
+    name: str
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+
+
+class ClaimOneBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` (or ``worker_id``): of the worker, as it is registered."""
+
+    name: str = ""
+    worker_id: str = ""
+
+
+class ClaimedCommand(msgspec.Struct, frozen=True):
+    """``command``: send it back with what came of it. ``message``: the whole command, as queues carry it."""
+
+    execution_id: str
+    command_id: str
+    step: str
+    pool: str
+    attempt: int
+    turn: int
+    command: str
+    message: str
+
+
+class ClaimOneAnswer(msgspec.Struct, frozen=True):
+    command: ClaimedCommand
+    lease_seconds: float
+
+
+class ClaimedAnswer(msgspec.Struct, frozen=True):
+    commands: list[ClaimedCommand]
+    lease_seconds: float
+
+
+class GiveBackBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``command``: what came with it."""
+
+    command: str
+
+
+class StoredAnswer(msgspec.Struct, frozen=True):
+    status: Literal["stored", "given_back", "not_held"]
+
+
+class KeptResult(msgspec.Struct, frozen=True):
+    """``store``: the tier that the value is in, for its reference."""
+
+    status: Literal["stored"]
+    store: str
+
+
+class LimitPage(msgspec.Struct, frozen=True):
+    limits: list[LimitView]
+    next: str | None
+
+
+class LimitRemovedAnswer(msgspec.Struct, frozen=True):
+    key: str
+    removed: bool

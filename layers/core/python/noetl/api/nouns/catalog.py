@@ -1,0 +1,242 @@
+"""Playbooks: register, list, read.
+
+The catalog of playbooks.
+"""
+
+from __future__ import annotations
+
+from noetl.api.deps import ApiDeps
+from noetl.api.http import bodies, parse
+from noetl.api.http.bodies import (
+    Finding,
+    GraphAnswer,
+    PlaybookAnswer,
+    PlaybookLine,
+    PlaybookPage,
+    RegisterBody,
+    RegisteredAnswer,
+    ResourceBody,
+    SchemaAnswer,
+    catalog_id,
+)
+from noetl.api.http.exchange import JSON, Answer, Request
+from noetl.api.http.problems import diagnostic
+from noetl.api.http.route import AFTER, VERSION, Parameter, Route, limit
+from noetl.domain import codec
+from noetl.domain.long_work import begin_long_work
+from noetl.dsl.editors.graph import to_mermaid
+from noetl.ports.catalog import CatalogEntry
+from noetl.services.catalog.find_playbook import check_path, find_playbook
+from noetl.services.catalog.register_playbook import playbook_text, register_playbook
+
+SOURCE_NAME = "playbook.yaml"
+_PAGE, _MOST = 100, 500
+_LONG = 16 * 1024
+"""Characters of a playbook that takes long to compile."""
+
+
+def register(deps: ApiDeps, request: Request) -> Answer:
+    """201 for a new version, 200 when the playbook has it already."""
+    asked = _asked(deps, request)
+    text = playbook_text(asked.content)
+    if len(text) > _LONG:
+        begin_long_work()
+    done = register_playbook(
+        text,
+        source_name=asked.source_name or SOURCE_NAME,
+        path=asked.path,
+        catalog=deps.catalog,
+        compile=deps.compile,
+        keep=deps.keep,
+    )
+    entry = done.entry
+    deps.registered(done.program, entry.path, entry.version)
+    warnings = [codec.convert(diagnostic(one, entry.source_name), Finding) for one in done.warnings]
+    answer = RegisteredAnswer(
+        entry.path, entry.version, entry.name, entry.program, catalog_id(entry), done.created, warnings
+    )
+    return Answer(201 if done.created else 200, answer)
+
+
+def _asked(deps: ApiDeps, request: Request) -> RegisterBody:
+    """JSON with ``content``; anything else is the playbook itself (which may be written as JSON, too)."""
+    data = parse.sized_body(request, deps)
+    is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
+    if is_json or data.lstrip()[:1] == b"{":
+        found = _mapping(data)
+        if "content" in found or (is_json and not found.keys() & {"apiVersion", "workflow"}):
+            return parse.body(request, deps, RegisterBody)
+    text = playbook_text(data)
+    return RegisterBody(text, request.query.get("path"), request.query.get("source_name"))
+
+
+def _mapping(data: bytes) -> dict[str, object]:
+    """Empty for what is not a JSON mapping."""
+    try:
+        found = codec.decode(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def list_playbooks(deps: ApiDeps, request: Request) -> Answer:
+    limit = parse.limit(request, _PAGE, _MOST)
+    found = deps.catalog.entries(limit=limit, after=parse.text_cursor(request))
+    more = parse.cursor_text(found[-1].path) if len(found) == limit else None
+    return Answer(200, PlaybookPage([PlaybookLine.of(entry) for entry in found], more))
+
+
+def list_versions(deps: ApiDeps, request: Request) -> Answer:
+    """Newest first."""
+    path, limit = check_path(request.params["path"]), parse.limit(request, _PAGE, _MOST)
+    after = parse.after(request)
+    before = parse.whole_number(after) if after is not None else None
+    if after is not None and not before:
+        raise parse.bad_cursor(after)
+    found = deps.catalog.versions(path, limit=limit, before=before)
+    if not found:
+        find_playbook(deps.catalog, path)
+    more = str(found[-1].version) if len(found) == limit and found[-1].version > 1 else None
+    return Answer(200, PlaybookPage([PlaybookLine.of(entry) for entry in found], more))
+
+
+def get_graph(deps: ApiDeps, request: Request) -> Answer:
+    entry = _entry(deps, request)
+    return Answer(
+        200, GraphAnswer(entry.path, entry.version, "mermaid", to_mermaid(deps.programs(entry.program)))
+    )
+
+
+def get_schema(deps: ApiDeps, request: Request) -> Answer:
+    """What a payload has to fit: the playbook's ``input``, or anything that is a mapping."""
+    entry = _entry(deps, request)
+    schema = deps.programs(entry.program).input_schema
+    return Answer(200, SchemaAnswer(entry.path, entry.version, schema or {"type": "object"}))
+
+
+def _entry(deps: ApiDeps, request: Request) -> CatalogEntry:
+    version = parse.version(request.query.get("version"))
+    return find_playbook(deps.catalog, check_path(request.params["path"]), version)
+
+
+def get_playbook(deps: ApiDeps, request: Request) -> Answer:
+    return _playbook(_entry(deps, request))
+
+
+def find_resource(deps: ApiDeps, request: Request) -> Answer:
+    """The published spelling of reading a playbook: its path and version in a body."""
+    asked = parse.body(request, deps, ResourceBody)
+    version = parse.version(asked.version)
+    return _playbook(find_playbook(deps.catalog, check_path(asked.path), version))
+
+
+def _playbook(entry: CatalogEntry) -> Answer:
+    answer = PlaybookAnswer(
+        entry.path,
+        entry.version,
+        entry.name,
+        entry.program,
+        catalog_id(entry),
+        entry.created_at,
+        entry.content,
+    )
+    return Answer(200, answer)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        "POST",
+        "/api/catalog/register",
+        "registerPlaybook",
+        "Register a playbook. A new version is made only when its content changed; an invalid one is refused with every diagnostic.",
+        "write",
+        register,
+        {201: bodies.RegisteredAnswer, 200: bodies.RegisteredAnswer},
+        "catalog",
+        query=(
+            Parameter("path", "For a body that is YAML: the path instead of the one it names."),
+            Parameter("source_name", "For a body that is YAML: the file name that diagnostics print."),
+        ),
+        body=bodies.RegisterBody,
+        logged=True,
+        refuses=(409, 429),
+        yaml=True,
+    ),
+    Route(
+        "GET",
+        "/api/catalog",
+        "listPlaybooks",
+        "The latest version of every registered playbook.",
+        "read",
+        list_playbooks,
+        {200: bodies.PlaybookPage},
+        "catalog",
+        query=(AFTER, limit(100, 500)),
+    ),
+    Route(
+        "GET",
+        "/api/catalog/{path+}",
+        "getPlaybook",
+        "A registered playbook with its text.",
+        "read",
+        get_playbook,
+        {200: bodies.PlaybookAnswer},
+        "catalog",
+        query=(VERSION,),
+    ),
+    Route(
+        "GET",
+        "/api/catalog/{path+}/versions",
+        "listPlaybookVersions",
+        "The versions of a playbook, newest first.",
+        "read",
+        list_versions,
+        {200: bodies.PlaybookPage},
+        "catalog",
+        query=(AFTER, limit(100, 500)),
+    ),
+    Route(
+        "GET",
+        "/api/catalog/{path+}/graph",
+        "getPlaybookGraph",
+        "A playbook as a Mermaid flowchart.",
+        "read",
+        get_graph,
+        {200: bodies.GraphAnswer},
+        "catalog",
+        query=(VERSION,),
+    ),
+    Route(
+        "GET",
+        "/api/catalog/{path+}/schema",
+        "getPlaybookSchema",
+        "The JSON Schema that a payload of the playbook is held against.",
+        "read",
+        get_schema,
+        {200: bodies.SchemaAnswer},
+        "catalog",
+        query=(VERSION,),
+    ),
+    Route(
+        "POST",
+        "/api/catalog/list",
+        "findPlaybooks",
+        "The published spelling of GET /api/catalog.",
+        "read",
+        list_playbooks,
+        {200: bodies.PlaybookPage},
+        "catalog",
+        query=(AFTER, limit(100, 500)),
+    ),
+    Route(
+        "POST",
+        "/api/catalog/resource",
+        "findPlaybook",
+        "The published spelling of GET /api/catalog/{path}.",
+        "read",
+        find_resource,
+        {200: bodies.PlaybookAnswer},
+        "catalog",
+        body=bodies.ResourceBody,
+    ),
+)

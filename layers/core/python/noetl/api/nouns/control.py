@@ -1,0 +1,216 @@
+"""What is sent to pause, resume and redrive executions.
+
+Changes of executions from outside: each is an event, durable before it is answered.
+
+Changing running executions from outside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from noetl.api.deps import ApiDeps
+from noetl.api.http import bodies, parse
+from noetl.api.http.bodies import AcceptedAnswer, CancelBody, ContextBody, TokenBody
+from noetl.api.http.exchange import Answer, Request
+from noetl.api.http.publishing import publish
+from noetl.api.http.route import ONE, Endpoint, Route
+from noetl.domain.events import Event
+from noetl.services.catalog.find_playbook import find_playbook
+from noetl.services.executions import bulk_control, change_execution, redrive_execution
+from noetl.services.executions.bulk_control import ManyDeps, ManyWish, SteeredMany, Verb
+from noetl.services.executions.change_execution import Asked
+from noetl.services.queries import read_execution
+
+
+class PauseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``cascade``: its children as well."""
+
+    reason: str = ""
+    cascade: bool = True
+
+
+class RedriveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``from``: ``failure`` (what was under way when it ended), a step, or items of its loop: ``load[3]``, ``load[failed]``. ``args``: of
+    that step; without them those of its last run.
+    ``version``: of its playbook; without it the one it had."""
+
+    from_: str = msgspec.field(default="failure", name="from")
+    args: dict[str, Any] | None = None
+    version: int | None = None
+    reason: str = ""
+
+
+Endpoint = Callable[[ApiDeps, Request], Answer]
+
+
+B = TypeVar("B", CancelBody, PauseBody, RedriveBody, ContextBody, TokenBody)
+
+
+def changing(shape: type[B], change: Callable[[ApiDeps, int, B, Asked], Event]) -> Endpoint:
+    """An endpoint of one execution: reads the body, lets ``change`` make and keep the event, publishes it, and answers 202."""
+
+    def endpoint(deps: ApiDeps, request: Request) -> Answer:
+        asked = parse.body(request, deps, shape)
+        by = asked_by(deps, request, asked.reason)
+        event = change(deps, parse.execution_id(request.params["execution_id"]), asked, by)
+        publish(deps, by.owner, event)
+        return Answer(202, AcceptedAnswer(str(event.execution_id), event.event_id))
+
+    return endpoint
+
+
+def _cancel(deps: ApiDeps, execution_id: int, asked: CancelBody, by: Asked) -> Event:
+    return change_execution.cancel(deps.store, execution_id, by, cascade=asked.cascade)
+
+
+def _pause(deps: ApiDeps, execution_id: int, asked: PauseBody, by: Asked) -> Event:
+    return change_execution.pause(deps.store, execution_id, by, cascade=asked.cascade)
+
+
+def _resume(deps: ApiDeps, execution_id: int, asked: PauseBody, by: Asked) -> Event:
+    return change_execution.resume(deps.store, execution_id, by, cascade=asked.cascade)
+
+
+def _redrive(deps: ApiDeps, execution_id: int, asked: RedriveBody, by: Asked) -> Event:
+    program = ""
+    if asked.version is not None:
+        path = read_execution.find(deps.store, execution_id).path
+        program = find_playbook(deps.catalog, path, asked.version).program
+    step = "" if asked.from_ == "failure" else asked.from_
+    return redrive_execution.redrive(
+        deps.store, deps.programs, execution_id, by, step=step, args=asked.args, program=program
+    )
+
+
+def _patch_context(deps: ApiDeps, execution_id: int, asked: ContextBody, by: Asked) -> Event:
+    patch = asked.patch if isinstance(asked.patch, dict) else [one.to_dict() for one in asked.patch]
+    return change_execution.patch_context(
+        deps.store, execution_id, by, patch, correlation_id=asked.correlation_id
+    )
+
+
+def _inject_token(deps: ApiDeps, execution_id: int, asked: TokenBody, by: Asked) -> Event:
+    return change_execution.inject_token(
+        deps.store,
+        deps.programs,
+        execution_id,
+        by,
+        step=asked.step,
+        args=asked.args,
+        correlation_id=asked.correlation_id,
+    )
+
+
+cancel = changing(CancelBody, _cancel)
+pause = changing(PauseBody, _pause)
+resume = changing(PauseBody, _resume)
+redrive = changing(RedriveBody, _redrive)
+patch_context = changing(ContextBody, _patch_context)
+inject_token = changing(TokenBody, _inject_token)
+
+
+def steering(verb: bulk_control.Verb) -> Endpoint:
+    """An endpoint that does ``verb`` to every execution that a filter names, and tells what became of each."""
+
+    def endpoint(deps: ApiDeps, request: Request) -> Answer:
+        wish = parse.body(request, deps, ManyWish)
+        by = asked_by(deps, request, wish.reason)
+        many = ManyDeps(
+            deps.store,
+            deps.catalog,
+            deps.programs,
+            lambda events: publish(deps, by.owner, *events),
+            deps.clock,
+        )
+        return Answer(200, bulk_control.steer_many(verb, wish, by, many))
+
+    return endpoint
+
+
+def asked_by(deps: ApiDeps, request: Request, reason: str) -> Asked:
+    """With an idempotency key, the same request is the same event however often it comes; without one, each request is its own."""
+    key = parse.idempotency_key(request)
+    if key:
+        body = hashlib.sha256(request.body).hexdigest()
+        unique = f"{key}\n{request.method} {request.path}\n{body}"
+    else:
+        unique = f"{request.request_id}\n{request.now_ms}\n{request.bits}"
+    return Asked(request.principal.name, unique, deps.publisher.owner(), reason)
+
+
+def _change(method: str, what: str, name: str, about: str, endpoint: Endpoint, body: Any) -> Route:
+    """Something that is asked of one execution."""
+    answers = {202: bodies.AcceptedAnswer}
+    return Route(
+        method, f"{ONE}/{what}", name, about, "execute", endpoint, answers, "control", body=body, keyed=True
+    )
+
+
+def _many(verb: Verb, about: str) -> Route:
+    """Something that is asked of all executions that fit a filter."""
+    return Route(
+        "POST",
+        f"/api/executions/{verb}",
+        f"{verb}Executions",
+        about,
+        "execute",
+        steering(verb),
+        {200: SteeredMany},
+        "control",
+        body=ManyWish,
+        keyed=True,
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    _many("cancel", "Cancel all executions that fit a filter."),
+    _many("pause", "Pause all executions that fit a filter."),
+    _many("resume", "Let all paused executions that fit a filter go on."),
+    _many("redrive", "Run all executions again that have ended and fit a filter."),
+    _change("POST", "cancel", "cancelExecution", "Cancel an execution.", cancel, bodies.CancelBody),
+    _change(
+        "POST",
+        "pause",
+        "pauseExecution",
+        "Begin nothing new in an execution until it is resumed.",
+        pause,
+        PauseBody,
+    ),
+    _change(
+        "POST",
+        "resume",
+        "resumeExecution",
+        "Let a paused execution go on.",
+        resume,
+        PauseBody,
+    ),
+    _change(
+        "POST",
+        "redrive",
+        "redriveExecution",
+        "Run an execution that has ended again, from its failure, from a step, or from items of its loop.",
+        redrive,
+        RedriveBody,
+    ),
+    _change(
+        "PATCH",
+        "ctx",
+        "patchContext",
+        "Change the context of a running execution; steps that wait for it are looked at again.",
+        patch_context,
+        bodies.ContextBody,
+    ),
+    _change(
+        "POST",
+        "tokens",
+        "injectToken",
+        "Let a step of a running execution run, with these arguments.",
+        inject_token,
+        bodies.TokenBody,
+    ),
+)

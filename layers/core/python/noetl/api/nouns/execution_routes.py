@@ -1,0 +1,177 @@
+"""Starting executions and looking at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.api.http import bodies
+from noetl.api.http.exchange import BYTES
+from noetl.api.http.result_bodies import ResultAnswer
+from noetl.api.http.route import AFTER, FLAG, ONE, Parameter, Route, limit
+from noetl.api.http.waiting import LONGEST
+from noetl.api.nouns import executions, logs, results, waited_start
+from noetl.domain.event_names import VOCABULARIES
+from noetl.services.queries.read_execution import STATUSES
+
+_STATUS = Parameter("status", "Only executions of this status.", {"type": "string", "enum": list(STATUSES)})
+_WANTED = (
+    _STATUS,
+    Parameter("path", "Only executions of this playbook."),
+    Parameter("version", "Only those that run this version of `path`.", {"type": "string"}),
+    Parameter("parent", "Only what this execution has started.", {"type": "string", "pattern": "^[0-9]+$"}),
+    Parameter("ids", "Only these: execution ids with commas between them, at most 100."),
+    Parameter("started_after", "From this moment on: RFC 3339, or seconds since 1970."),
+    Parameter("started_before", "Before this moment."),
+)
+_VOCABULARY = Parameter(
+    "vocabulary",
+    "Names of events: as they are stored, the formal or the canonical ones.",
+    {"type": "string", "enum": list(VOCABULARIES), "default": "stored"},
+)
+
+
+def _wait(about: str) -> Parameter:
+    """A deployment answers sooner than asked for, and so does a server where many requests wait."""
+    return Parameter(
+        "wait", f"{about} It may be sooner.", {"type": "number", "minimum": 0, "maximum": LONGEST}
+    )
+
+
+_FULL = Parameter("full", "Of published clients. It changes nothing: the answer is always whole.")
+_WAIT = _wait("Answer when the execution has ended, or after so many seconds.")
+
+
+def _start(path: str, name: str) -> Route:
+    return Route(
+        "POST",
+        path,
+        name,
+        "Start an execution. It is durable when this answers; the same Idempotency-Key with the same body gives the same answer.",
+        "execute",
+        waited_start.start,
+        {201: bodies.StartedAnswer},
+        "executions",
+        query=(
+            _wait(
+                "Answer when the execution has ended, with status, error and result (which needs the scope `read` as well), or with its id and"
+                " status after so many seconds."
+            ),
+        ),
+        body=bodies.StartBody,
+        keyed=True,
+        refuses=(429,),
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    _start("/api/execute", "execute"),
+    _start("/api/executions", "startExecution"),
+    Route(
+        "GET",
+        "/api/executions",
+        "listExecutions",
+        "Executions, newest first.",
+        "read",
+        executions.list_executions,
+        {200: bodies.ExecutionPage},
+        "executions",
+        query=(*_WANTED, AFTER, limit(50, 500)),
+    ),
+    Route(
+        "GET",
+        ONE,
+        "getExecution",
+        "An execution with its steps.",
+        "read",
+        waited_start.get_execution,
+        {200: bodies.ExecutionAnswer},
+        "executions",
+        query=(_WAIT,),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/status",
+        "getExecutionStatus",
+        "Where an execution stands; cheap enough to poll.",
+        "read",
+        waited_start.get_status,
+        {200: bodies.StatusAnswer},
+        "executions",
+        query=(_WAIT, _FULL),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/events",
+        "getExecutionEvents",
+        "The history of an execution, page by page. A page ends with a stored row, so it may hold a few events more than its limit.",
+        "read",
+        executions.get_events,
+        {200: bodies.EventPage},
+        "executions",
+        query=(AFTER, limit(200, 1000), _VOCABULARY),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/steps",
+        "getExecutionSteps",
+        "The step runs of an execution, in the order they began.",
+        "read",
+        executions.get_steps,
+        {200: bodies.StepPage},
+        "executions",
+        query=(AFTER, limit(200, executions.STEPS)),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/result",
+        "getExecutionResult",
+        "The result of a completed execution; one that is too large for an answer can be downloaded. 409 while it runs, and when it failed.",
+        "read",
+        results.get_result,
+        {200: ResultAnswer},
+        "executions",
+        query=(
+            Parameter("parts", "`true`: every large value as its reference, with a link.", FLAG),
+            Parameter(
+                "ref", "The reference of one result of this execution: a link to it, and nothing else."
+            ),
+            Parameter("store", "The tier that a reference says; with `ref`."),
+        ),
+        refuses=(409, 410),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/logs",
+        "getExecutionLogs",
+        "What tasks of an execution have printed. A page may be short, or empty, without being the last: `complete` tells.",
+        "read",
+        logs.get_logs,
+        {200: logs.LinesAnswer},
+        "executions",
+        query=(AFTER, limit(200, logs.MOST)),
+    ),
+    Route(
+        "POST",
+        f"{ONE}/logs",
+        "addExecutionLogs",
+        "Keep lines that tasks have printed: from workers over HTTP. A request that is repeated keeps them twice.",
+        "worker",
+        logs.put_logs,
+        {202: logs.KeptAnswer},
+        "workers",
+        body=logs.LinesBody,
+        of_command=True,
+    ),
+    Route(
+        "GET",
+        "/api/downloads/{link}",
+        "download",
+        "One object behind a link that a result named. Links of a deployment lead to its bucket instead.",
+        None,
+        results.download,
+        {200: Any},
+        "executions",
+        media=BYTES,
+        refuses=(410,),
+    ),
+)

@@ -1,0 +1,270 @@
+"""Executions: start, list, and read what they do and what came of them."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from noetl.api.deps import ApiDeps
+from noetl.api.http import parse
+from noetl.api.http.bodies import (
+    ExecutionAnswer,
+    ExecutionPage,
+    StartBody,
+    StartedAnswer,
+    StatusAnswer,
+    StepPage,
+)
+from noetl.api.http.exchange import Answer, Request
+from noetl.api.http.problems import BadRequestError
+from noetl.api.http.publishing import publish
+from noetl.domain import codec
+from noetl.domain.automations.schedules import instant, parse_instant
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.event_names import VOCABULARIES, Vocabulary
+from noetl.domain.state import TERMINAL
+from noetl.ports.catalog import PlaybookVersion
+from noetl.ports.executions.answers import ExecutionFilter
+from noetl.services.catalog.find_playbook import (
+    by_program,
+    check_path,
+    find_playbook,
+    find_version,
+    named_by,
+    version_of,
+)
+from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.history.history_pages import HistoryReader, Position, decode_position, encode_position
+from noetl.services.history.progress import read_progress
+from noetl.services.history.read_history import HistoryEvent
+from noetl.services.queries import read_execution
+from noetl.services.queries.limits import waits
+
+STEPS = 2000
+"""Most step runs in one answer."""
+_LARGE_EVENT = 1_000_000
+
+
+# --- start ------------------------------------------------------------------------------------------
+
+
+def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
+    """201 as soon as the execution is durable; the same Idempotency-Key with the same body gives the same answer.
+
+    The second value tells whether this request made it, to start now.
+    """
+    deps.pressure.check_start()
+    asked = parse.body(request, deps, StartBody)
+    payload = _payload(asked)
+    parse.storable(payload, "payload")
+    found = _wanted(deps, asked)
+    owner = deps.publisher.owner()
+    key = parse.idempotency_key(request)
+    wish = Wish(
+        payload,
+        found.path,
+        found.version,
+        request.principal.name,
+        request.principal.kind,
+        key,
+        codec.decode(request.body or b"{}") if key else None,
+        at=None if asked.trigger_at is None else parse_instant(asked.trigger_at),
+        priority=asked.priority,
+    )
+    started = start_execution(
+        deps.programs(found.program),
+        wish,
+        deps.store,
+        owner=owner,
+        now_ms=request.now_ms,
+        random_bits=request.bits,
+        again=request.again,
+        names=deps.names,
+        begin=deps.begin,
+        origin=request.origin,
+    )
+    if started.event is not None:
+        publish(deps, owner, started.event)
+    if started.fresh:
+        answer = StartedAnswer(str(started.execution_id), found.path, found.version, found.program)
+    else:
+        answer = _kept(deps, started.execution_id)
+    location = f"/api/executions/{started.execution_id}"
+    return Answer(201, answer, headers={"Location": location}), started.fresh
+
+
+def _payload(asked: StartBody) -> dict[str, object]:
+    if asked.payload is not None and asked.workload is not None:
+        raise InvalidInputError("payload and workload are the same thing: send one", code="body_invalid")
+    return asked.payload or asked.workload or {}
+
+
+def _wanted(deps: ApiDeps, asked: StartBody) -> PlaybookVersion:
+    named = [asked.path, asked.playbook_id or asked.catalog_id, asked.program]
+    if sum(name is not None for name in named) != 1:
+        raise InvalidInputError(
+            "name one playbook: by path (and version), by playbook_id, or by program",
+            code="body_invalid",
+            hint='such as {"path": "reports/daily", "payload": {}}',
+        )
+    path, playbook_id, program = named
+    version = parse.version(asked.version)
+    if path is not None:
+        return find_version(deps.catalog, check_path(path), version, deps.find)
+    if version is not None:
+        raise InvalidInputError("a version belongs to a path", code="body_invalid")
+    if playbook_id is not None:
+        return find_version(deps.catalog, *named_by(playbook_id), deps.find)
+    assert program is not None
+    if len(program) != 64 or not program.isalnum() or not program.isascii():
+        raise InvalidInputError("a program is a SHA-256 in hexadecimal digits", code="body_invalid")
+    return version_of(by_program(deps.catalog, program))
+
+
+def _kept(deps: ApiDeps, execution_id: int) -> StartedAnswer:
+    """Of an execution that starts later, or that was started by an earlier request: the playbook may have another version now."""
+    info = read_execution.find(deps.store, execution_id)
+    entry = deps.catalog.by_program(info.program)
+    version = entry.version if entry is not None and entry.path == info.path else None
+    answer = StartedAnswer(str(execution_id), info.path, version, info.program)
+    if info.ahead:
+        return msgspec.structs.replace(answer, status="scheduled", trigger_at=instant(info.started_at))
+    return answer
+
+
+# --- read -------------------------------------------------------------------------------------------
+
+
+def list_executions(deps: ApiDeps, request: Request) -> Answer:
+    limit = parse.limit(request, 50, 500)
+    status = request.query.get("status")
+    if status is not None and status not in read_execution.STATUSES:
+        raise BadRequestError(
+            f"status={status[:40]!r} is not a status",
+            code="invalid_parameter",
+            hint=f"one of {', '.join(read_execution.STATUSES)}",
+        )
+    after = parse.after(request)
+    before = parse.whole_number(after) if after is not None else None
+    if after is not None and before is None:
+        raise parse.bad_cursor(after)
+    path, version = request.query.get("path"), parse.version(request.query.get("version"))
+    if version is not None and path is None:
+        raise BadRequestError("a version belongs to a path: name the path as well", code="invalid_parameter")
+    wanted = ExecutionFilter(
+        path=path,
+        parent=parse.maybe_execution_id(request, "parent"),
+        started_after=parse.moment(request, "started_after"),
+        started_before=parse.moment(request, "started_before"),
+        program=find_playbook(deps.catalog, path, version).program if path and version else None,
+        ids=parse.execution_ids(request),
+    )
+    found = read_execution.list_executions(
+        deps.store, limit=limit, now=deps.clock(), before=before, status=status, wanted=wanted
+    )
+    more = found[-1].execution_id if len(found) == limit else None
+    return Answer(200, ExecutionPage(found, more))
+
+
+def get_execution(deps: ApiDeps, request: Request) -> Answer:
+    execution_id = _id(request)
+    view = read_execution.describe(deps.store, deps.programs, execution_id, now=deps.clock())
+    shown = view.to_dict()
+    steps = shown.pop("steps")
+    answer = codec.convert(
+        {**shown, "steps": steps[-STEPS:], "steps_left_out": max(0, len(steps) - STEPS)}, ExecutionAnswer
+    )
+    return Answer(200, answer)
+
+
+def get_status(deps: ApiDeps, request: Request) -> Answer:
+    """From the execution's row alone, whatever the length of its history."""
+    execution_id = _id(request)
+    info = read_execution.find(deps.store, execution_id)
+    queued = read_execution.is_queued(deps.store, info)
+    summary = msgspec.structs.asdict(read_execution.summarize(info, deps.clock(), queued=queued))
+    answer = StatusAnswer(
+        **summary,
+        ended=info.status in TERMINAL,
+        error=read_execution.error_of(info),
+        outstanding=dict(deps.store.open_work(execution_id)),
+    )
+    return Answer(200, answer)
+
+
+def get_steps(deps: ApiDeps, request: Request) -> Answer:
+    execution_id, limit = _id(request), parse.limit(request, 200, STEPS)
+    after = parse.after(request)
+    since = parse.whole_number(after) if after is not None else -1
+    if since is None:
+        raise parse.bad_cursor(str(after))
+    read_execution.find(deps.store, execution_id)
+    progress = read_progress(deps.store, execution_id)
+    runs = [run for run in progress.runs.values() if run.run > since]
+    steps = [read_execution.step_view(run, deps.clock()) for run in runs[:limit]]
+    more = str(steps[-1].run) if len(runs) > limit else None
+    return Answer(200, StepPage(str(execution_id), steps, more, waits(deps.store, execution_id)))
+
+
+def get_events(deps: ApiDeps, request: Request) -> Answer:
+    """A page ends with a stored row, so it may hold a few events more than ``limit``, or fewer when they are large."""
+    execution_id, limit = _id(request), parse.limit(request, 200, 1000)
+    position = _position(request)
+    over = read_execution.find(deps.store, execution_id).status in TERMINAL
+    reader = HistoryReader(deps.store, execution_id, _vocabulary(request), position)
+    told: list[str] = []
+    size, complete = 0, over
+    for unit in reader.units(everything=over, page=limit):
+        texts = [_event_text(event) for event in unit]
+        told += texts
+        size += sum(map(escaped_size, texts))
+        if len(told) >= limit or size > deps.max_answer // 2:
+            complete = False
+            break
+    head = codec.encode(
+        {
+            "execution_id": str(execution_id),
+            "next": encode_position(reader.position),
+            "complete": complete,
+        }
+    ).decode()
+    return Answer(200, text=f'{head[:-1]},"events":[{",".join(told)}]}}')
+
+
+def _position(request: Request) -> Position | None:
+    after = parse.after(request)
+    if not after:
+        return None
+    try:
+        return decode_position(after)
+    except InvalidInputError as error:
+        raise parse.bad_cursor(after) from error
+
+
+def _vocabulary(request: Request) -> Vocabulary:
+    asked = request.query.get("vocabulary", "stored")
+    for known in VOCABULARIES:
+        if asked == known:
+            return known
+    raise BadRequestError(
+        f"vocabulary={asked[:40]!r} is none of {', '.join(VOCABULARIES)}", code="invalid_parameter"
+    )
+
+
+def _event_text(event: HistoryEvent) -> str:
+    """An event as JSON; one that would fill an answer alone is told without its payload."""
+    text = codec.encode(event).decode()
+    if len(text) <= _LARGE_EVENT:
+        return text
+    short = {"truncated": True, "bytes": len(text)}
+    return codec.encode(msgspec.structs.replace(event, payload=short)).decode()
+
+
+def escaped_size(text: str) -> int:
+    """Bytes of ``text`` as a JSON string: how an answer of a function is counted."""
+    return len(json.dumps(text))
+
+
+def _id(request: Request) -> int:
+    return parse.execution_id(request.params["execution_id"])

@@ -1,0 +1,90 @@
+"""Looking into an execution: why it stands where it stands, and templates tried out against it.
+
+The running system: why executions stand where they stand, and templates against them.
+"""
+
+from __future__ import annotations
+
+from noetl.api.deps import ApiDeps
+from noetl.api.http import parse
+from noetl.api.http import runtime_bodies as bodies
+from noetl.api.http.exchange import Answer, Request
+from noetl.api.http.route import ONE, Route
+from noetl.api.http.runtime_bodies import RenderBody, RenderedAnswer
+from noetl.api.nouns.executions import escaped_size
+from noetl.domain.errors import InvalidInputError
+from noetl.services.queries.analyze import Analysis, AnalyzeDeps, analyze
+
+
+def analyze_execution(deps: ApiDeps, request: Request) -> Answer:
+    execution_id = parse.execution_id(request.params["execution_id"])
+    look = AnalyzeDeps(deps.store, deps.inspection, deps.programs, deps.clock, deps.deliveries)
+    return Answer(200, analyze(execution_id, look))
+
+
+def render(deps: ApiDeps, request: Request) -> Answer:
+    """What cannot be rendered is told beside what can, unless ``strict`` wants all of it."""
+    from noetl.services.queries.render_context import render_context  # templates: loaded by who needs them
+
+    asked = parse.body(request, deps, RenderBody)
+    parse.storable(asked.template, "template")
+    parse.storable(asked.extra_context, "context")
+    execution_id = parse.execution_id(str(asked.execution_id))
+    found = render_context(
+        deps.store,
+        deps.programs,
+        deps.results,
+        execution_id,
+        asked.template,
+        now=deps.clock(),
+        step=asked.step,
+        extra=asked.extra_context,
+    )
+    if asked.strict and found.errors:
+        first = found.errors[0]
+        where = f"{first.path}: " if first.path else ""
+        raise InvalidInputError(f"{where}{first.message}", code=first.code, hint=first.hint)
+    answer = Answer(
+        200,
+        RenderedAnswer(
+            str(execution_id),
+            found.rendered,
+            found.errors,
+            found.context_keys,
+            "partial" if found.errors else "ok",
+        ),
+    )
+    text = answer.body()
+    if escaped_size(text) > deps.max_answer:
+        raise InvalidInputError(
+            "what was rendered is too large for an answer",
+            code="rendered_too_large",
+            hint="render a part of it, such as its length or its first entries",
+        )
+    return Answer(200, text=text)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        "POST",
+        f"{ONE}/analyze",
+        "analyzeExecution",
+        "Explain why an execution is not progressing: what failed, what is stuck or orphaned, what it waits for, and what to try next.",
+        "read",
+        analyze_execution,
+        {200: Analysis},
+        "executions",
+    ),
+    Route(
+        "POST",
+        "/api/context/render",
+        "renderContext",
+        "What templates come to against an execution as it stands. Nothing is changed.",
+        "read",
+        render,
+        {200: bodies.RenderedAnswer},
+        "executions",
+        body=bodies.RenderBody,
+        refuses=(409, 410, 429),
+    ),
+)

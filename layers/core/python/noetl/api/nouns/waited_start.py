@@ -1,0 +1,114 @@
+"""Requests that wait for the end of an execution (``?wait=SECONDS``), and answer what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from noetl.api.deps import ApiDeps
+from noetl.api.http import parse
+from noetl.api.http.access import check_scope
+from noetl.api.http.bodies import StartedAnswer
+from noetl.api.http.exchange import Answer, Request
+from noetl.api.http.waiting import LONGEST
+from noetl.api.nouns import executions
+from noetl.api.nouns.results import result_answers
+from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.state import TERMINAL
+from noetl.ports.executions.execution_store import Ending
+from noetl.services.queries import read_execution
+
+MARGIN = 2048
+"""Bytes that stand around a result."""
+
+
+def start(deps: ApiDeps, request: Request) -> Answer:
+    """Start an execution; with ``wait``, tell how it ended if it does in time.
+
+    The execution exists once it is started: whatever becomes of the waiting, its id is the answer. Raises ForbiddenError for a caller
+    who may start executions and not read them, before anything is started.
+    """
+    seconds = parse.seconds(request, "wait", LONGEST)
+    if seconds is not None:
+        check_scope(request.principal, "read")
+    made, fresh = executions.start(deps, request)
+    begun = made.value
+    if seconds is None or not isinstance(begun, StartedAnswer) or begun.status == "scheduled":
+        return made
+    execution_id = int(begun.execution_id)
+    _wait(deps, request, execution_id, seconds, fresh=fresh)
+    try:
+        return Answer(201, text=_told(deps, begun, _ending(deps, execution_id)), headers=made.headers)
+    except NoetlError as error:
+        deps.log(f"execution {execution_id} is started; how it goes cannot be told: {error}")
+        return made
+
+
+def get_execution(deps: ApiDeps, request: Request) -> Answer:
+    """An execution with its steps; with ``wait``, as soon as it has ended."""
+    _wait_for_named(deps, request)
+    return executions.get_execution(deps, request)
+
+
+def get_status(deps: ApiDeps, request: Request) -> Answer:
+    """Where an execution stands; with ``wait``, as soon as it has ended."""
+    _wait_for_named(deps, request)
+    return executions.get_status(deps, request)
+
+
+def _wait_for_named(deps: ApiDeps, request: Request) -> None:
+    seconds = parse.seconds(request, "wait", LONGEST)
+    if seconds:
+        execution_id = parse.execution_id(request.params["execution_id"])
+        if read_execution.find(deps.store, execution_id).status not in TERMINAL:
+            _wait(deps, request, execution_id, seconds)
+
+
+def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float, *, fresh: bool = False) -> None:
+    """``fresh``: this request has started it."""
+
+    def over() -> bool:
+        try:
+            info = deps.store.info(execution_id)
+        except InfrastructureError as away:
+            deps.log(f"a request goes on waiting for execution {execution_id}: {away}")
+            return False
+        return info is None or info.status in TERMINAL
+
+    deps.waiting.wait(execution_id, seconds, over, since=request.now_ms / 1000, fresh=fresh)
+
+
+def _ending(deps: ApiDeps, execution_id: int) -> Ending:
+    """Raises NotFoundError."""
+    if deps.ending is None:
+        return read_execution.find_ending(deps.store, execution_id)
+    return deps.ending(execution_id) or read_execution.no_execution(execution_id)
+
+
+def _told(deps: ApiDeps, begun: StartedAnswer, ending: Ending) -> str:
+    """The largest answer that a caller can be given. A result that cannot be read is left out: its own route tells why."""
+    info = ending.info
+    queued = read_execution.is_queued(deps.store, info)
+    summary = read_execution.summarize(info, deps.clock(), queued=queued)
+    ended = info.status in TERMINAL
+    told = msgspec.structs.replace(
+        begun, status=summary.status, ended=ended, error=read_execution.error_of(info)
+    )
+    texts = (Answer(201, one).body() for one in _with_result(deps, told, ending))
+    fitting = (text for text in texts if executions.escaped_size(text) <= deps.max_answer)
+    return next(fitting, None) or Answer(201, told).body()
+
+
+def _with_result(deps: ApiDeps, told: StartedAnswer, ending: Ending) -> Iterator[StartedAnswer]:
+    """The answer with the whole result, then with its large parts as references."""
+    if ending.info.status != "completed":
+        return
+    execution_id, value = ending.info.execution_id, read_execution.result_of(ending)
+    try:
+        for found in result_answers(deps, execution_id, value, most=deps.max_answer - MARGIN):
+            yield msgspec.structs.replace(
+                told, result=found.result, complete=found.complete, downloads=found.downloads
+            )
+    except NoetlError as error:
+        deps.log(f"the result of execution {execution_id} cannot be told: {error}")

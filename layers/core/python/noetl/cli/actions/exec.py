@@ -1,0 +1,69 @@
+"""What ``noetl exec`` does: start a playbook, now or at a later time, and leave it to whoever runs executions."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+
+from noetl.cli import errors
+from noetl.cli.actions.execute import checked_text, entry_of
+from noetl.cli.actions.payload import read_payload
+from noetl.cli.client.protocol import open_place
+from noetl.cli.options import Where
+from noetl.cli.render.output import note, out, out_json
+from noetl.domain.automations.schedules import instant, parse_instant
+from noetl.domain.errors import InvalidInputError
+
+_AHEAD = re.compile(r"\+(\d{1,9})\s*([smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def start(
+    target: str,
+    *,
+    sets: Sequence[str],
+    payload: str | None,
+    moment: str | None,
+    as_json: bool,
+    at: Where,
+    priority: int | None = None,
+) -> int:
+    """``moment``: as ``parse_moment`` reads it; None: now. ``priority`` None: the playbook's own."""
+    given = read_payload(payload, sets)
+    starts_at = None if moment is None else parse_moment(moment, time.time())
+    text = checked_text(target, at, warn=not as_json)
+    with open_place(at) as place:
+        entry = entry_of(place, target, text, warn=not as_json)
+        execution_id = place.start(entry, given, starts_at=starts_at, priority=priority)
+    ahead = starts_at is not None and starts_at > time.time()
+    if as_json:
+        told = {"execution_id": str(execution_id), "path": entry.path, "version": entry.version}
+        later = {"status": "scheduled", "trigger_at": instant(starts_at or 0)} if ahead else {}
+        out_json(told | later)
+        return errors.DONE
+    when = f"  starts {instant(starts_at or 0)}" if ahead else ""
+    out(f"execution {execution_id}  {entry.path} version {entry.version}{when}")
+    if ahead:
+        note(f"to cancel it: noetl cancel {execution_id}{at.option}")
+    if not at.remote:
+        note(
+            f"a running `noetl serve` runs it{'' if ahead else f'; without one: noetl resume {execution_id}'}"
+        )
+    return errors.DONE
+
+
+def parse_moment(text: str, now: float) -> float:
+    """Epoch seconds of ``2026-12-24T18:00:00Z`` (any offset), or of ``+90m`` from now (s, m, h, d).
+
+    Raises InvalidInputError(code="invalid_time").
+    """
+    ahead = _AHEAD.fullmatch(text.strip())
+    if ahead is not None:
+        return now + int(ahead[1]) * _SECONDS[ahead[2]]
+    try:
+        return parse_instant(text.strip())
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            str(error), code=error.code, hint="such as 2026-12-24T18:00:00Z, or +90m, +2h, +3d from now"
+        ) from None

@@ -1,0 +1,304 @@
+"""Commands that run executions: run, exec, resume, pause, redrive, cancel."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from noetl.cli import errors
+from noetl.cli.actions.payload import read_payload
+from noetl.cli.actions.playbook_files import full, playbook_text
+from noetl.cli.client import runtime_access
+from noetl.cli.client.local_transport import open_running_here
+from noetl.cli.client.protocol import Place, Registered, Running, open_running, resolve_id
+from noetl.cli.commands.callback import Teller, last_words, tell_callbacks, tell_parked
+from noetl.cli.commands.register import register_neighbours
+from noetl.cli.options import Where
+from noetl.cli.render.event_stream import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
+from noetl.cli.render.output import duration, note, one_line, out, out_json, out_text, pretty, shortened
+from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError
+from noetl.domain.state import TERMINAL
+from noetl.services.queries.read_execution import ExecutionView
+
+
+def run(
+    target: str,
+    *,
+    sets: Sequence[str],
+    payload: str | None,
+    as_json: bool,
+    quiet: bool,
+    timeout: float | None,
+    at: Where,
+    priority: int | None = None,
+) -> int:
+    """Start a playbook and follow it to its end."""
+    try:
+        return _run(target, read_payload(payload, sets), priority, as_json, quiet, timeout, at)
+    except NoetlError as error:
+        if not as_json:
+            raise
+        status = "invalid" if errors.exit_code(error) == errors.USAGE else "error"
+        out_json(_last_line(None, status, error=errors.as_json(error)))
+        return errors.exit_code(error)
+
+
+def _run(
+    target: str,
+    payload: dict[str, Any],
+    priority: int | None,
+    as_json: bool,
+    quiet: bool,
+    timeout: float | None,
+    at: Where,
+) -> int:
+    text = checked_text(target, at, warn=not (as_json or quiet), runs=True)
+    log = TaskLog()
+    with open_running(at, on_log=log.add) as place:
+        entry = entry_of(place, target, text, warn=not (as_json or quiet))
+        execution_id = place.start(entry, payload, priority=priority)
+        if not (as_json or quiet):
+            out(f"execution {execution_id}  {entry.path} version {entry.version}")
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
+
+
+def checked_text(target: str, at: Where, *, warn: bool, runs: bool = False) -> str | None:
+    """The text of a playbook file; None for a path of the catalog. An invalid one is refused before anything is opened (elsewhere, the
+    server says what it has kinds for). ``runs``: this process runs it, and prepares its first task."""
+    text = playbook_text(target)
+    if text is not None and not at.remote:
+        checked = runtime_access.compile_playbook(text, full(target), at.home)
+        if warn and checked.warnings:
+            note(errors.describe_diagnostics(checked.warnings, full(target)))
+        if runs:
+            runtime_access.prepare_first_task(checked.program, at.home)
+    return text
+
+
+def entry_of(place: Place, target: str, text: str | None, *, warn: bool) -> Registered:
+    if text is None:
+        return _from_catalog(place, target)
+    register_neighbours(place, text, Path(full(target)))
+    entry = place.register(text, source_name=full(target))
+    if warn and entry.warnings:
+        note(errors.describe_diagnostics(entry.warnings, full(target)))
+    return entry
+
+
+def _from_catalog(place: Place, target: str) -> Registered:
+    """``path`` (latest version) or ``path@version``."""
+    try:
+        return place.find(target)
+    except NotFoundError as unknown:
+        raise NotFoundError(
+            f"there is neither a file nor a registered playbook {target}",
+            code=unknown.code,
+            hint=unknown.hint,
+        ) from unknown
+
+
+# --- following ----------------------------------------------------------------------------------
+
+
+def follow(
+    place: Running,
+    ids: Sequence[int],
+    *,
+    as_json: bool,
+    quiet: bool,
+    at: Where,
+    timeout: float | None = None,
+    log: TaskLog | None = None,
+) -> int:
+    """Stay with executions until they end, park, or ``timeout`` seconds have passed; tell what came of them."""
+    feed = place.feed()
+    log = log or TaskLog()
+    watcher = _watcher(feed, ids, as_json, quiet, log)
+    teller = None if as_json or quiet else Teller(place, feed, ids, log, at)
+
+    def tick() -> None:
+        if teller is not None:
+            teller.tick()
+        watcher.tick()
+
+    interrupted = False
+    try:
+        place.run_until(ids, feed, on_tick=tick, timeout=timeout)
+    except (KeyboardInterrupt, TimeoutError, errors.ReaderGoneError):
+        interrupted = True
+    finally:
+        watcher.finish()
+    codes = [_tell_end(place, execution_id, as_json, quiet, interrupted, at) for execution_id in ids]
+    return max(codes, default=errors.DONE)
+
+
+def _watcher(feed: Feed, ids: Sequence[int], as_json: bool, quiet: bool, log: TaskLog) -> Watcher:
+    if as_json:
+        return JsonEvents(feed, ids)
+    if quiet:
+        return Silent()
+    if sys.stdout.isatty():
+        from noetl.cli.render.live import LiveView
+
+        return LiveView(feed, ids, log)
+    return PlainLines(feed, ids, log)
+
+
+def _tell_end(
+    place: Place, execution_id: int, as_json: bool, quiet: bool, interrupted: bool, at: Where
+) -> int:
+    view = place.describe(execution_id)
+    value = place.result(execution_id) if view.status == "completed" else None
+    if as_json:
+        error = view.error or ({"message": view.reason} if view.reason else None)
+        out_json(
+            _last_line(
+                str(execution_id),
+                view.status,
+                result=value,
+                error=error,
+                duration_ms=view.summary.duration_ms,
+            )
+            | ({"callbacks": last_words(place, execution_id)} if view.awaiting else {})
+        )
+    else:
+        _tell(place, view, value, execution_id, quiet, at)
+    if view.status in TERMINAL:
+        return errors.DONE if view.status == "completed" else errors.FAILED
+    if view.status in ("waiting", "paused") and not interrupted:
+        return errors.DONE
+    if not as_json and at.remote:
+        note(f"it goes on there; follow it with: noetl events -f {execution_id}{at.option}")
+    elif not as_json:
+        note(f"stopped before the end; go on with: noetl resume {execution_id}")
+    return errors.INTERRUPTED
+
+
+def _last_line(
+    execution_id: str | None,
+    status: str,
+    *,
+    result: Any = None,
+    error: Any = None,
+    duration_ms: int | None = None,
+) -> dict[str, Any]:
+    return {
+        "execution_id": execution_id,
+        "status": status,
+        "result": result,
+        "error": error,
+        "duration_ms": duration_ms,
+    }
+
+
+def _tell(place: Place, view: ExecutionView, value: Any, execution_id: int, quiet: bool, at: Where) -> None:
+    spent = duration(view.summary.duration_ms)
+    if view.status == "completed":
+        if not quiet:
+            out(f"completed in {spent}")
+        text = pretty(value)
+        if quiet:
+            out_text(f"{text}\n")
+        else:
+            out(shortened(text, f"all of it: noetl result {execution_id}{at.option}"))
+    elif view.status == "failed" and view.error:
+        step = view.error.get("step")
+        note(f"failed in {spent}{f' at step {step}' if step else ''}")
+        note(errors.describe_failure(view.error))
+        note(f"  more: noetl status {execution_id}{at.option}")
+    elif view.status == "cancelled":
+        note(one_line(f"cancelled{f': {view.reason}' if view.reason else ''}", 1000))
+    elif view.status == "waiting":
+        tell_waiting(place, view, execution_id, at)
+    elif view.status == "paused":
+        out(f"paused: noetl unpause {execution_id}{at.option} continues it")
+
+
+def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where) -> None:
+    """What lets an execution go on that waits for somebody outside."""
+    if view.awaiting:
+        out(f"waiting: execution {execution_id} goes on when it is answered")
+        tell_callbacks(place.callbacks(execution_id), at)
+    if view.parked:
+        tell_parked(view, execution_id, at)
+
+
+# --- other commands that change an execution ------------------------------------------------------
+
+
+def resume(
+    names: Sequence[str], *, as_json: bool, quiet: bool, timeout: float | None, home: str | None
+) -> int:
+    """Go on with what earlier processes left unfinished: the named executions, or all."""
+    log = TaskLog()
+    with open_running_here(home, log.add) as place:
+        wanted = [resolve_id(place, name) for name in names]
+        for execution_id in wanted:
+            place.status(execution_id)
+        live = place.runtime.recover()
+        ids = wanted or live
+        if not ids:
+            if not as_json:
+                out("nothing to resume")
+            return errors.DONE
+        at = Where(home)
+        return follow(place, ids, as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
+
+
+def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -> int:
+    """Cancel an execution, and its children with it."""
+    with open_running(at, takes="nothing") as place:
+        execution_id = resolve_id(place, name)
+        place.cancel(execution_id, reason, cascade=cascade)
+        status = place.status(execution_id)
+    return _told(execution_id, status, as_json)
+
+
+def pause(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -> int:
+    """Begin nothing new in an execution."""
+    with open_running(at, takes="nothing") as place:
+        execution_id = resolve_id(place, name)
+        place.pause(execution_id, reason, cascade=cascade)
+        status = place.status(execution_id)
+    return _told(execution_id, status, as_json, f"; noetl unpause {execution_id}{at.option} continues it")
+
+
+def _told(execution_id: int, status: str | None, as_json: bool, more: str = "") -> int:
+    if as_json:
+        out_json({"execution_id": str(execution_id), "status": status})
+    else:
+        out(f"execution {execution_id} is {status}{more}")
+    return errors.DONE
+
+
+def unpause(name: str, *, reason: str, cascade: bool, as_json: bool, quiet: bool, at: Where) -> int:
+    """Let a paused execution go on, and stay with it."""
+    log = TaskLog()
+    with open_running(at, on_log=log.add) as place:
+        execution_id = resolve_id(place, name)
+        place.resume(execution_id, reason, cascade=cascade)
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
+
+
+def redrive(
+    name: str,
+    *,
+    step: str,
+    sets: Sequence[str],
+    version: int | None,
+    reason: str,
+    as_json: bool,
+    quiet: bool,
+    at: Where,
+) -> int:
+    """Run an execution that has ended again, and stay with it."""
+    args = read_payload(None, sets) if sets else None
+    if args and not step:
+        raise InvalidInputError("arguments are for a step", code="invalid_set", hint="name it with --from")
+    log = TaskLog()
+    with open_running(at, on_log=log.add) as place:
+        execution_id = resolve_id(place, name)
+        place.redrive(execution_id, reason, step=step, args=args, version=version)
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

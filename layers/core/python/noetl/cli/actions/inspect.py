@@ -1,0 +1,256 @@
+"""Commands that look: list, status, events, result, replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
+
+from noetl.cli import errors
+from noetl.cli.client import runtime_access
+from noetl.cli.client.local_transport import Here
+from noetl.cli.client.protocol import Place, open_place, resolve_id
+from noetl.cli.commands.callback import about, tell_parked
+from noetl.cli.options import Where
+from noetl.cli.render.event_stream import run_of, step_line
+from noetl.cli.render.output import (
+    clock,
+    duration,
+    note,
+    one_line,
+    out,
+    out_json,
+    out_line,
+    out_value,
+    printable,
+    table,
+)
+from noetl.domain import codec
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.event_names import VOCABULARIES
+from noetl.domain.task_logs import TaskLine
+from noetl.domain.unreadable import UnreadableRowError
+from noetl.services.executions.bulk_control import ManyFilter
+from noetl.services.history.read_history import HistoryEvent
+from noetl.services.queries.read_execution import STATUSES, ExecutionSummary, ExecutionView
+
+if TYPE_CHECKING:
+    from noetl.services.history.replay import ReplayReport
+
+
+def show_list(wanted: ManyFilter, *, limit: int, as_json: bool, at: Where) -> int:
+    """Executions, newest first."""
+    status = wanted.status
+    if status is not None and status not in STATUSES:
+        raise InvalidInputError(
+            f"{status!r} is not a status", code="invalid_status", hint=f"one of {', '.join(STATUSES)}"
+        )
+    with open_place(at) as place:
+        found = place.executions(wanted, limit=limit)
+    if as_json:
+        for summary in found:
+            out_json(summary)
+        return errors.DONE
+    if not found:
+        if wanted != ManyFilter():
+            note(f"no execution is {status}" if wanted == ManyFilter(status) else "no execution fits")
+        else:
+            note("nothing has been executed yet: try `noetl run FILE`")
+        return errors.DONE
+    rows = [
+        (s.execution_id, _shown_status(s), clock(s.started_at), duration(s.duration_ms), s.path or s.name)
+        for s in found
+    ]
+    out(table(("EXECUTION", "STATUS", "STARTED", "DURATION", "PLAYBOOK"), rows))
+    return errors.DONE
+
+
+def _shown_status(summary: ExecutionSummary) -> str:
+    return summary.status if summary.unreadable is None else f"{summary.status} (unreadable)"
+
+
+def show_status(name: str, *, as_json: bool, at: Where) -> int:
+    """One execution with its steps."""
+    with open_place(at) as place:
+        execution_id = resolve_id(place, name)
+        view = place.describe(execution_id)
+        if as_json:
+            out_json(view.to_dict())
+            return errors.DONE
+        _tell_status(view)
+        for step in view.steps:
+            out(step_line(run_of(step)))
+        for wait in view.waits:
+            out_line(
+                f"  {f'step {wait.step} (run {wait.run})' if wait.step else 'the execution'} {wait.reason}"
+            )
+        if view.error:
+            out(errors.describe_failure(view.error))
+        for awaited in view.awaiting:
+            out(f"  {about(awaited)}")
+        if view.awaiting_left_out:
+            out(f"  … and {view.awaiting_left_out} more: noetl callback {execution_id}{at.option}")
+        if view.awaiting:
+            out(f"  to answer: noetl callback {execution_id} --set NAME=VALUE{at.option}")
+        if view.parked:
+            tell_parked(view, execution_id, at)
+    return errors.DONE
+
+
+def _tell_status(view: ExecutionView) -> None:
+    summary = view.summary
+    out(f"execution {summary.execution_id}  {summary.path or summary.name}")
+    out(f"{summary.status}  started {clock(summary.started_at)}  {duration(summary.duration_ms)}")
+    if summary.parent_execution_id:
+        out(f"child of {summary.parent_execution_id}")
+    if view.reason:
+        out_line(f"reason: {view.reason}")
+    outstanding = ", ".join(f"{what} {count}" for what, count in view.outstanding.items() if count)
+    if outstanding:
+        out(f"outstanding: {outstanding}")
+    for row in view.unreadable:
+        out_line(f"unreadable: {row}")
+
+
+def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: Where) -> int:
+    """History, and with ``follow`` what is added to it until the execution ends."""
+    words = next((known for known in VOCABULARIES if known == vocabulary), None)
+    if words is None:
+        raise InvalidInputError(
+            f"{vocabulary!r} is not a vocabulary", code="invalid_vocabulary", hint=", ".join(VOCABULARIES)
+        )
+    with open_place(at) as place:
+        for event in place.history(resolve_id(place, name), words, follow=follow):
+            if as_json:
+                out_json(event)
+            else:
+                out_line(event_line(event))
+    return errors.DONE
+
+
+def show_logs(name: str, *, follow: bool, step: str | None, as_json: bool, at: Where) -> int:
+    """What tasks have printed, and with ``follow`` what they print until the execution ends."""
+    told = 0
+    with open_place(at) as place:
+        execution_id = resolve_id(place, name)
+        for line in place.lines(execution_id, follow=follow):
+            if step is not None and line.step != step:
+                continue
+            told += 1
+            if as_json:
+                out_json({"execution_id": str(execution_id), **to_builtins(line)})
+            else:
+                out_line(log_line(line))
+        if not told and not as_json:
+            which = f"step {step!r} of execution {execution_id}" if step else f"execution {execution_id}"
+            note(f"tasks of {which} have printed nothing (what is kept: docs/logs.md)")
+    return errors.DONE
+
+
+def log_line(line: TaskLine) -> str:
+    """``01:02:03.004  fetch[3]  printed text``; the second and later attempts of a task as ``fetch #2``."""
+    where = line.step if line.index is None else f"{line.step}[{line.index}]"
+    again = f" #{line.attempt}" if line.attempt > 1 else ""
+    return f"{line.time[11:23]}  {where + again:<20} {printable(line.line, 10_000)}"
+
+
+def event_line(event: HistoryEvent) -> str:
+    """``01:02:03.004  step.exit   fetch   success  {…}``"""
+    payload = {key: value for key, value in event.payload.items() if value != event.entity_id}
+    details = one_line(codec.encode(payload).decode("utf-8", "backslashreplace"), 110) if payload else ""
+    index = event.meta.get("loop_iteration_index")
+    entity = event.entity_id if index is None else f"{event.entity_id}[{index}]"
+    clock_time = event.timestamp[11:23]
+    return f"{clock_time}  {event.event_type:<22} {entity:<20} {event.status:<11} {details}".rstrip()
+
+
+def show_result(name: str, *, save: str | None, as_json: bool, at: Where) -> int:
+    """Print the result of a completed execution, and nothing else on stdout. ``save``: files of it go to this folder."""
+    with open_place(at) as place:
+        execution_id = resolve_id(place, name)
+        status = place.status(execution_id)
+        if status in ("failed", "cancelled") and not as_json:
+            view = place.describe(execution_id)
+            note(f"execution {execution_id} {status}, so it has no result")
+            if view.error:
+                note(errors.describe_failure(view.error))
+            return errors.FAILED
+        value = place.result(execution_id) if save is None else _saved(place, execution_id, save)
+    if as_json:
+        out_json(value)
+    else:
+        out_value(value)
+    return errors.DONE
+
+
+def replay(name: str | None, *, everything: bool, as_json: bool, home: str | None) -> int:
+    """Fold histories from nothing and compare with what is stored; 1 when any differs."""
+    if everything == (name is not None):
+        raise InvalidInputError("name one execution, or use --all", code="usage")
+    from noetl.services.history.replay import replay as replay_one
+
+    differing = 0
+    with runtime_access.open_reading(home) as reading:
+        ids = _all_ids(reading) if name is None else iter([resolve_id(Here(reading), name)])
+        count = unread = 0
+        for execution_id in ids:
+            count += 1
+            try:
+                report = replay_one(reading.store, execution_id)
+            except UnreadableRowError as error:
+                if not everything:
+                    raise
+                unread += 1
+                _tell_unread(execution_id, error, as_json)
+                continue
+            differing += not report.agrees
+            _tell_replay(report, as_json)
+    if everything and not as_json:
+        out(
+            f"{count} executions replayed, {differing} differ"
+            + (f", {unread} cannot be read" if unread else "")
+        )
+    return errors.FAILED if differing or unread else errors.DONE
+
+
+def _tell_unread(execution_id: int, error: UnreadableRowError, as_json: bool) -> None:
+    if as_json:
+        out_json({"execution_id": str(execution_id), "unreadable": error.message, "agrees": False})
+    else:
+        out_line(f"execution {execution_id}: {error.message}")
+
+
+def _all_ids(reading: runtime_access.Reading) -> Iterator[int]:
+    before: int | None = None
+    while True:
+        page = reading.store.executions(limit=200, before=before)
+        for info in page:
+            yield info.execution_id
+        if len(page) < 200:
+            return
+        before = page[-1].execution_id
+
+
+def _saved(place: Place, execution_id: int, save: str) -> object:
+    from noetl.cli.actions.result_files import saved
+
+    return saved(place, execution_id, Path(save))
+
+
+def _tell_replay(report: ReplayReport, as_json: bool) -> None:
+    if as_json:
+        out_json({**_as_dict(report), "agrees": report.agrees})
+        return
+    rows = f"{report.rows} rows, {report.items} items"
+    out(f"execution {report.execution_id}: {rows}: {'agrees' if report.agrees else 'DIFFERS'}")
+    for difference in report.differences:
+        out(f"  {difference.path}: stored {difference.stored}, history says {difference.rebuilt}")
+
+
+def _as_dict(report: ReplayReport) -> dict[str, object]:
+    import msgspec
+
+    shown: dict[str, object] = msgspec.to_builtins(report)
+    return shown

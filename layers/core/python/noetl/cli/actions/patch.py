@@ -1,0 +1,62 @@
+"""Commands that change what a running execution sees or does: patching its context, and injecting a token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from noetl.cli.actions.context_patch import read_patch
+from noetl.cli.actions.execute import follow
+from noetl.cli.actions.payload import read_payload
+from noetl.cli.client.protocol import Running, open_running, resolve_id
+from noetl.cli.options import Where
+from noetl.cli.render.event_stream import TaskLog
+
+
+def patch(
+    name: str,
+    *,
+    source: str | None,
+    sets: Sequence[str],
+    reason: str,
+    correlation_id: str,
+    as_json: bool,
+    quiet: bool,
+    at: Where,
+) -> int:
+    """Change an execution's context, and stay with it (here: go on with it when nobody else does)."""
+    wish = read_patch(source, sets)
+
+    def change(place: Running, execution_id: int) -> None:
+        place.patch(execution_id, wish, reason, correlation_id=correlation_id)
+
+    return _changed(name, change, as_json=as_json, quiet=quiet, at=at)
+
+
+def inject(
+    name: str,
+    step: str,
+    *,
+    sets: Sequence[str],
+    reason: str,
+    correlation_id: str,
+    as_json: bool,
+    quiet: bool,
+    at: Where,
+) -> int:
+    """Let a step run (once more) with these arguments, and stay with the execution."""
+    args = read_payload(None, sets)
+
+    def change(place: Running, execution_id: int) -> None:
+        place.inject(execution_id, step, args, reason, correlation_id=correlation_id)
+
+    return _changed(name, change, as_json=as_json, quiet=quiet, at=at)
+
+
+def _changed(
+    name: str, change: Callable[[Running, int], None], *, as_json: bool, quiet: bool, at: Where
+) -> int:
+    log = TaskLog()
+    with open_running(at, on_log=log.add, takes="sound") as place:
+        execution_id = resolve_id(place, name)
+        change(place, execution_id)
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

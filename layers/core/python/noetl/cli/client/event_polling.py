@@ -1,0 +1,173 @@
+"""What executions elsewhere are doing, as it happens: their events, asked for again and again, less often while nothing happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from noetl.api.http.bodies import EventPage, StatusAnswer
+from noetl.api.nouns.logs import LinesAnswer
+from noetl.cli.client.http_client import Client
+from noetl.domain.state import TERMINAL
+from noetl.domain.task_logs import TaskLine
+from noetl.services.history.progress import Progress
+from noetl.services.history.read_history import HistoryEvent
+
+PAGE = 1000
+SOONEST, LATEST = 0.2, 2.0
+"""Seconds between two looks: the first while something happens, the second after a while of nothing."""
+SLOWER = 1.4
+TICK = 0.1
+APPLIED = 15.0
+"""Seconds within which a change that was accepted shows in the history; after them it is not waited for."""
+
+ONE = "/api/executions/{}"
+
+
+class History:
+    """Reads one execution's history once, and then what is added."""
+
+    def __init__(self, client: Client, execution_id: int, vocabulary: str = "stored") -> None:
+        self._client, self._path = client, f"{ONE.format(execution_id)}/events"
+        self._vocabulary = vocabulary
+        self._after: str | None = None
+        self.complete = False
+        """The execution has ended, and everything was told."""
+
+    def read(self) -> list[HistoryEvent]:
+        """Events since the last call, at most a page of them."""
+        page = self._client.get(
+            self._path, EventPage, after=self._after, limit=PAGE, vocabulary=self._vocabulary
+        )
+        self._after, self.complete = page.next, page.complete
+        return page.events
+
+    def all(self) -> Iterator[HistoryEvent]:
+        """Everything there is now. (Short pages may be followed by more: only an empty one ends what there is.)"""
+        while found := self.read():
+            yield from found
+            if self.complete:
+                return
+
+    def follow(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[HistoryEvent]:
+        """Everything until the execution ends."""
+        pace = Pace()
+        while True:
+            found = self.read()
+            yield from found
+            if self.complete:
+                return
+            if not found:
+                sleep(pace.after(False))
+            else:
+                pace.after(True)
+
+
+def lines(
+    client: Client, execution_id: int, *, follow: bool, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[TaskLine]:
+    """What tasks have printed; ``follow``: until the execution ends."""
+    after, pace = None, Pace()
+    while True:
+        page = client.get(f"{ONE.format(execution_id)}/logs", LinesAnswer, after=after, limit=PAGE)
+        yield from page.lines
+        moved, after = page.next != after, page.next
+        if page.complete or not (moved or follow):
+            return
+        pause = pace.after(bool(page.lines))
+        if not moved:
+            sleep(pause)
+
+
+class Pace:
+    """Seconds to the next look."""
+
+    def __init__(self) -> None:
+        self._pause = SOONEST
+
+    def after(self, something: bool) -> float:
+        """``something`` was new."""
+        pause = self._pause
+        self._pause = SOONEST if something else min(self._pause * SLOWER, LATEST)
+        return SOONEST if something else pause
+
+
+class RemoteFeed:
+    """What watchers are told (``noetl.cli.render.event_stream.Feed``): events as they come, and how far the steps are."""
+
+    def __init__(self, client: Client, *, expected: Collection[str] = ()) -> None:
+        """``expected``: ids of changes that were accepted; until they show, an execution that waits may be about to go on."""
+        self._client = client
+        self._histories: dict[int, History] = {}
+        self._untold: dict[int, list[HistoryEvent]] = {}
+        self._progress: dict[int, Progress] = {}
+        self.expected = set(expected)
+
+    def new_events(self, execution_id: int, *, everything: bool) -> Iterable[HistoryEvent]:
+        """What ``look`` has brought since the last call; ``everything``: all there is."""
+        while everything and self.look(execution_id):
+            continue
+        return self._untold.pop(execution_id, [])
+
+    def progress(self, execution_id: int) -> Progress:
+        """As far as was looked."""
+        return self._progress.setdefault(execution_id, Progress())
+
+    def look(self, execution_id: int) -> bool:
+        """Ask for what is new; whether there was anything."""
+        history = self._histories.setdefault(execution_id, History(self._client, execution_id))
+        if history.complete:
+            return False
+        found = history.read()
+        progress = self.progress(execution_id)
+        for event in found:
+            progress.add_event(event)
+            self.expected.discard(event.event_id.rpartition(":")[0])
+        self._untold.setdefault(execution_id, []).extend(found)
+        return bool(found)
+
+    def over(self, execution_id: int) -> bool:
+        return self._histories[execution_id].complete
+
+
+def run_until(
+    client: Client,
+    feed: RemoteFeed,
+    ids: Collection[int],
+    *,
+    on_tick: Callable[[], None] | None = None,
+    timeout: float | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
+    begun, pace = clock(), Pace()
+    left = list(ids)
+    while True:
+        news = sum(feed.look(one) for one in left) > 0
+        left = [one for one in left if not feed.over(one)]
+        if on_tick is not None:
+            on_tick()
+        if not left:
+            return
+        patient = bool(feed.expected) and clock() - begun < APPLIED
+        if not news and not patient and all(_waits(client, one) for one in left):
+            return
+        until = clock() + pace.after(news)
+        while (now := clock()) < until:
+            if timeout is not None and now - begun > timeout:
+                raise TimeoutError(f"not finished after {timeout:g} s")
+            sleep(min(TICK, until - now))
+            if on_tick is not None:
+                on_tick()
+
+
+def status_of(client: Client, execution_id: int) -> StatusAnswer:
+    return client.get(f"{ONE.format(execution_id)}/status", StatusAnswer)
+
+
+def _waits(client: Client, execution_id: int) -> bool:
+    """Parked (or ended meanwhile), with nothing on its way."""
+    found = status_of(client, execution_id)
+    busy = found.outstanding.get("commands") or found.outstanding.get("outbox")
+    return found.status in TERMINAL or (found.status == "waiting" and not busy)

@@ -1,0 +1,369 @@
+"""A server as a place: what commands ask for, over the routes of docs/api.md."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from noetl.api.http.bodies import (
+    AcceptedAnswer,
+    CredentialAccessPage,
+    CredentialDeletedAnswer,
+    CredentialPage,
+    DeletedAnswer,
+    ExecutionAnswer,
+    ExecutionPage,
+    NextAnswer,
+    PlaybookAnswer,
+    RegisteredAnswer,
+    SchedulePage,
+    StartedAnswer,
+    VariableAnswer,
+    VariableDeletedAnswer,
+    VariablesAnswer,
+    VariablesSetAnswer,
+    VariableView,
+)
+from noetl.api.http.result_bodies import ResultAnswer
+from noetl.api.http.runtime_bodies import LimitPage, LimitRemovedAnswer
+from noetl.api.nouns.callbacks import CallbacksAnswer, CallbackTaken
+from noetl.cli.actions.context_patch import ContextPatch
+from noetl.cli.client.event_polling import ONE, History, RemoteFeed, lines, run_until, status_of
+from noetl.cli.client.http_client import Client, segment
+from noetl.cli.client.http_problems import diagnostics
+from noetl.cli.client.http_results import RemoteResults
+from noetl.cli.client.http_triggers import RemoteTriggers
+from noetl.cli.client.profiles import Context
+from noetl.cli.client.protocol import Change, Registered
+from noetl.cli.render.event_stream import Feed
+from noetl.domain.automations.schedules import instant, name_for, parse_instant
+from noetl.domain.callbacks import PATH
+from noetl.domain.errors import NotFoundError
+from noetl.domain.event_names import Vocabulary
+from noetl.domain.state import TERMINAL
+from noetl.domain.task_logs import TaskLine
+from noetl.ports.results import ResultStore
+from noetl.services.automations.backfill import Backfill, BackfillWish
+from noetl.services.automations.schedules import ScheduleView
+from noetl.services.callbacks.complete_callback import AskedFor
+from noetl.services.callbacks.open_callbacks import OpenCallback
+from noetl.services.credentials.credentials import (
+    CredentialAccessView,
+    CredentialView,
+    CredentialWish,
+    Resealed,
+)
+from noetl.services.executions.bulk_control import ManyFilter, ManyWish, SteeredMany, Verb
+from noetl.services.history.read_history import HistoryEvent
+from noetl.services.queries import read_execution
+from noetl.services.queries.analyze import Analysis
+from noetl.services.queries.limits import LimitView, LimitWish
+from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
+from noetl.services.results.prune import Pruned, PruneWish
+
+CANCEL_SECONDS = 30.0
+
+
+class RemotePlace(RemoteTriggers):
+    """``noetl.cli.client.protocol.Running``: a server's executions go on by themselves."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._expected: set[str] = set()
+
+    @classmethod
+    def at(cls, context: Context) -> RemotePlace:
+        return cls(Client(context))
+
+    # --- looking ---
+
+    def latest(self) -> int:
+        for page in self._client.pages("/api/executions", ExecutionPage, limit=100):
+            for one in page.executions:
+                if one.parent_execution_id is None:
+                    return int(one.execution_id)
+        raise NotFoundError(
+            "nothing has been executed there yet",
+            code="execution_not_found",
+            hint="start with `noetl exec PATH --remote`",
+        )
+
+    def executions(self, wanted: ManyFilter, *, limit: int) -> Sequence[ExecutionSummary]:
+        query = {key: value for key, value in msgspec.structs.asdict(wanted).items() if value is not None}
+        if wanted.ids is not None:
+            query["ids"] = ",".join(wanted.ids)
+        return self._client.entries(
+            "/api/executions", ExecutionPage, lambda page: page.executions, limit, **query
+        )
+
+    def analyze(self, execution_id: int) -> Analysis:
+        return self._client.post(f"{ONE.format(execution_id)}/analyze", Analysis, {})
+
+    def describe(self, execution_id: int) -> ExecutionView:
+        """Its steps, or the last of them where there are very many."""
+        found = self._client.get(ONE.format(execution_id), ExecutionAnswer)
+        summary = ExecutionSummary(
+            found.execution_id,
+            found.path,
+            found.name,
+            found.status,
+            found.started_at,
+            found.ended_at,
+            found.duration_ms,
+            found.parent_execution_id,
+        )
+        return ExecutionView(
+            summary,
+            found.steps,
+            found.error,
+            found.reason,
+            found.parked,
+            found.outstanding,
+            found.waits,
+            found.awaiting,
+            found.awaiting_left_out,
+            found.unreadable,
+        )
+
+    def status(self, execution_id: int) -> str:
+        return status_of(self._client, execution_id).status
+
+    def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
+        history = History(self._client, execution_id, words)
+        return history.follow() if follow else history.all()
+
+    def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
+        return lines(self._client, execution_id, follow=follow)
+
+    def result(self, execution_id: int) -> Any:
+        """What is too large for an answer is downloaded. Raises TaskError when a part is gone, or is not what was kept."""
+        found = self._client.get(f"{ONE.format(execution_id)}/result", ResultAnswer)
+        if found.complete:
+            return found.result
+        return read_execution.resolve(found.result, RemoteResults(self._client, found.downloads))
+
+    def parts(self, execution_id: int) -> tuple[Any, ResultStore]:
+        found = self._client.get(f"{ONE.format(execution_id)}/result", ResultAnswer, parts="true")
+        return found.result, RemoteResults(self._client, found.downloads)
+
+    # --- callbacks ---
+
+    def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
+        found = self._client.get(f"{ONE.format(execution_id)}/callbacks", CallbacksAnswer)
+        return [one.plain() for one in found.callbacks]
+
+    def asked(self, token: str) -> AskedFor:
+        return self._client.get(f"{PATH}{segment(token)}", AskedFor)
+
+    def answer(self, token: str, body: Any) -> tuple[int, bool]:
+        taken = self._client.post(f"{PATH}{segment(token)}", CallbackTaken, body)
+        return int(taken.execution_id), taken.duplicate
+
+    # --- playbooks ---
+
+    def find(self, target: str) -> Registered:
+        path, _, version = target.rpartition("@")
+        if not path or not version.isdigit():
+            path, version = target, ""
+        where = "/".join(segment(part) for part in path.split("/"))
+        found = self._client.get(f"/api/catalog/{where}", PlaybookAnswer, version=version or None)
+        return Registered(found.path, found.version, found.name, found.program)
+
+    def register(self, text: str, *, source_name: str) -> Registered:
+        """The server is told the file's name, not where it is here."""
+        body = {"content": text, "source_name": PurePath(source_name).name}
+        found = self._client.post("/api/catalog/register", RegisteredAnswer, body, source_name=source_name)
+        warnings = diagnostics([msgspec.to_builtins(one) for one in found.warnings])
+        return Registered(found.path, found.version, found.name, found.program, warnings)
+
+    def register_scheduled(self, text: str, *, source_name: str) -> tuple[Registered, ScheduleView | None]:
+        """The schedule by its usual name; one that its playbook names otherwise is not looked for."""
+        entry = self.register(text, source_name=source_name)
+        try:
+            schedule = self.schedule(name_for(entry.path))
+        except NotFoundError:
+            return entry, None
+        return entry, schedule if schedule.declared and schedule.path == entry.path else None
+
+    def start(
+        self,
+        entry: Registered,
+        payload: dict[str, Any],
+        *,
+        starts_at: float | None = None,
+        priority: int | None = None,
+    ) -> int:
+        body: dict[str, Any] = {"path": entry.path, "version": entry.version, "payload": payload}
+        body |= {} if priority is None else {"priority": priority}
+        if starts_at is not None:
+            body["trigger_at"] = instant(starts_at)
+        return int(self._client.post("/api/executions", StartedAnswer, body).execution_id)
+
+    def prune(self, wish: PruneWish) -> Pruned:
+        return self._client.post("/api/admin/prune", Pruned, msgspec.to_builtins(wish))
+
+    # --- variables ---
+
+    def variables(self, execution_id: int) -> Mapping[str, VariableView]:
+        return self._client.get(f"/api/vars/{execution_id}", VariablesAnswer).variables
+
+    def variable(self, execution_id: int, name: str) -> VariableView:
+        one = self._client.get(f"/api/vars/{execution_id}/{segment(name)}", VariableAnswer)
+        return VariableView(
+            one.value, one.type, one.source_step, one.created_at, one.accessed_at, one.access_count
+        )
+
+    def set_variables(self, execution_id: int, values: Mapping[str, Any], reason: str) -> None:
+        body = {"variables": dict(values), "reason": reason}
+        self._client.post(f"/api/vars/{execution_id}", VariablesSetAnswer, body)
+
+    def delete_variable(self, execution_id: int, name: str) -> None:
+        self._client.delete(f"/api/vars/{execution_id}/{segment(name)}", VariableDeletedAnswer)
+
+    # --- schedules ---
+
+    def schedules(self, limit: int) -> Sequence[ScheduleView]:
+        return self._client.entries("/api/schedules", SchedulePage, lambda page: page.schedules, limit)
+
+    def schedule(self, name: str) -> ScheduleView:
+        return self._client.get(f"/api/schedules/{segment(name)}", ScheduleView)
+
+    def next_times(self, name: str, count: int) -> Sequence[float]:
+        found = self._client.get(f"/api/schedules/{segment(name)}/next", NextAnswer, count=count)
+        return [parse_instant(one) for one in found.times]
+
+    def backfill(self, name: str, wish: BackfillWish) -> Backfill:
+        body = msgspec.to_builtins(wish)
+        return self._client.post(f"/api/schedules/{segment(name)}/backfill", Backfill, body)
+
+    def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
+        path = f"/api/schedules/{segment(name)}"
+        if what == "delete":
+            self._client.delete(path, DeletedAnswer)
+            return None
+        return self._client.post(f"{path}/{what}", ScheduleView, {})
+
+    # --- limits ---
+
+    def limits(self, limit: int) -> Sequence[LimitView]:
+        return self._client.entries("/api/limits", LimitPage, lambda page: page.limits, limit)
+
+    def limit(self, key: str) -> LimitView:
+        return self._client.get(_limit(key), LimitView)
+
+    def set_limit(self, key: str, wish: LimitWish) -> LimitView:
+        return self._client.put(_limit(key), LimitView, msgspec.to_builtins(wish))
+
+    def remove_limit(self, key: str) -> None:
+        self._client.delete(_limit(key), LimitRemovedAnswer)
+
+    # --- credentials ---
+
+    def keep_credential(self, wish: CredentialWish) -> CredentialView:
+        return self._client.post("/api/credentials", CredentialView, msgspec.to_builtins(wish))
+
+    def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]:
+        return self._client.entries(
+            "/api/credentials", CredentialPage, lambda page: page.credentials, limit, type=type_ or None
+        )
+
+    def credential(self, name: str, *, reveal: bool) -> CredentialView:
+        """``reveal``: what a worker gets; of a type that is exchanged, the token instead of the secret."""
+        asked = "true" if reveal else None
+        return self._client.get(_credential(name), CredentialView, include_data=asked)
+
+    def remove_credential(self, name: str) -> CredentialDeletedAnswer:
+        return self._client.delete(_credential(name), CredentialDeletedAnswer)
+
+    def reseal_credentials(self) -> Resealed:
+        return self._client.post("/api/credentials/reseal", Resealed, {})
+
+    def credential_accesses(
+        self, name: str, execution_id: int | None, limit: int
+    ) -> Sequence[CredentialAccessView]:
+        asked = {"name": name or None, "execution_id": execution_id}
+        return self._client.entries(
+            "/api/access/credentials", CredentialAccessPage, lambda page: page.accesses, limit, **asked
+        )
+
+    # --- running ---
+
+    def feed(self) -> RemoteFeed:
+        return RemoteFeed(self._client, expected=self._expected)
+
+    def run_until(
+        self,
+        ids: Collection[int],
+        feed: Feed,
+        *,
+        on_tick: Callable[[], None] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        assert isinstance(feed, RemoteFeed)
+        run_until(self._client, feed, ids, on_tick=on_tick, timeout=timeout)
+
+    def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        body = {"reason": reason, "cascade": cascade}
+        self._client.post(f"{ONE.format(execution_id)}/cancel", AcceptedAnswer, body)
+        until, pause = time.monotonic() + CANCEL_SECONDS, 0.1
+        while self.status(execution_id) not in TERMINAL and time.monotonic() < until:
+            time.sleep(pause)
+            pause = min(pause * 1.5, 2.0)
+
+    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+        return self._client.post(f"/api/executions/{verb}", SteeredMany, msgspec.to_builtins(wish))
+
+    def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        self._steer(execution_id, "pause", {"reason": reason, "cascade": cascade})
+
+    def resume(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        self._steer(execution_id, "resume", {"reason": reason, "cascade": cascade})
+
+    def redrive(
+        self,
+        execution_id: int,
+        reason: str,
+        *,
+        step: str,
+        args: dict[str, Any] | None,
+        version: int | None,
+    ) -> None:
+        body = {"from": step or "failure", "args": args, "version": version, "reason": reason}
+        self._steer(execution_id, "redrive", body)
+
+    def _steer(self, execution_id: int, what: str, body: dict[str, Any]) -> None:
+        """It is done when this returns, unless that takes long."""
+        before = self.status(execution_id)
+        done = self._client.post(f"{ONE.format(execution_id)}/{what}", AcceptedAnswer, body)
+        self._expected.add(done.event_id)
+        until = time.monotonic() + CANCEL_SECONDS
+        # What fails again at once has the status it had: then the history tells that it was done.
+        while time.monotonic() < until and self.status(execution_id) == before:
+            changes = self.analyze(execution_id).changes
+            if any(done.event_id in one.event_id for one in changes):
+                break
+            time.sleep(0.2)
+
+    def patch(self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = "") -> None:
+        body = {"patch": patch, "reason": reason, "correlation_id": correlation_id}
+        done = self._client.patch(f"{ONE.format(execution_id)}/ctx", AcceptedAnswer, body)
+        self._expected.add(done.event_id)
+
+    def inject(
+        self, execution_id: int, step: str, args: dict[str, Any], reason: str, *, correlation_id: str = ""
+    ) -> None:
+        body = {"step": step, "args": args, "reason": reason, "correlation_id": correlation_id}
+        done = self._client.post(f"{ONE.format(execution_id)}/tokens", AcceptedAnswer, body)
+        self._expected.add(done.event_id)
+
+
+def _credential(name: str) -> str:
+    return f"/api/credentials/{'/'.join(segment(part) for part in name.split('/'))}"
+
+
+def _limit(key: str) -> str:
+    return f"/api/limits/{'/'.join(segment(part) for part in key.split('/'))}"

@@ -1,0 +1,252 @@
+"""Where executions are: on this machine, or at a server. Commands speak to a place and do not ask which it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import msgspec
+
+from noetl.cli.render.output import note
+from noetl.domain.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from noetl.api.http.bodies import CredentialDeletedAnswer, VariableView
+    from noetl.api.nouns.triggers import FiredAnswer
+    from noetl.cli.actions.context_patch import ContextPatch
+    from noetl.cli.client.profiles import Contexts
+    from noetl.cli.options import Where
+    from noetl.cli.render.event_stream import Feed
+    from noetl.domain.event_names import Vocabulary
+    from noetl.domain.task_logs import TaskLine
+    from noetl.domain.workers.lost_owners import Takes
+    from noetl.dsl.diagnostics import Diagnostic
+    from noetl.ports.results import ResultStore
+    from noetl.services.automations.backfill import Backfill, BackfillWish
+    from noetl.services.automations.schedules import ScheduleView
+    from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish
+    from noetl.services.callbacks.complete_callback import AskedFor
+    from noetl.services.callbacks.open_callbacks import OpenCallback
+    from noetl.services.credentials.credentials import (
+        CredentialAccessView,
+        CredentialView,
+        CredentialWish,
+        Resealed,
+    )
+    from noetl.services.executions.bulk_control import ManyFilter, ManyWish, SteeredMany, Verb
+    from noetl.services.history.read_history import HistoryEvent
+    from noetl.services.queries.analyze import Analysis
+    from noetl.services.queries.limits import LimitView, LimitWish
+    from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
+    from noetl.services.results.prune import Pruned, PruneWish
+
+Change = Literal["pause", "resume", "delete"]
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """A playbook in the catalog. ``program``: hash of its compiled form. ``warnings``: told by the place that compiled it."""
+
+    path: str
+    version: int
+    name: str
+    program: str
+    warnings: Sequence[Diagnostic] = ()
+
+
+class Place(Protocol):
+    """To look at executions and to change them without waiting. Ids are execution ids; everything raises NotFoundError for unknown ones,
+    ConflictError for what does not fit the present state, and InfrastructureError when the place cannot be reached."""
+
+    def latest(self) -> int:
+        """The execution that was started last, and not by another."""
+
+    def executions(self, wanted: ManyFilter, *, limit: int) -> Sequence[ExecutionSummary]:
+        """Newest first."""
+
+    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+        """Cancel, pause, resume or redrive all that fit; where executions go on while this is open, it is applied when this returns."""
+
+    def describe(self, execution_id: int) -> ExecutionView: ...
+    def analyze(self, execution_id: int) -> Analysis: ...
+    def status(self, execution_id: int) -> str: ...
+    def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
+        """In order; ``follow``: until the execution ends."""
+
+    def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
+        """What its tasks have printed; ``follow``: until the execution ends."""
+
+    def result(self, execution_id: int) -> Any:
+        """Whole."""
+
+    def parts(self, execution_id: int) -> tuple[Any, ResultStore]:
+        """The result with large values as references, and where these are read."""
+
+    def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
+        """What it waits for, with the tokens that answer it."""
+
+    def asked(self, token: str) -> AskedFor:
+        """What a token asks for. Raises GoneError, too."""
+
+    def find(self, target: str) -> Registered:
+        """A playbook of the catalog: ``path``, or ``path@version``."""
+
+    def register(self, text: str, *, source_name: str) -> Registered:
+        """Raises InvalidPlaybookError with every diagnostic."""
+
+    def register_scheduled(self, text: str, *, source_name: str) -> tuple[Registered, ScheduleView | None]:
+        """As ``register``, and its schedule with it."""
+
+    def start(
+        self,
+        entry: Registered,
+        payload: dict[str, Any],
+        *,
+        starts_at: float | None = None,
+        priority: int | None = None,
+    ) -> int:
+        """Durable when this returns. ``starts_at``: epoch seconds; None, or what has passed: now."""
+
+    def variables(self, execution_id: int) -> Mapping[str, VariableView]: ...
+    def variable(self, execution_id: int, name: str) -> VariableView:
+        """The read is counted."""
+
+    def set_variables(self, execution_id: int, values: Mapping[str, Any], reason: str) -> None: ...
+    def delete_variable(self, execution_id: int, name: str) -> None: ...
+
+    def schedules(self, limit: int) -> Sequence[ScheduleView]: ...
+    def schedule(self, name: str) -> ScheduleView: ...
+    def next_times(self, name: str, count: int) -> Sequence[float]:
+        """Epoch seconds."""
+
+    def backfill(self, name: str, wish: BackfillWish) -> Backfill: ...
+    def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
+        """As it is afterwards; None when it is gone."""
+
+    def put_trigger(self, wish: TriggerWish) -> TriggerView: ...
+    def triggers(self, limit: int) -> Sequence[TriggerView]: ...
+    def trigger(self, name: str) -> TriggerView: ...
+    def patch_trigger(self, name: str, patch: TriggerPatch) -> TriggerView: ...
+    def delete_trigger(self, name: str) -> None: ...
+    def fire_trigger(self, name: str, body: dict[str, Any], key: str) -> FiredAnswer:
+        """``key``: the same one starts one execution; empty: this is another happening."""
+
+    def prune(self, wish: PruneWish) -> Pruned:
+        """As much as is done in a while."""
+
+    def limits(self, limit: int) -> Sequence[LimitView]: ...
+    def limit(self, key: str) -> LimitView: ...
+    def set_limit(self, key: str, wish: LimitWish) -> LimitView: ...
+    def remove_limit(self, key: str) -> None: ...
+
+    # Errors about credentials never repeat their data.
+
+    def keep_credential(self, wish: CredentialWish) -> CredentialView:
+        """New (version 1), or in the place of the one of this name."""
+
+    def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]: ...
+    def credential(self, name: str, *, reveal: bool) -> CredentialView:
+        """By name or id. ``reveal``: with its data."""
+
+    def remove_credential(self, name: str) -> CredentialDeletedAnswer: ...
+    def reseal_credentials(self) -> Resealed: ...
+    def credential_accesses(
+        self, name: str, execution_id: int | None, limit: int
+    ) -> Sequence[CredentialAccessView]:
+        """Newest first; of one credential unless the name is empty, of one execution unless it is None."""
+
+
+class Running(Place, Protocol):
+    """A place where executions go on while it is open."""
+
+    def feed(self) -> Feed: ...
+    def run_until(
+        self,
+        ids: Collection[int],
+        feed: Feed,
+        *,
+        on_tick: Callable[[], None] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
+
+    def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        """It has ended when this returns, unless that takes long."""
+
+    def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None: ...
+    def resume(self, execution_id: int, reason: str, *, cascade: bool) -> None: ...
+    def redrive(
+        self, execution_id: int, reason: str, *, step: str, args: dict[str, Any] | None, version: int | None
+    ) -> None:
+        """``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had."""
+
+    def patch(
+        self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = ""
+    ) -> None: ...
+    def inject(
+        self, execution_id: int, step: str, args: dict[str, Any], reason: str, *, correlation_id: str = ""
+    ) -> None: ...
+    def answer(self, token: str, body: Any) -> tuple[int, bool]:
+        """Answer a callback: (execution, whether it was answered so before). Raises GoneError, and InvalidInputError for what does not fit."""
+
+
+def open_place(at: Where) -> AbstractContextManager[Place]:
+    """To look, and to change what somebody else runs."""
+    if at.context is not None:
+        return _remote(at)
+    from noetl.cli.client.local_transport import open_here
+
+    return open_here(at.home)
+
+
+def open_running(
+    at: Where, *, on_log: Callable[[str], None] | None = None, takes: Takes = "everything"
+) -> AbstractContextManager[Running]:
+    """To run: on this machine, Postgres and workers are up while it is open; a server goes on anyway. ``on_log``: what tasks print here.
+    ``takes``: what is taken over here from processes that are gone."""
+    if at.context is not None:
+        return _remote(at)
+    from noetl.cli.client.local_transport import open_running_here
+
+    return open_running_here(at.home, on_log, takes) if on_log is None else _running(at, on_log, takes)
+
+
+@contextmanager
+def _running(at: Where, on_log: Callable[[str], None], takes: Takes) -> Iterator[Running]:
+    """What is told while everything is closed, nobody shows any more: it goes to stderr."""
+    from noetl.cli.client.local_transport import open_running_here
+
+    told: list[Callable[[str], None]] = [on_log]
+    with open_running_here(at.home, lambda line: told[-1](line), takes) as place:
+        try:
+            yield place
+        finally:
+            told.append(note)
+
+
+def _remote(at: Where) -> AbstractContextManager[Running]:
+    from noetl.cli.client.http_transport import RemotePlace
+
+    return nullcontext(RemotePlace.at(contexts(at.home).find(at.context or "")))
+
+
+def contexts(home: str | None) -> Contexts:
+    """The contexts of a home folder. (Other settings are not read: they are about this machine's database.)"""
+    from noetl.cli.client.profiles import Contexts
+
+    return Contexts(Path(home or os.environ.get("NOETL_HOME") or Path.home() / ".noetl").expanduser())
+
+
+def resolve_id(place: Place, name: str) -> int:
+    """An execution id as text, or ``latest``. Raises InvalidInputError and NotFoundError."""
+    if name == "latest":
+        return place.latest()
+    if not (name.isascii() and name.isdigit() and len(name) <= 19 and 0 < int(name) < 2**63):
+        raise InvalidInputError(
+            f"{name[:80]!r} is not an execution id",
+            code="invalid_execution_id",
+            hint="an id is a number such as `noetl list` shows, or `latest`",
+        )
+    return int(name)

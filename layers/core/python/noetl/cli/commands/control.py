@@ -1,0 +1,328 @@
+"""Commands that start and steer executions: their options and their help. What they do is in ``execute``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noetl.cli.options import (
+    Before,
+    Context,
+    Correlation,
+    DryRun,
+    Filters,
+    Home,
+    Id,
+    Json,
+    Limit,
+    MaybeId,
+    Payload,
+    Priority,
+    Quiet,
+    Reason,
+    Remote,
+    Selection,
+    Set,
+    Target,
+    Yes,
+    end,
+    selection,
+    where,
+)
+
+if TYPE_CHECKING:
+    from noetl.services.executions.bulk_control import Verb
+
+NoCascade = Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")]
+patch_app = typer.Typer(help="Change what a running playbook sees.", no_args_is_help=True)
+
+
+def exec_(
+    target: Target,
+    sets: Set = None,
+    payload: Payload = None,
+    moment: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="TIME", help="Start then: 2026-12-24T18:00:00Z, or +90m, +2h, +3d from now."
+        ),
+    ] = None,
+    priority: Priority = None,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Start a playbook and print its execution's id, without following it.
+
+    \b
+      noetl exec etl/daily --set day=2026-03-01 --remote
+      noetl exec weather.yaml
+      noetl exec reports/daily --at 2026-12-24T18:00:00Z
+
+    On this machine, a running `noetl serve` runs it, or `noetl resume`. What starts later is kept like any execution: `noetl list
+    --status scheduled` shows it, and `noetl cancel` cancels it.
+    """
+    from noetl.cli.actions import exec
+
+    at = where(home, remote, context)
+    end(
+        exec.start(
+            target,
+            sets=sets or [],
+            payload=payload,
+            moment=moment,
+            priority=priority,
+            as_json=as_json,
+            at=at,
+        )
+    )
+
+
+def _many(verb: Verb, execution: str | None, some: Selection, **wish: Any) -> None:
+    """Ends the command when it is about all that fit a filter; returns when it is about one execution."""
+    from noetl.cli.actions import filters as selecting
+
+    if selecting.chosen(execution, some):
+        end(selecting.steer_many(verb, some, **wish))
+
+
+def cancel(
+    execution: MaybeId = None,
+    reason: Reason = "",
+    no_cascade: NoCascade = False,
+    filters: Filters = None,
+    before: Before = None,
+    limit: Limit = 100,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Cancel an execution and its sub-executions, or all that fit a filter.
+
+    \b
+      noetl cancel latest
+      noetl cancel --filter path=etl/daily --before 2h --dry-run
+    """
+    from noetl.cli.actions import execute
+
+    at = where(home, remote, context)
+    cascade = not no_cascade
+    some = selection(filters, before, limit, dry_run, yes)
+    _many("cancel", execution, some, reason=reason, cascade=cascade, as_json=as_json, at=at)
+    end(execute.cancel(execution or "", reason=reason, cascade=cascade, as_json=as_json, at=at))
+
+
+def pause(
+    execution: MaybeId = None,
+    reason: Reason = "",
+    no_cascade: NoCascade = False,
+    filters: Filters = None,
+    before: Before = None,
+    limit: Limit = 100,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Begin nothing new in an execution and its sub-executions (or in all that fit a filter), until `noetl unpause`."""
+    from noetl.cli.actions import execute
+
+    at = where(home, remote, context)
+    cascade = not no_cascade
+    some = selection(filters, before, limit, dry_run, yes)
+    _many("pause", execution, some, reason=reason, cascade=cascade, as_json=as_json, at=at)
+    end(execute.pause(execution or "", reason=reason, cascade=cascade, as_json=as_json, at=at))
+
+
+def unpause(
+    execution: MaybeId = None,
+    reason: Reason = "",
+    no_cascade: Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions paused.")] = False,
+    filters: Filters = None,
+    before: Before = None,
+    limit: Limit = 100,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Continue a paused execution and follow it to its end; or continue all that fit a filter."""
+    from noetl.cli.actions import execute
+
+    at = where(home, remote, context)
+    cascade = not no_cascade
+    some = selection(filters, before, limit, dry_run, yes)
+    _many("resume", execution, some, reason=reason, cascade=cascade, as_json=as_json, at=at)
+    end(execute.unpause(execution or "", reason=reason, cascade=cascade, as_json=as_json, quiet=quiet, at=at))
+
+
+def redrive(
+    execution: MaybeId = None,
+    step: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="STEP",
+            help="Go on from this step, or load[3], load[failed]; else from the failure.",
+        ),
+    ] = "",
+    sets: Set = None,
+    version: Annotated[
+        int | None, typer.Option("--version", help="Go on with this version of the playbook.")
+    ] = None,
+    reason: Reason = "",
+    filters: Filters = None,
+    before: Before = None,
+    limit: Limit = 100,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Run an ended execution again and follow it: from its failure, from a step, or from items of its loop; or all that fit a filter.
+
+    \b
+      noetl redrive latest --reason "the service is back"
+      noetl redrive latest --from load --set table=orders --version 4
+      noetl redrive latest --from "load[failed]"
+      noetl redrive --filter status=failed --filter path=etl/daily --before 2h
+    """
+    from noetl.cli.actions import execute
+
+    at = where(home, remote, context)
+    some = selection(filters, before, limit, dry_run, yes)
+    if sets and (some.filters or some.before):
+        raise typer.BadParameter("arguments are for one execution", param_hint="--set")
+    _many("redrive", execution, some, reason=reason, step=step, version=version, as_json=as_json, at=at)
+    end(
+        execute.redrive(
+            execution or "",
+            step=step,
+            sets=sets or [],
+            version=version,
+            reason=reason,
+            as_json=as_json,
+            quiet=quiet,
+            at=at,
+        )
+    )
+
+
+def inject(
+    execution: Id,
+    step: Annotated[str, typer.Argument(metavar="STEP", help="A step of its playbook.")],
+    sets: Set = None,
+    reason: Reason = "",
+    correlation_id: Correlation = "",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Run a step of a running execution, once more or out of turn, with these arguments.
+
+    \b
+      noetl inject latest notify --set to=ops --reason "the mail got lost"
+
+    It is an event, kept with who and why. The execution goes on at once in this process, unless another one runs it.
+    """
+    from noetl.cli.actions import patch as changing
+
+    at = where(home, remote, context)
+    end(
+        changing.inject(
+            execution,
+            step,
+            sets=sets or [],
+            reason=reason,
+            correlation_id=correlation_id,
+            as_json=as_json,
+            quiet=quiet,
+            at=at,
+        )
+    )
+
+
+def callback(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOKEN|ID", help="A token or its address; or an execution that waits for one."
+        ),
+    ],
+    sets: Set = None,
+    payload: Payload = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Answer a callback that an execution waits for, and follow the execution; without an answer, show the question.
+
+    \b
+      noetl callback latest
+      noetl callback latest --set approved=true --set comment="looks right"
+      noetl callback 3f9c0a11-412-3-0-… --payload answer.json
+
+    The execution goes on at once in this process, unless another one runs it.
+    """
+    from noetl.cli.commands import callback as callbacks
+
+    at = where(home, remote, context)
+    end(callbacks.callback(target, sets=sets or [], payload=payload, as_json=as_json, quiet=quiet, at=at))
+
+
+@patch_app.command("patch")
+def patch(
+    execution: Id,
+    sets: Set = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--patch", metavar="FILE|-", help="A JSON Merge Patch or JSON Patch, instead of --set."),
+    ] = None,
+    reason: Reason = "",
+    correlation_id: Correlation = "",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Set context values of an execution: how a person approves a waiting step.
+
+    \b
+      noetl ctx patch latest --set approved=true --reason "checked the numbers"
+      echo '[{"op": "test", "path": "/total", "value": 3}, {"op": "remove", "path": "/draft"}]' | noetl ctx patch latest --patch -
+
+    The execution goes on at once in this process, unless another one runs it.
+    """
+    from noetl.cli.actions import patch as changing
+
+    at = where(home, remote, context)
+    end(
+        changing.patch(
+            execution,
+            source=source,
+            sets=sets or [],
+            reason=reason,
+            correlation_id=correlation_id,
+            as_json=as_json,
+            quiet=quiet,
+            at=at,
+        )
+    )

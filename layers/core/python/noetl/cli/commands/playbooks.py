@@ -1,0 +1,162 @@
+"""Commands about playbook files: validate, graph, schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from glob import iglob
+from pathlib import Path
+from typing import Any
+
+from noetl.cli import errors
+from noetl.cli.client import runtime_access
+from noetl.cli.render.output import note, out, out_json, out_text
+from noetl.domain.errors import InvalidInputError, NotFoundError, PlaybookError
+from noetl.services.catalog.register_playbook import is_playbook, playbooks_below
+
+GRAPHS = ("mermaid", "dot", "json")
+
+
+def validate(targets: Sequence[str], *, strict: bool, as_json: bool) -> int:
+    """Check playbook files (folders: every playbook below; patterns: what they match).
+
+    ``strict``: warnings count as errors, and so do spellings of older generations and names that nothing uses. The exit code is 0
+    when every file is valid, 2 when one is not.
+    """
+    files = list(playbook_files(targets))
+    found = [(path, _diagnostics(path, strict=strict)) for path in files]
+    refused = 0
+    for path, diagnostics in found:
+        bad = any(d.severity == "error" or strict for d in diagnostics)
+        refused += bad
+        if as_json:
+            problems = [as_dict(d, str(path), strict=strict) for d in diagnostics]
+            out_json({"file": str(path), "valid": not bad, "diagnostics": problems})
+        elif diagnostics:
+            out(errors.describe_diagnostics(diagnostics, str(path)))
+        else:
+            out(f"{path}: valid")
+    if len(files) > 1 and not as_json:
+        out(_summary(refused, [diagnostics for _, diagnostics in found]))
+    return errors.USAGE if refused else errors.DONE
+
+
+def _summary(refused: int, found: Sequence[Sequence[Any]]) -> str:
+    severities = [problem.severity for diagnostics in found for problem in diagnostics]
+    counts = ", ".join(
+        f"{severities.count(word)} {word}{'' if severities.count(word) == 1 else 's'}"
+        for word in ("error", "warning")
+        if word in severities
+    )
+    text = f"{len(found)} playbooks, {refused} refused"
+    return f"{text}: {counts}" if counts else text
+
+
+def playbook_files(targets: Sequence[str]) -> Iterable[Path]:
+    """Files as they are named, each once; of folders and of what a pattern (``**/*.yaml``) matches, the playbooks.
+
+    Raises NotFoundError for a folder or a pattern without any.
+    """
+    seen: set[Path] = set()
+    for target in targets:
+        for path in _matching(target):
+            if path not in seen:
+                seen.add(path)
+                yield path
+
+
+def _matching(target: str) -> list[Path]:
+    path = Path(target)
+    if path.is_dir():
+        found = list(playbooks_below(path))
+    elif any(char in target for char in "*?[") and not path.exists():
+        named = sorted(Path(name) for name in iglob(target, recursive=True))  # noqa: PTH207 - patterns may be absolute
+        found = [one for one in named if one.is_file() and is_playbook(one)]
+    else:
+        return [path]
+    if not found:
+        where = f"below {target}" if path.is_dir() else f"that {target} matches"
+        raise NotFoundError(f"there is no playbook {where}", code="file_not_found")
+    return found
+
+
+def read_playbook(path: Path) -> bytes:
+    """Raises NotFoundError and InvalidInputError."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no file {path}", code="file_not_found") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInputError(f"{path} cannot be read: {reason}", code="file_unreadable") from None
+
+
+def playbook_text(path: Path) -> str:
+    """Raises NotFoundError and InvalidInputError."""
+    try:
+        return read_playbook(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(
+            f"{path} is not UTF-8 text (byte {error.start})", code="not_a_playbook"
+        ) from None
+
+
+def _diagnostics(path: Path, *, strict: bool) -> tuple[Any, ...]:
+    from noetl.dsl.compiler import compile_playbook
+    from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
+
+    try:
+        text = read_playbook(path)
+        return compile_playbook(
+            text, source_name=str(path), kinds=runtime_access.kinds(), strict=strict
+        ).diagnostics
+    except InvalidPlaybookError as invalid:
+        return invalid.diagnostics
+    except PlaybookError as error:
+        return (Diagnostic(error.code, error.message, 1, 1, hint=error.hint),)
+
+
+def as_dict(diagnostic: Any, file: str, *, strict: bool) -> dict[str, Any]:
+    from noetl.dsl.diagnostics import help_for
+
+    names = ("code", "line", "column", "message", "hint", "path")
+    found = {name: getattr(diagnostic, name) for name in names}
+    severity = "error" if strict else diagnostic.severity
+    return {"file": file, "severity": severity, **found, "help": help_for(diagnostic.code)}
+
+
+def graph(target: str, form: str) -> int:
+    """The playbook's steps and every way between them: ``mermaid`` or ``dot`` text, or ``json``. Raises InvalidInputError."""
+    from noetl.cli.render.output import pretty
+    from noetl.dsl.compiler import compile_playbook
+    from noetl.dsl.editors.graph import to_dot, to_json, to_mermaid
+
+    if form not in GRAPHS:
+        raise InvalidInputError(
+            f"{form!r} is not a format of a graph", code="invalid_format", hint=f"one of {', '.join(GRAPHS)}"
+        )
+    compiled = compile_playbook(read_playbook(Path(target)), source_name=target, kinds=runtime_access.kinds())
+    if form == "json":
+        out(pretty(to_json(compiled.program)))
+    else:
+        out((to_dot if form == "dot" else to_mermaid)(compiled.program).rstrip())
+    return errors.DONE
+
+
+def schema(output: str | None, *, of_tests: bool = False) -> int:
+    """The JSON Schema of playbooks, or of their tests, for editors."""
+    from noetl.cli.render.output import pretty
+    from noetl.dsl.editors.schema import playbook_schema
+    from noetl.testing.document import test_schema
+
+    text = pretty(test_schema() if of_tests else playbook_schema(runtime_access.kinds()))
+    if output is None:
+        out_text(f"{text}\n")
+        return errors.DONE
+    try:
+        Path(output).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidInputError(
+            f"{output} cannot be written: {error.strerror or error}", code="file_unwritable"
+        ) from error
+    note(f"wrote {output}")
+    return errors.DONE

@@ -1,0 +1,87 @@
+"""``noetl prune``: executions that ended long ago go."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from noetl.cli.options import Context, Home, Json, Remote, Where, end, where
+
+_AGE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(h|d|w)?", re.ASCII)
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
+
+
+def prune(
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than",
+            metavar="AGE",
+            help="Since they ended: 30d (30 means days), 12h, 8w. Without it: the setting.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell how many there are.")] = False,
+    permanent: Annotated[
+        bool, typer.Option("--permanent", help="Results of scope permanent, instead of executions.")
+    ] = False,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Remove executions that ended long ago, with their history, variables and results.
+
+    \b
+      noetl prune --older-than 30d --dry-run
+      noetl prune --older-than 30d
+      noetl prune --permanent --older-than 52w
+
+    What runs stays, and so does everything that belongs to the same tree of executions, or that somebody who runs can reach. Results with
+    a time to live go when it is over. NOETL_RETENTION_DAYS does the same by itself while `noetl serve` runs; a deployment is set by
+    `retention` of its environment.
+    """
+    days = None if older_than is None else _days(older_than)
+    end(_prune(days, permanent, dry_run=dry_run, as_json=as_json, at=where(home, remote, context)))
+
+
+def _days(text: str) -> float:
+    found = _AGE.fullmatch(text.strip())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not an age such as 30d, 12h or 8w", param_hint="--older-than")
+    return float(found[1]) * _DAYS[found[2] or "d"]
+
+
+def _prune(days: float | None, permanent: bool, *, dry_run: bool, as_json: bool, at: Where) -> int:
+    from noetl.cli import errors
+    from noetl.cli.client.protocol import open_place
+    from noetl.cli.render.output import out, out_json
+    from noetl.services.results.prune import PruneWish
+
+    wish = PruneWish(days, dry_run, permanent)
+    executions = events = variables = results = 0
+    with open_place(at) as place:
+        while True:
+            done = place.prune(wish)
+            executions += done.executions
+            events += done.events
+            variables += done.variables
+            results += done.results
+            if dry_run or done.status == "complete":
+                break
+    if as_json:
+        counts = {"executions": executions, "events": events, "variables": variables, "results": results}
+        out_json({"before": done.before, "dry_run": dry_run, **counts})
+    elif permanent:
+        more = "at least " if done.status == "partly" else ""
+        would = "would go" if dry_run else "are gone"
+        out(f"{more}{results} permanent results that were made before {done.before} {would}")
+    elif dry_run:
+        more = "at least " if done.status == "partly" else ""
+        out(f"{more}{executions} executions ended before {done.before}, and would go")
+    else:
+        out(f"{executions} executions that ended before {done.before} are gone")
+        if results:
+            out(f"results whose time was over, and which went as well: {results}")
+    return errors.DONE

@@ -1,0 +1,64 @@
+"""Putting playbooks into the catalog: by name, or because the one that is run may call them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from noetl.cli import errors
+from noetl.cli.client.protocol import Place, open_place
+from noetl.cli.commands.playbooks import playbook_files, playbook_text
+from noetl.cli.options import Where
+from noetl.cli.render.output import note, out, out_json
+from noetl.domain.errors import InvalidInputError, PlaybookError
+from noetl.services.automations.schedules import ScheduleView
+from noetl.services.catalog.register_playbook import SUFFIXES, is_playbook
+
+_CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b""")
+_MOST = 200
+
+
+def register(targets: Sequence[str], *, as_json: bool, at: Where) -> int:
+    """Register playbook files (or folders of them) under their paths; unchanged ones keep their version."""
+    with open_place(at) as place:
+        for file in playbook_files(targets):
+            entry, schedule = place.register_scheduled(playbook_text(file), source_name=str(file.resolve()))
+            if as_json:
+                out_json(
+                    {
+                        "path": entry.path,
+                        "version": entry.version,
+                        "name": entry.name,
+                        "file": str(file),
+                        "schedule": schedule,
+                    }
+                )
+            else:
+                out(f"{entry.path} version {entry.version}{_fires(schedule, at)}")
+    return errors.DONE
+
+
+def _fires(schedule: ScheduleView | None, at: Where) -> str:
+    if schedule is None:
+        return ""
+    if schedule.next_at is None:
+        return f"  schedule {schedule.name} is {schedule.state}"
+    condition = "" if at.remote else " (while `noetl schedule run` does)"
+    return f"  schedule {schedule.name} fires next at {schedule.next_at}{condition}"
+
+
+def register_neighbours(place: Place, text: str, file: Path) -> None:
+    """A playbook that calls others finds those beside it: what is in its folder is registered first, as it is now."""
+    if not _CALLS.search(text):
+        return
+    beside = [one for one in sorted(file.parent.iterdir()) if one.suffix in SUFFIXES and one != file]
+    for one in beside[:_MOST]:
+        if is_playbook(one):
+            try:
+                place.register(playbook_text(one), source_name=str(one))
+            except (PlaybookError, InvalidInputError):
+                name = errors.near(str(one))
+                note(
+                    f"warning: {name} is not registered as a sub-playbook, because it is invalid: `noetl validate {name}` shows its errors"
+                )

@@ -1,0 +1,33 @@
+"""Facts of being steered from outside, of those that carry no token (``domain/facts/facts.py`` has the rest)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Paused(msgspec.Struct, frozen=True, tag="execution.paused", tag_field="name", omit_defaults=True):
+    reason: str = ""
+    principal: str = ""
+    word: int = 0
+
+
+class Resumed(msgspec.Struct, frozen=True, tag="execution.resumed", tag_field="name", omit_defaults=True):
+    reason: str = ""
+    principal: str = ""
+    word: int = 0
+
+
+class Told(msgspec.Struct, frozen=True, tag="family.told", tag_field="name", omit_defaults=True):
+    """A parent's word came to an execution that it does not change: one that is not paused (resume), or has ended (it passes the word on).
+
+    A word that is older comes too late."""
+
+    word: int
+
+
+class Cancelled(msgspec.Struct, frozen=True, tag="execution.cancelled", tag_field="name", omit_defaults=True):
+    """``unreadable``: why the stored state could not be read; what ended was taken from history."""
+
+    reason: str = ""
+    principal: str = ""
+    unreadable: str = ""

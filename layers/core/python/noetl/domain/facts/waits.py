@@ -1,0 +1,80 @@
+"""What happened to pipelines that wait for a time or for a callback. Facts like all others (``domain/facts/facts.py``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.domain.outcomes.outcomes import Outcome, Trace
+
+
+class WaitStarted(msgspec.Struct, frozen=True, tag="wait.started", tag_field="name", omit_defaults=True):
+    """A pipeline waits for time to pass; it goes on at ``until`` (epoch seconds). ``seconds``: from now.
+
+    ``remote``: it waits for work that goes on elsewhere, and asks again after ``seconds``, then as often as it takes; ``until``: when that
+    is given up. Told once, when the waiting begins."""
+
+    run: int
+    step: str
+    turn: int
+    task: str
+    seconds: float
+    until: float
+    trace: list[Trace] = []
+    remote: bool = False
+
+
+class CallbackAwaited(
+    msgspec.Struct, frozen=True, tag="callback.awaited", tag_field="name", omit_defaults=True
+):
+    """A pipeline waits for a callback (``place``, ``serial``: which), or takes one that came before (``early``). ``until`` None: however long
+    it takes. ``command_id``, ``turn``: what goes on with it. ``proofs``: of the tokens that may answer it (domain/callbacks.py)."""
+
+    run: int
+    step: str
+    task: str
+    place: str
+    serial: int
+    command_id: str
+    turn: int
+    since: float
+    until: float | None = None
+    message: str = ""
+    approve: bool = False
+    schema: dict[str, Any] | None = None
+    index: int = -1
+    early: bool = False
+    trace: list[Trace] = []
+    proofs: list[str] = []
+
+
+class CallbackReceived(
+    msgspec.Struct, frozen=True, tag="callback.received", tag_field="name", omit_defaults=True
+):
+    """A callback came. ``digest``: of what it said. ``early``: nobody waits for it yet; its ``outcome`` is kept until then."""
+
+    run: int
+    step: str
+    place: str
+    serial: int
+    digest: str
+    index: int = -1
+    early: bool = False
+    outcome: Outcome | None = None
+
+
+class CallbackExpired(
+    msgspec.Struct, frozen=True, tag="callback.expired", tag_field="name", omit_defaults=True
+):
+    """A callback did not come in time, or (``reason``) is not waited for any more: its task fails."""
+
+    run: int
+    step: str
+    place: str
+    serial: int
+    reason: str
+    index: int = -1
+
+
+WaitingFact = WaitStarted | CallbackAwaited | CallbackReceived | CallbackExpired

@@ -1,0 +1,170 @@
+"""A program as a graph: nodes and edges as data (``graph_of``, ``to_json``). ``drawing`` makes pictures of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from noetl.dsl.editors.drawing import dot, mermaid
+from noetl.dsl.program import EVERY_STEP, Expr, GoTo, Lit, Map, NextAction, Node, Program, Sql, Step, Text
+from noetl.dsl.reachability import rules_of
+from noetl.dsl.work import tasks_in
+
+MAX_LABEL = 60
+NodeKind = Literal["step", "loop", "gate", "route", "ends_all", "undo", "playbook"]
+EdgeKind = Literal["arc", "failure", "cancels", "undoes", "calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """A step, the task that undoes one, or a playbook that is called. ``notes`` are the lines below its name."""
+
+    id: str
+    name: str
+    kind: NodeKind
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """``failure``: taken when the step failed. ``label`` is the guard, shortened."""
+
+    source: str
+    target: str
+    kind: EdgeKind
+    label: str = ""
+
+
+@dataclass(slots=True)
+class Graph:
+    name: str
+    entry: str | None = None
+    final: str | None = None
+    nodes: list[GraphNode] = field(default_factory=list)
+    edges: list[GraphEdge] = field(default_factory=list)
+
+
+def to_mermaid(program: Program) -> str:
+    """Mermaid flowchart text."""
+    return mermaid(graph_of(program))
+
+
+def to_dot(program: Program) -> str:
+    """Graphviz text."""
+    return dot(graph_of(program))
+
+
+def to_json(program: Program) -> dict[str, Any]:
+    """The graph as plain data."""
+    return asdict(graph_of(program))
+
+
+def graph_of(program: Program) -> Graph:
+    """Every step in playbook order, then what undoes them and the playbooks they call; every way between them."""
+    ids = {step.name: f"s{index}" for index, step in enumerate(program.steps)}
+    graph = Graph(program.name, ids.get(program.entry), ids.get(program.final_step or ""))
+    graph.nodes += [
+        GraphNode(ids[step.name], step.name, _kind(step), tuple(_notes(step))) for step in program.steps
+    ]
+    called: dict[str, str] = {}
+    for step in program.steps:
+        graph.edges += _ways(step, ids)
+        graph.edges += [
+            GraphEdge(ids[step.name], ids[name], "cancels", "cancels") for name in step.cancels if name in ids
+        ]
+        _undo(graph, step, ids[step.name])
+        _calls(graph, step, ids[step.name], called)
+    return graph
+
+
+def _kind(step: Step) -> NodeKind:
+    if EVERY_STEP in step.cancels:
+        return "ends_all"
+    if step.loop is not None:
+        return "loop"
+    if step.admit is not None:
+        return "gate"
+    return "step" if step.body is not None else "route"
+
+
+def _notes(step: Step) -> Iterator[str]:
+    if step.body is not None:
+        yield ", ".join(dict.fromkeys(task.kind for task in step.body.tasks))
+    if step.loop is not None:
+        mode = "" if step.loop.mode == "sequential" else f", {step.loop.mode}"
+        yield f"for each {step.loop.iterator}{mode}"
+    if step.join != "sync":
+        yield f"join {step.join}"
+    if step.mutex is not None:
+        yield f"lock {shortened(_text(step.mutex))}"
+    if step.limits:
+        yield "limits " + ", ".join(shortened(_text(limit.key)) for limit in step.limits)
+    if step.tolerant:
+        yield "goes on when it fails"
+
+
+def _ways(step: Step, ids: dict[str, str]) -> list[GraphEdge]:
+    """Arcs, then the ``next`` actions of cases, each target of an action once."""
+    here = ids[step.name]
+    found = [
+        GraphEdge(
+            here,
+            ids[arc.target],
+            "arc" if "done" in arc.on else "failure",
+            _guard(arc.when) or ("on_error" if arc.fallback else ""),
+        )
+        for arc in step.arcs
+        if arc.target in ids
+    ]
+    seen: set[GoTo] = set()
+    for rule in rules_of(step):
+        for action in rule.actions:
+            for target in action.targets if isinstance(action, NextAction) else ():
+                if target not in seen and target.step in ids:
+                    seen.add(target)
+                    found.append(GraphEdge(here, ids[target.step], "arc", _guard(rule.when)))
+    return found
+
+
+def _undo(graph: Graph, step: Step, here: str) -> None:
+    if step.compensate is None:
+        return
+    kinds = ", ".join(dict.fromkeys(task.kind for task in step.compensate.tasks))
+    graph.nodes.append(GraphNode(f"{here}u", f"undo {step.name}", "undo", (kinds,)))
+    graph.edges.append(GraphEdge(f"{here}u", here, "undoes", "undoes"))
+
+
+def _calls(graph: Graph, step: Step, here: str, called: dict[str, str]) -> None:
+    """Sub-playbooks, by the path they are called with."""
+    paths = [
+        shortened(_path(task.params)) for task in tasks_in((step.body, step.cases)) if task.kind == "playbook"
+    ]
+    for path in dict.fromkeys(paths):
+        if path not in called:
+            called[path] = f"p{len(called)}"
+            graph.nodes.append(GraphNode(called[path], path, "playbook"))
+        graph.edges.append(GraphEdge(here, called[path], "calls", "calls"))
+
+
+def _path(params: Node) -> str:
+    if isinstance(params, Map):
+        return _text(dict(params.entries).get("path", Lit("?")))
+    value = params.value if isinstance(params, Lit) else None
+    return str(value.get("path", "?")) if isinstance(value, dict) else "?"
+
+
+def _text(node: Node) -> str:
+    if isinstance(node, Expr):
+        return f"{{{{ {node.source} }}}}"
+    return node.source if isinstance(node, (Text, Sql)) else str(getattr(node, "value", "?"))
+
+
+def _guard(node: Node | None) -> str:
+    return shortened(node.source) if isinstance(node, (Expr, Text)) else ""
+
+
+def shortened(text: str) -> str:
+    """On one line of at most ``MAX_LABEL`` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + "…"

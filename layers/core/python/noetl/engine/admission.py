@@ -1,0 +1,30 @@
+"""What an execution needs before it begins (``executor.spec.concurrency``). Asked before its Start is decided, so nothing of it is history."""
+
+from __future__ import annotations
+
+from noetl.domain.events import Start
+from noetl.domain.limits import EXECUTIONS, Admission
+from noetl.domain.state import ExecutionState
+from noetl.dsl.program import Lit, Program
+from noetl.engine.decision import Decider
+from noetl.engine.handle_event import workload_of
+from noetl.engine.limits import key_of, priority_of, start_scope, wrong
+from noetl.engine.scopes.slot_view import SCOPES, View
+
+
+def admission_of(program: Program, event: Start, now: float) -> Admission | None:
+    """None when nothing bounds it. Raises TemplateError for what is no key or no number."""
+    wanted = program.concurrency
+    if wanted is None:
+        return None
+    d = Decider(program, ExecutionState(), event, now, View(scopes=SCOPES))
+    workload = workload_of(d, event)
+    scope = start_scope(d, workload)
+    key = key_of(d, wanted.key or Lit(program.path), scope, "the key of executor.spec.concurrency")
+    if not key:
+        return None
+    limit = d.number(wanted.limit, scope, "executor.spec.concurrency.limit")
+    if limit < 1:
+        told = f"executor.spec.concurrency.limit is {limit:g}"
+        raise wrong(wanted.limit, wanted.pos, told, "it has to be at least 1")
+    return Admission(EXECUTIONS + key, int(limit), wanted.on_excess, priority_of(d, event, workload))

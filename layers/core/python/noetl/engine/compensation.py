@@ -1,0 +1,101 @@
+"""Compensation: an execution that fails undoes what its steps did, the last run first, one at a time, and then it fails.
+
+The failure drops everything that is under way (``begin``). From then on ``settle`` finds no token and asks ``undo_next`` for the next
+run to undo: its step's ``compensate`` pipeline leaves as a command of stage ``compensate``, under the number of the run it undoes.
+Whatever comes of it (``noetl.engine.compensated``) is recorded, and stops nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec, ids
+from noetl.domain.commands import Command, FrozenScope
+from noetl.domain.facts.facts import CommandIssued, Compensating
+from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.dsl.program import Pipeline, Step
+from noetl.engine.decision import Decider, Timer, worker_pool
+from noetl.engine.folds.compensation import REPORT, UNDO
+from noetl.engine.scopes.prefetch import undo_reads
+from noetl.engine.scopes.scope import freeze
+
+STAGE = "compensate"
+
+
+def begin(d: Decider, error: ErrorInfo, step: str) -> None:
+    """The execution fails, and there is something to undo: tokens, timers, commands and children go first."""
+    decision, live = d.decision, set(d.state.tokens)
+    decision.issue = [command for command in decision.issue if command.run not in live]
+    decision.waiting = [command for command in decision.waiting if command.run not in live]
+    decision.drop_runs += sorted(live - set(decision.drop_runs))
+    decision.timers += [Timer(timer, generation, None) for timer, generation in d.state.timers.items()]
+    for run in sorted(live):
+        d.clear_timers(run, ())
+    decision.cancel_children = True
+    d.emit(Compensating(error, step))
+
+
+def undo_next(d: Decider) -> bool:
+    """Issue the compensation of the latest run that is not undone yet. False when none is left."""
+    run = d.state.undo
+    if not run:
+        return False
+    require(d, run)
+    step = d.steps[d.slots.get((UNDO, str(run)))["step"]]
+    command = compensation(d, step, run)
+    d.emit(CommandIssued(run, step.name, command.command_id, command.pool, "compensate"))
+    d.decision.issue.append(command)
+    return True
+
+
+def require(d: Decider, run: int) -> None:
+    """Everything that undoing ``run`` may look at, in one more read."""
+    names, scopes = undo_reads(d.program)
+    d.slots.require((*names, str(run)), scopes)
+
+
+def compensation(d: Decider, step: Step, run: int, turn: int = 0, machine: Any = None) -> Command:
+    """The command that undoes ``run`` (or goes on with that), over the scope as it is now."""
+    pipeline = step.compensate
+    assert pipeline is not None
+    return Command(
+        d.execution_id,
+        ids.command_id(run, STAGE),
+        run,
+        step.name,
+        d.program.hash,
+        worker_pool(pipeline.pool),
+        stage="compensate",
+        turn=turn,
+        scope=_frozen(d, step, run, pipeline),
+        machine=machine,
+    )
+
+
+def _frozen(d: Decider, step: Step, run: int, pipeline: Pipeline) -> FrozenScope:
+    """What the compensation sees: the run's result (under ``result`` and its step's name), its arguments and tasks; the rest as it is."""
+    require(d, run)
+    kept, report = d.slots.get((UNDO, str(run))), d.slots.get(REPORT)
+    slot = kept["result"]
+    extra = {**slot.get("labels", {}), "result": slot.get("data"), "error": report["error"]}
+    if "$step" in kept["args"]:
+        extra["step"] = kept["args"]["$step"]
+    frozen = freeze(d.scope(run, args=kept["args"]), pipeline.reads, extra)
+    return msgspec.structs.replace(frozen, steps={**frozen.steps, step.name: slot})
+
+
+def told(d: Decider, stopped: ErrorInfo | None = None) -> tuple[ErrorInfo, str]:
+    """The error the execution fails with, and its step: the original one, with what came of compensating in its details.
+
+    ``stopped``: why not everything could be tried.
+    """
+    report = d.slots.get(REPORT)
+    error = codec.convert(report["error"], ErrorInfo)
+    details: dict[str, Any] = {**error.details, "compensation": report["told"]}
+    if report["more"]:
+        details["compensation_more"] = report["more"]
+    if stopped is not None:
+        details["compensation_stopped"] = stopped.message
+    return msgspec.structs.replace(error, details=details), report["step"]

@@ -1,0 +1,109 @@
+"""The end of an execution: exactly one terminal fact, in every case, and the word to a parent that waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.domain import ids
+from noetl.domain.events import ChildDone
+from noetl.domain.facts.facts import Arrival, Cancelled, Completed, Failed, FinalFired
+from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
+from noetl.domain.patches.scope_patches import MISSING
+from noetl.engine.compensation import begin, told, undo_next
+from noetl.engine.decision import Decider
+
+
+def complete_if_done(d: Decider) -> None:
+    """No token left: fire the final step once, then complete. When it fails: undo the next run, and fail when all are undone."""
+    if d.state.tokens or d.state.status != "running":
+        return
+    if d.state.undoing:
+        if not undo_next(d):
+            _fail(d, *told(d))
+        return
+    final = d.program.final_step
+    if final is not None and not d.state.final:
+        d.emit(FinalFired(Arrival(d.state.next_run, final, sync=False)))
+        return
+    steps = (final,) if final is not None else tuple(d.state.ends)
+    d.emit(Completed(steps))
+    _finish(d, Outcome("ok", result=None))
+
+
+def fail_execution(d: Decider, error: ErrorInfo, step: str = "") -> None:
+    """The execution fails: what is queued is cancelled, children too. What was done is undone first, if anything can be."""
+    if d.state.undoing:
+        _fail(d, *told(d, error))
+    elif d.state.undo:
+        begin(d, error, step)
+    else:
+        d.decision.cancel_children = True
+        _fail(d, error, step)
+
+
+def _fail(d: Decider, error: ErrorInfo, step: str) -> None:
+    error = d.at_step(error, step)
+    d.emit(Failed(error, step))
+    _finish(d, Outcome("error", error=error))
+
+
+def cancel_execution(d: Decider, reason: str, principal: str, cascade: bool, unreadable: str = "") -> None:
+    d.emit(Cancelled(reason, principal, unreadable))
+    d.decision.cancel_children = cascade
+    message = f"execution {d.execution_id} was cancelled" + (f": {reason}" if reason else "")
+    _finish(d, Outcome("error", error=ErrorInfo(message=message, kind="cancelled", code="cancelled")))
+
+
+def _finish(d: Decider, outcome: Outcome) -> None:
+    d.decision.end = True
+    parent = d.parent()
+    if parent is None or not parent.wait:
+        return
+    if outcome.status == "ok":
+        outcome = Outcome("ok", result=_result_for_parent(d))
+    d.decision.outbox.append(
+        ChildDone(
+            parent.execution_id,
+            ids.child_done_event(parent.command_id, parent.turn),
+            program="",
+            parent=parent,
+            child_id=d.execution_id,
+            outcome=outcome,
+        )
+    )
+
+
+def _result_for_parent(d: Decider) -> Any:
+    parent = d.parent()
+    if parent is not None and parent.return_step:
+        return step_result(d, parent.return_step)
+    return execution_result(d)
+
+
+def execution_result(d: Decider) -> Any:
+    """``final_step``'s result, else that of the one step that ended without a successor; several: a mapping by name."""
+    final = d.program.final_step
+    names = [final] if final is not None else d.state.ends
+    if len(names) == 1:
+        return step_result(d, names[0])
+    return {name: step_result(d, name) for name in names} or None
+
+
+def step_result(d: Decider, name: str) -> Any:
+    slot = d.slots.get(("step", name), MISSING)
+    if slot is MISSING:
+        return None
+    data = slot.get("data")
+    if isinstance(data, dict) and data.get("kind") == "loop_result":
+        return data["results"]
+    return data
+
+
+def endless(step: str) -> ErrorInfo:
+    """Why an execution fails that goes round and round without calling anything."""
+    return ErrorInfo(
+        message=f"step {step} is part of a cycle in which nothing is ever called",
+        kind="schema",
+        code="endless_cycle",
+        hint="let an arc leave it; a cycle that goes on for long needs a step that calls something (`noop` does not)",
+    )

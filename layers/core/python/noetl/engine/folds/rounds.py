@@ -1,0 +1,97 @@
+"""Folding the ends of an execution and the redrive that begins its next round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl.domain.facts import facts as f
+from noetl.domain.state import ExecutionState, Token
+from noetl.engine.folds.compensation import begin_undoing, forget
+from noetl.engine.folds.run_results import forget_result
+from noetl.engine.folds.slots import SlotSpace, drop_callbacks
+from noetl.engine.folds.tokens import add_token, drop_token
+
+
+def _completed(state: ExecutionState, slots: SlotSpace, fact: f.Completed) -> None:
+    _clear(state, slots)
+    state.status = "completed"
+    forget(state, slots)
+
+
+def _redriven(state: ExecutionState, slots: SlotSpace, fact: f.Redriven) -> None:
+    """What was left comes again as new runs; from a step, only that one runs, and no join has fired."""
+    state.status, state.error, state.program = "running", None, fact.program
+    state.started, state.rounds = fact.at, state.rounds + 1
+    for token in state.left:
+        slots.pop(("args", str(token.run)), None)
+    state.left = []
+    if fact.step:
+        state.final = False
+        state.fired.clear()
+        state.waves.clear()
+    for step, arcs in state.waves.items():
+        state.waves[step] = [fact.arcs.get(arc, arc) for arc in arcs]
+    for arrival in fact.arrivals:
+        add_token(state, slots, arrival)
+
+
+def _compensating(state: ExecutionState, slots: SlotSpace, fact: f.Compensating) -> None:
+    _clear(state, slots)
+    begin_undoing(state, slots, fact.error, fact.step)
+
+
+def _failed(state: ExecutionState, slots: SlotSpace, fact: f.Failed) -> None:
+    state.error = fact.error
+    _end(state, slots, "failed")
+
+
+def _cancelled(state: ExecutionState, slots: SlotSpace, fact: f.Cancelled) -> None:
+    _end(state, slots, "cancelled")
+
+
+def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
+    """It did not complete: the tokens stop where they are, and what they carry stays for a redrive. (A compensation is not resumed.)"""
+    live = [token for token in state.tokens.values() if token.phase != "compensate"]
+    for token in state.tokens.values():
+        forget_result(slots, token)
+        drop_callbacks(slots, token)
+        if token.phase == "compensate":
+            slots.pop(("args", str(token.run)), None)
+    state.left = [_left(token) for token in live]
+    state.tokens.clear()
+    state.timers.clear()
+    state.status = status
+    forget(state, slots)
+
+
+def _left(token: Token) -> Token:
+    """What a redrive needs to know of a token."""
+    return Token(
+        token.run,
+        token.step,
+        token.phase,
+        arc=token.arc,
+        sync=token.sync,
+        round=token.round,
+        again=token.again,
+        applied=token.applied,
+    )
+
+
+def _clear(state: ExecutionState, slots: SlotSpace) -> None:
+    """Nothing is under way any more."""
+    for run in list(state.tokens):
+        drop_token(state, slots, run)
+    state.timers.clear()
+    state.fired.clear()
+    state.waves.clear()
+
+
+FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
+    f.Completed: _completed,
+    f.Compensating: _compensating,
+    f.Failed: _failed,
+    f.Cancelled: _cancelled,
+    f.Redriven: _redriven,
+}

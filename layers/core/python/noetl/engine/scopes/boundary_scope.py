@@ -1,0 +1,68 @@
+"""Names in scope at a step's boundaries: what ``event``, ``result``, ``this``, ``output``, ``error`` are when arcs and cases are evaluated."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from noetl.domain.results.references import canonical, is_ref
+from noetl.domain.state import Token
+from noetl.engine.decision import Decider
+from noetl.engine.folds.run_results import result_of
+from noetl.engine.scopes.scope import BoundaryName
+from noetl.pipeline.template_views import LazyView, label_view
+from noetl.templating import StepView, wrap
+
+
+def boundary_scope(
+    d: Decider, token: Token, event: str, labels: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Make the extra names of a run's boundary.
+
+    ``event``: ``step.enter``, ``loop.done``, ``step.exit``, ``step.done`` or ``step.failed``. The names tell of the run's own result; a
+    run that was never called has none (status ok, data null), even if an earlier run of its step gave one.
+    """
+    extra: dict[str, Any] = {name: wrap(value, d.view.load) for name, value in (labels or {}).items()}
+    boundary = "failed" if event == "step.failed" else "done"
+    name = BoundaryName(event, boundary) if event in ("step.done", "loop.done", "step.failed") else event
+    extra["event"] = {"name": name, "step": token.step, "payload": {}}
+    if event == "step.enter":
+        return extra
+    slot = result_of(d.slots, token) or {"status": "success", "data": None}
+    extra |= _loop_names(d, token.step, slot)
+    error = slot.get("error")
+    view = StepView(slot, d.view.load)
+    data = wrap(slot.get("data"), d.view.load)
+    ok = slot["status"] != "error"
+    envelope = {
+        "status": "ok" if ok else "error",
+        "data": data,
+        "result": data,
+        "error": error,
+        "ref": _ref(slot),
+    }
+    if slot.get("labels"):
+        tasks = {name: partial(label_view, value, d.view.load) for name, value in slot["labels"].items()}
+        extra["_results"] = extra["results"] = LazyView(tasks)
+    extra["event"]["payload"] = {"response": data if ok else None, "error": error}
+    extra |= {"this": view, "result": data, "response": data, "output": envelope, "outcome": envelope}
+    if error is not None:
+        extra["error"] = error
+    return extra
+
+
+def _loop_names(d: Decider, step: str, slot: dict[str, Any]) -> dict[str, Any]:
+    """``loop`` once all iterations are over: the last one's place (only ``done``, when a ``result`` took the list's place)."""
+    if d.steps[step].loop is None:
+        return {}
+    found = slot.get("data")
+    if not isinstance(found, dict) or found.get("kind") != "loop_result":
+        return {"loop": {"done": True}}
+    count = found["count"]
+    names = {"index": count - 1, "first": count == 1, "last": count > 0, "length": count, "done": True}
+    return {"loop": names}
+
+
+def _ref(slot: dict[str, Any]) -> Any:
+    data = slot.get("data")
+    return canonical(data)["ref"] if is_ref(data) else None

@@ -1,0 +1,148 @@
+"""Connections that nobody uses now, kept for the next task: so many at most, and for so many seconds."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from noetl.kinds.support.call_deadline import Alarm
+
+Key = TypeVar("Key", bound=Hashable)
+Thing = TypeVar("Thing")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment on two clocks: a machine that was frozen may have stopped the one, and somebody may have set the other."""
+
+    steady: float
+    wall: float
+
+    def age(self, now: Moment) -> float:
+        """Seconds until ``now`` by the clock that counts more of them."""
+        return max(now.steady - self.steady, now.wall - self.wall)
+
+
+def read_clocks() -> Moment:
+    """Tell the time on both clocks."""
+    return Moment(time.monotonic(), time.time())
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[Key, Thing]):
+    key: Key
+    thing: Thing
+    since: Moment
+
+
+class Idle(Generic[Key, Thing]):
+    """Idle connections by key. Safe to share between threads; a forked process starts with none.
+
+    What has been idle longest gives way to one too many. What is too old is closed without a call that asks for it.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        seconds: float,
+        close: Callable[[Thing], None],
+        now: Callable[[], Moment] = read_clocks,
+    ) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._close = close
+        self._now = now
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._left_behind: list[object] = []
+        self._serial = 0
+        self._kept: dict[int, _Entry[Key, Thing]] = {}
+        """By serial number, and so from the one that has been idle longest to the latest one."""
+        self._serials: dict[Key, list[int]] = {}
+        self._sweep_is_set = False
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, key: Key, thing: Thing) -> None:
+        """Take a connection that is ready for the next task."""
+        now = self._now()
+        with self._lock:
+            self._own()
+            self._serial += 1
+            self._kept[self._serial] = _Entry(key, thing, now)
+            self._serials.setdefault(key, []).append(self._serial)
+            surplus = [self._remove_first() for _ in range(len(self._kept) - self._most)]
+            first = not self._sweep_is_set
+            self._sweep_is_set = True
+        self._close_all(surplus)
+        if first:
+            self._set_sweep(self._seconds)
+
+    def take(self, key: Key) -> Thing | None:
+        """Give the connection that was used last, which is the caller's from now on; None where there is none."""
+        now = self._now()
+        with self._lock:
+            self._own()
+            serials = self._serials.get(key)
+            if serials is None:
+                return None
+            entry = self._kept[serials[-1]]
+            if entry.since.age(now) < self._seconds:
+                self._remove(key, serials.pop())
+                return entry.thing
+            # The others of this key are older still.
+            old = [self._remove(key, serials.pop()) for _ in range(len(serials))]
+        self._close_all(old)
+        return None
+
+    def close_idle(self, older_than: float = 0.0) -> None:
+        """Close what nobody used for so many seconds."""
+        self._close_all(self._old(older_than))
+
+    def _old(self, seconds: float) -> list[_Entry[Key, Thing]]:
+        now = self._now()
+        found = []
+        with self._lock:
+            self._own()
+            while self._kept and next(iter(self._kept.values())).since.age(now) >= seconds:
+                found.append(self._remove_first())
+        return found
+
+    def _remove_first(self) -> _Entry[Key, Thing]:
+        serial, entry = next(iter(self._kept.items()))
+        self._serials[entry.key].remove(serial)
+        return self._remove(entry.key, serial)
+
+    def _remove(self, key: Key, serial: int) -> _Entry[Key, Thing]:
+        if not self._serials[key]:
+            del self._serials[key]
+        return self._kept.pop(serial)
+
+    def _own(self) -> None:
+        """Leave the parent's connections alone: closing them here would end them there."""
+        if self._process != os.getpid():
+            self._left_behind += [entry.thing for entry in self._kept.values()]
+            self._kept, self._serials, self._sweep_is_set = {}, {}, False
+            self._process = os.getpid()
+
+    def _close_all(self, entries: list[_Entry[Key, Thing]]) -> None:
+        for entry in entries:
+            self._close(entry.thing)
+
+    def _set_sweep(self, seconds: float) -> None:
+        # Nobody leaves this block: the alarm always rings.
+        Alarm(time.monotonic() + seconds, self._sweep).__enter__()
+
+    def _sweep(self) -> None:
+        self._close_all(self._old(self._seconds))
+        now = self._now()
+        with self._lock:
+            first = next(iter(self._kept.values()), None)
+            self._sweep_is_set = first is not None
+        if first is not None:
+            self._set_sweep(max(0.05, self._seconds - first.since.age(now)))

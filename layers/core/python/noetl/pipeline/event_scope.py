@@ -1,0 +1,178 @@
+"""Names of the moment: what ``outcome``, ``event``, ``result``, ``error``, ``_prev`` … stand for right now.
+
+Each function gives ``MISSING`` when its name means nothing here; then the name is looked for where ordinary names live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from noetl.domain import codec
+from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.domain.patches.scope_patches import MISSING
+from noetl.pipeline.state import Last
+from noetl.pipeline.template_views import (
+    EventName,
+    LazyView,
+    OutcomeView,
+    error_map,
+    label_view,
+    response_view,
+    result_view,
+    this_view,
+)
+from noetl.templating import wrap
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+_CALLING = frozenset({"enter", "call", "wait"})
+
+
+def _nearest(run: PipelineRun, *, event_form: bool) -> tuple[Last, str] | None:
+    """The outcome that rules, sinks and inline tasks speak of, and the boundary it is looked at.
+
+    ``event_form``: that of the event-form call around it, where there is one: an inline task's rules still see what it reacts to.
+    """
+    levels = list(zip(reversed(run.state.frames), reversed(run.sequences), strict=True))
+    boundary = _of_boundary(run)
+    reacts = boundary is not None or any(tasks[frame.pc].form == "event" for frame, tasks in levels)
+    event_form = event_form and reacts
+    for frame, tasks in levels:
+        if frame.last is None or frame.phase in _CALLING:
+            continue
+        if not event_form or tasks[frame.pc].form == "event":
+            return frame.last, frame.event
+    if boundary is not None and (event_form or run.state.last is None):
+        return boundary
+    last = run.state.last
+    return None if last is None else (last, "call.done" if last.ok else "call.error")
+
+
+def _of_boundary(run: PipelineRun) -> tuple[Last, str] | None:
+    """What the step came to, for tasks that a ``case`` runs once it is known."""
+    extra = run.around.frozen.extra
+    if "event" not in extra or "result" not in extra:
+        return None
+    error = codec.convert(extra["error"], ErrorInfo) if extra.get("error") else None
+    return Last(extra["result"], None, error), extra["event"]["name"]
+
+
+def _outcome(run: PipelineRun) -> Any:
+    found = _nearest(run, event_form=False)
+    return MISSING if found is None else OutcomeView(found[0], run.around.refer, run.around.hydrate)
+
+
+def _result(run: PipelineRun) -> Any:
+    found = _nearest(run, event_form=True)
+    if found is None:
+        return MISSING
+    return wrap(run.state.result if run.state.pinned else found[0].result, run.around.hydrate)
+
+
+def _this(run: PipelineRun) -> Any:
+    found = _nearest(run, event_form=True)
+    return MISSING if found is None else this_view(found[0], run.around.hydrate)
+
+
+def _response(run: PipelineRun) -> Any:
+    found = _nearest(run, event_form=True)
+    return MISSING if found is None or not found[0].ok else response_view(found[0], run.around.hydrate)
+
+
+def _error(run: PipelineRun) -> Any:
+    found = _nearest(run, event_form=True)
+    if found is None or (found[0].ok and not run.retrying):
+        return MISSING
+    return wrap(error_map(found[0].error), run.around.hydrate)
+
+
+def _event(run: PipelineRun) -> Any:
+    found = _nearest(run, event_form=True)
+    if found is None:
+        return MISSING
+    last, name = found
+    payload = LazyView(
+        {
+            "response": lambda: response_view(last, run.around.hydrate) if last.ok else None,
+            "error": lambda: error_map(last.error),
+            "meta": lambda: last.meta,
+        }
+    )
+    return LazyView(
+        {"name": lambda: EventName(name), "payload": lambda: payload, "step": lambda: run.around.step}
+    )
+
+
+def _previous(run: PipelineRun) -> Any:
+    frames = run.state.frames
+    return MISSING if not frames else result_view(frames[-1].prev, run.around.hydrate)
+
+
+def _task(run: PipelineRun) -> Any:
+    task = run.current_task()
+    return MISSING if task is None else task.label
+
+
+def _attempt(run: PipelineRun) -> Any:
+    frames = run.state.frames
+    return max(1, frames[-1].attempt) if frames else 1
+
+
+def _results(run: PipelineRun) -> Any:
+    labels, promoted = run.state.labels, run.state.promoted
+    if not labels:
+        return MISSING
+    hydrate = run.around.hydrate
+    return LazyView(
+        {label: partial(label_view, value, hydrate, promoted.get(label)) for label, value in labels.items()}
+    )
+
+
+def _unless_given(name: str, make: Callable[[PipelineRun], Any]) -> Callable[[PipelineRun], Any]:
+    """What tasks at a step's end (of a ``case``, of a compensation) were given stays what they see, whichever of them ran before."""
+
+    def find(run: PipelineRun) -> Any:
+        return MISSING if name in run.around.frozen.extra else make(run)
+
+    return find
+
+
+def _retry_name(make: Callable[[PipelineRun, Last], Any]) -> Callable[[PipelineRun], Any]:
+    """A name that exists only while step-level ``retry_when`` and ``stop_when`` are evaluated."""
+
+    def find(run: PipelineRun) -> Any:
+        found = _nearest(run, event_form=False) if run.retrying else None
+        return MISSING if found is None else make(run, found[0])
+
+    return find
+
+
+def _status_code(run: PipelineRun, last: Last) -> Any:
+    if last.error is not None:
+        return last.error.status
+    around = last.envelope or last.result
+    return around.get("status_code") if isinstance(around, dict) else None
+
+
+MOMENT: dict[str, Callable[[PipelineRun], Any]] = {
+    "outcome": _outcome,
+    "output": _outcome,
+    "result": _unless_given("result", _result),
+    "this": _unless_given("this", _this),
+    "response": _unless_given("response", _response),
+    "error": _unless_given("error", _error),
+    "event": _unless_given("event", _event),
+    "_prev": _previous,
+    "_task": _task,
+    "_attempt": _attempt,
+    "attempt": _attempt,
+    "results": _results,
+    "_results": _results,
+    "data": _retry_name(lambda run, last: wrap(last.result, run.around.hydrate)),
+    "success": _retry_name(lambda run, last: last.ok),
+    "status_code": _retry_name(_status_code),
+    "max_attempts": _retry_name(lambda run, last: run.max_attempts),
+}

@@ -1,0 +1,51 @@
+"""What a pipeline asks for, and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from noetl.domain.outcomes.outcomes import ChildRequest, ErrorInfo, Outcome, WaitRequest
+from noetl.pipeline.state import Pending
+
+
+class RunTask(msgspec.Struct, frozen=True):
+    """Call this tool. ``key`` is the task's part of the idempotency key: the same for every attempt of one visit. ``pending``: the same
+    call again, because the work that it began elsewhere was not over."""
+
+    label: str
+    kind: str
+    params: Any
+    input: Mapping[str, Any]
+    attempt: int
+    timeout: float | None
+    key: str
+    pending: Pending | None = None
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """The pipeline ended, or is suspended (``outcome.suspend``)."""
+
+    outcome: Outcome
+
+
+Op = RunTask | Finish
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """What came of a RunTask: a result, an error, a sub-execution to start, what to wait for, or work that goes on elsewhere (``pending``:
+    asked for again after ``delay`` seconds). ``chance`` in [0, 1) feeds a retry's jitter."""
+
+    result: Any = None
+    error: ErrorInfo | None = None
+    child: ChildRequest | None = None
+    wait: WaitRequest | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    duration_ms: float = 0.0
+    chance: float = 0.0
+    pending: Pending | None = None
+    delay: float = 0.0

@@ -1,0 +1,280 @@
+"""One call of a tool: its input, parameters and timeout are rendered, and what comes back is bound to the names rules read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from noetl.domain.errors import InvalidInputError, NoetlError, TaskError, TemplateError
+from noetl.domain.outcomes.outcomes import Outcome
+from noetl.domain.patches.scope_patches import deep_merge
+from noetl.dsl.program import Node, Task
+from noetl.pipeline import actions, dynamic_task, nested, result_binding, trace
+from noetl.pipeline.errors import error_of, located, place_of, placed
+from noetl.pipeline.requests import Finish, Op, RunTask, TaskOutcome
+from noetl.pipeline.retry import allowed_attempts, exhausted, wait_before, wants_retry
+from noetl.pipeline.state import EACH, Frame, Last
+from noetl.pipeline.template_views import split_result
+from noetl.templating.contract import RenderedSql, RenderedStatement
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+MOVES_PER_TURN = 1000
+"""Calls after which a turn hands itself back, so that an endless loop of jumps holds no worker and can be cancelled."""
+TRACE_PER_TURN = 600
+"""Facts after which a turn hands itself back: all of them leave in one message."""
+_SQL = "$rendered_sql"
+
+
+def foreign_machine() -> InvalidInputError:
+    return InvalidInputError(
+        "the suspended pipeline does not fit this playbook's tasks",
+        code="machine_state",
+        hint="the program hash of the command and of its first turn differ",
+    )
+
+
+def enter(run: PipelineRun) -> Op | None:
+    """A task is visited: its tries are counted anew. After the last task the sequence is over."""
+    frame = run.state.frames[-1]
+    dynamic_task.leave(run, frame)
+    if frame.pc >= len(run.sequences[-1]):
+        end_sequence(run)
+        return None
+    visits = run.state.visits
+    label = run.sequences[-1][frame.pc].label
+    visits[label] = visits.get(label, 0) + 1
+    frame.attempt, frame.overrides, frame.phase = 0, None, "call"
+    return None
+
+
+def end_sequence(run: PipelineRun) -> None:
+    """The tasks of the top frame are done: go on in the frame below, with the next iteration, or with ``vars``."""
+    frame, tasks = run.state.frames[-1], run.sequences[-1]
+    if frame.address and str(frame.address[0]).endswith("sink"):
+        trace.sink_processed(run, tasks[0], "success")
+    run.pop()
+    if frame.address == EACH:
+        nested.over(run)
+    elif not run.state.frames and run.state.stage == "tasks":
+        run.state.stage = "vars"
+
+
+def call(run: PipelineRun) -> Op | None:
+    """Render the call. A template that fails is the task's error, which its rules may answer."""
+    state = run.state
+    if state.moves >= MOVES_PER_TURN or len(state.trace) >= TRACE_PER_TURN:
+        return run.suspend(0.0)
+    state.moves += 1
+    frame = state.frames[-1]
+    task = run.sequences[-1][frame.pc]
+    frame.attempt += 1
+    try:
+        task = dynamic_task.choose(run, frame, task)
+    except NoetlError as error:
+        bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
+        return None
+    if task.nested is not None:
+        nested.begin(run, frame, task)
+        return None
+    return render_call(run, frame, task)
+
+
+def render_call(run: PipelineRun, frame: Frame, task: Task) -> RunTask | None:
+    """The call a frame's task makes now; None when a template of it failed (that is bound as its outcome)."""
+    frame.input = None
+    try:
+        if task.input is not None:
+            frame.input = rendered_input(run, task, task.input)
+        params = run.render(task.params)
+        if frame.overrides is not None:
+            params = deep_merge(params, unpack_sql(frame.overrides))
+        timeout = None if task.timeout is None else _timeout(run, task.timeout)
+    except NoetlError as error:
+        bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
+        return None
+    frame.phase = "wait"
+    given, key = frame.input or {}, nested.key(run, task)
+    return RunTask(task.label, task.kind, params, given, frame.attempt, timeout, key, frame.pending)
+
+
+def ask_again(run: PipelineRun, frame: Frame) -> RunTask | None:
+    """The call of a task whose work goes on elsewhere, once more: neither another visit nor another try."""
+    return render_call(run, frame, run.sequences[-1][frame.pc])
+
+
+def begin_plain(run: PipelineRun) -> RunTask | None:
+    """The first call of a pipeline that is one task and nothing else."""
+    state, task = run.state, run.pipeline.tasks[0]
+    frame = Frame(phase="call", attempt=1)
+    state.stage, state.frames, state.visits, state.moves = "tasks", [frame], {task.label: 1}, 1
+    run.sequences.append(run.pipeline.tasks)
+    return render_call(run, frame, task)
+
+
+def finish_plain(run: PipelineRun, outcome: TaskOutcome) -> Finish:
+    """The success of a task that stands alone."""
+    task = run.pipeline.tasks[0]
+    result, _ = split_result(task, outcome.result)
+    return Finish(Outcome("ok", result, meta=dict(outcome.meta)))
+
+
+def rendered_input(run: PipelineRun, task: Task, node: Node) -> dict[str, Any]:
+    """A task's ``args``/``input``. Raises TemplateError, or InvalidInputError when they are no mapping."""
+    given = run.render(node)
+    if not isinstance(given, Mapping):
+        wrong = InvalidInputError(
+            f"the input of {task.label} must be a mapping of names to values, not {str(given)[:60]!r}",
+            code="task_input",
+            hint="write args: {name: value}",
+        )
+        raise located(wrong, place_of(node))
+    return dict(given)
+
+
+def _timeout(run: PipelineRun, node: Node) -> float | None:
+    """Seconds; ``{connect, read}`` is their sum."""
+    try:
+        return _seconds(run.render(node))
+    except InvalidInputError as error:
+        raise located(error, place_of(node)) from None
+
+
+def _seconds(value: Any) -> float | None:
+    if value is None:
+        return None
+    parts = [part for part in value.values() if part is not None] if isinstance(value, Mapping) else [value]
+    total = 0.0
+    for part in parts:
+        try:
+            seconds = float(part) if not isinstance(part, bool) else -1.0
+        except (TypeError, ValueError, OverflowError):
+            seconds = -1.0
+        if not 0 <= seconds <= 366 * 86_400:
+            raise InvalidInputError(
+                f"a timeout must be a number of seconds, not {str(part)[:60]!r}",
+                code="task_timeout",
+                hint="give a number, such as 30",
+            )
+        total += seconds
+    if total <= 0:
+        hint = "give the seconds the call may take, or leave it out for the kind's own"
+        raise InvalidInputError("a timeout must be more than 0 seconds", code="task_timeout", hint=hint)
+    return total
+
+
+def pack_sql(value: Any) -> Any:
+    """Rendered SQL as plain JSON, so that the overrides of a ``call`` can wait for another turn."""
+    if isinstance(value, RenderedSql):
+        return {_SQL: [[statement.text, dict(statement.params)] for statement in value.statements]}
+    if isinstance(value, dict):
+        return {name: pack_sql(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [pack_sql(entry) for entry in value]
+    return value
+
+
+def unpack_sql(value: Any) -> Any:
+    """The reverse of ``pack_sql``."""
+    if isinstance(value, dict):
+        if value.keys() == {_SQL}:
+            return RenderedSql(tuple(RenderedStatement(text, params) for text, params in value[_SQL]))
+        return {name: unpack_sql(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [unpack_sql(entry) for entry in value]
+    return value
+
+
+# --- after the call ---------------------------------------------------------------------------------
+
+
+def bind(run: PipelineRun, outcome: TaskOutcome) -> None:
+    """Keep what came back under the names that rules read."""
+    frame = run.state.frames[-1]
+    task = run.sequences[-1][frame.pc]
+    frame.pending = None
+    meta = dict(outcome.meta)
+    result, envelope = None, None
+    if outcome.error is None:
+        try:
+            result, envelope = split_result(task, outcome.result)
+        except TaskError as error:
+            outcome = replace(outcome, error=error_of(error, run.around.source_name))
+    if outcome.error is not None:
+        hidden = run.around.hide(outcome.error)
+        outcome = replace(outcome, error=hidden)
+        frame.last = Last(error=placed(hidden, task, run.around.source_name), meta=meta)
+    else:
+        frame.last = Last(result, envelope, None, meta)
+    frame.chance = outcome.chance
+    if task.nested is None:
+        trace.called(run, frame, task, outcome)
+    else:
+        nested.told(run, frame, task, outcome)
+    frame.phase = "judge"
+
+
+def judge(run: PipelineRun) -> Op | None:
+    """Step-level retry first; then a success is kept under its label, written by ``set``, and sent to the task's own sinks."""
+    frame = run.state.frames[-1]
+    task = run.sequences[-1][frame.pc]
+    last = latest(frame)
+    if task.retry is not None and _again(run, frame, task, last):
+        return None
+    last = latest(frame)
+    frame.phase, frame.answer, frame.error, frame.used = "rules", "", None, []
+    frame.event, frame.rule = ("call.done" if last.ok else "call.error"), 0
+    if not last.ok:
+        return None
+    result_binding.remember(run, frame, task, last.result)
+    for write in task.sets:
+        actions.set_value(run, write)
+    if task.rules and run.pipeline.vars and not frame.address:
+        _preview_block(run)
+    if task.sinks:
+        frame.sinks = [["task-sink", place] for place in range(len(task.sinks))]
+        frame.then, frame.phase = "rules", "sinks"
+    return None
+
+
+def latest(frame: Frame) -> Last:
+    """The outcome a frame's task had."""
+    return frame.last if frame.last is not None else Last()
+
+
+def _preview_block(run: PipelineRun) -> None:
+    """Let rules read ``vars``. What fails now may be fine at the end (on the last page, say); then it is an error."""
+    try:
+        run.evaluate_block()
+    except TemplateError:
+        run.block, run.state.block = {}, []
+
+
+def _again(run: PipelineRun, frame: Frame, task: Task, last: Last) -> bool:
+    """Whether the step-level ``retry`` takes the outcome."""
+    retry = task.retry
+    if retry is None:
+        return False
+    allowed = allowed_attempts(run, retry.action)
+    run.retrying, run.max_attempts = True, allowed
+    try:
+        if not wants_retry(run, retry, last):
+            return False
+    finally:
+        run.retrying = False
+    if frame.attempt >= allowed:
+        if retry.stop_when is not None or not last.ok:
+            frame.last = Last(error=exhausted(retry, frame.attempt, last), meta=last.meta)
+        return False
+    schedule_retry(run, frame, retry.action, allowed)
+    frame.phase = "leave"
+    return True
+
+
+def schedule_retry(run: PipelineRun, frame: Frame, action: Any, allowed: int) -> None:
+    """Run the same call again, after the delay of this try."""
+    delay = wait_before(run, action, frame.attempt, frame.chance, latest(frame).error)
+    frame.answer, frame.delay = "retry", delay
+    frame.again = trace.retry_plan(frame, action, allowed, delay)

@@ -1,0 +1,291 @@
+"""Outcomes as templates see them: ``outcome``, ``response``, ``result``, ``this``, ``error``.
+
+The shapes follow docs/dsl.md, "Rules that settle what the documents leave open", 1 to 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.domain.errors import TaskError
+from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.domain.results.references import is_ref
+from noetl.dsl.program import Task
+from noetl.pipeline.state import Last
+from noetl.templating import StepView, View, wrap
+from noetl.templating.contract import Hydrate
+from noetl.templating.views import MISSING, MapView
+
+EVENT_ALIASES: dict[str, frozenset[str]] = {
+    "call.done": frozenset({"call.done", "worker.done"}),
+    "call.error": frozenset({"call.error", "step.failed"}),
+    "loop.item": frozenset({"loop.item"}),
+}
+_HTTP_KEYS = frozenset({"status_code", "headers", "data"})
+
+
+class EventName(str):
+    """The name of a boundary: equal to every alias of it."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is str:
+            return other in EVENT_ALIASES.get(str.__str__(self), (str.__str__(self),))
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+class LayeredView(View):
+    """Several mappings seen as one, the first that has a key wins; as a value it is ``whole``."""
+
+    __slots__ = ("hydrate", "layers", "whole")
+
+    def __init__(self, layers: tuple[Any, ...], whole: Any, hydrate: Hydrate | None) -> None:
+        self.layers = layers
+        self.whole = whole
+        self.hydrate = hydrate
+
+    def attribute(self, name: str) -> Any:
+        for layer in self.layers:
+            face = wrap(layer, self.hydrate)
+            found = face.attribute(name) if isinstance(face, View) else MISSING
+            if found is not MISSING:
+                return found
+        return MISSING
+
+    def value(self) -> Any:
+        face = wrap(self.whole, self.hydrate)
+        return face.value() if isinstance(face, View) else face
+
+    def plain(self) -> Any:
+        return self.whole
+
+    def keys(self) -> Iterable[Any]:
+        for layer in self.layers:
+            face = wrap(layer, self.hydrate)
+            if isinstance(face, View):
+                yield from face.keys()
+
+
+class LazyView(View):
+    """A mapping whose entries are made when they are touched."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: Mapping[str, Callable[[], Any]]) -> None:
+        self.entries = entries
+
+    def attribute(self, name: str) -> Any:
+        make = self.entries.get(name)
+        return MISSING if make is None else wrap(make())
+
+    def value(self) -> Any:
+        return MapView(self.plain())
+
+    def plain(self) -> Any:
+        found = {name: make() for name, make in self.entries.items()}
+        return {name: value.plain() if isinstance(value, View) else value for name, value in found.items()}
+
+    def keys(self) -> Iterable[Any]:
+        return self.entries.keys()
+
+
+def is_http(value: Any) -> bool:
+    """Whether a result is the envelope of an HTTP call."""
+    return isinstance(value, Mapping) and value.keys() >= _HTTP_KEYS
+
+
+def split_result(task: Task, value: Any) -> tuple[Any, dict[str, Any] | None]:
+    """What a tool gave → (result, what came around it).
+
+    The inside of an envelope of ``status`` and ``data``; in the event form the body of an HTTP call; what ``output.path`` leads to.
+    Raises TaskError(code="output_path").
+    """
+    result, around = _unpacked(value, task.kind, task.form)
+    if not task.part:
+        return result, around
+    part = _part(result, task.part)
+    if around is None and isinstance(result, Mapping):
+        around = {key: entry for key, entry in result.items() if key != task.part[0]}
+    return part, around
+
+
+def _part(value: Any, path: tuple[str, ...]) -> Any:
+    for place, key in enumerate(path):
+        if not isinstance(value, Mapping) or key not in value:
+            where = ".".join(("$", *path[:place]))
+            raise TaskError(
+                f"output.path: there is no {key!r} in {where}",
+                kind="schema",
+                code="output_path",
+                hint=f"it has {', '.join(map(str, value))}"[:300]
+                if isinstance(value, Mapping)
+                else "it is not a mapping",
+            )
+        value = value[key]
+    return value
+
+
+def _unpacked(value: Any, kind: str, form: str) -> tuple[Any, dict[str, Any] | None]:
+    if not isinstance(value, Mapping):
+        return value, None
+    http = kind == "http" and is_http(value)
+    if (http and form == "event") or (not http and "status" in value and "data" in value):
+        return value["data"], {key: entry for key, entry in value.items() if key != "data"}
+    return value, None
+
+
+def result_view(value: Any, hydrate: Hydrate | None) -> Any:
+    """``outcome.result``, ``_prev``: an HTTP envelope's keys first, then its body's."""
+    if _is_http_result(value):
+        return LayeredView((value, _Body(value, hydrate)), value, hydrate)
+    return wrap(value, hydrate)
+
+
+def label_view(value: Any, hydrate: Hydrate | None, promoted: Mapping[str, Any] | None = None) -> Any:
+    """A sibling task by its label: its result, ``.data``, ``.status`` like a step, and what ``select`` named."""
+    if _is_http_result(value):
+        about = {"status": "success", "result": value, **(promoted or {})}
+        return LayeredView((value, _Body(value, hydrate), about), value, hydrate)
+    return StepView({"status": "success", "data": value, "labels": promoted or {}}, hydrate)
+
+
+def _is_http_result(value: Any) -> bool:
+    """An HTTP envelope, or the reference of one that was too large to travel."""
+    return is_http(value) or (is_ref(value) and "status_code" in (value.get("extracted") or ()))
+
+
+class _Body(View):
+    """The body inside an HTTP envelope, looked into only when a name is not found around it."""
+
+    __slots__ = ("envelope", "hydrate")
+
+    def __init__(self, envelope: Any, hydrate: Hydrate | None) -> None:
+        self.envelope = envelope
+        self.hydrate = hydrate
+
+    def attribute(self, name: str) -> Any:
+        body = wrap(self.envelope, self.hydrate).attribute("data")
+        return body.attribute(name) if isinstance(body, View) else MISSING
+
+    def plain(self) -> Any:
+        body = wrap(self.envelope, self.hydrate).attribute("data")
+        return body.plain() if isinstance(body, View) else body
+
+    def keys(self) -> Iterable[Any]:
+        body = wrap(self.envelope, self.hydrate).attribute("data")
+        return body.keys() if isinstance(body, View) else ()
+
+
+def error_map(error: ErrorInfo | None) -> dict[str, Any] | None:
+    """``error.*``: every field, and what the tool told besides (``body``, ``headers``)."""
+    if error is None:
+        return None
+    return {**error.details, **msgspec.structs.asdict(error)}
+
+
+def response_view(last: Last, hydrate: Hydrate | None) -> Any:
+    """``response``: the body's keys first, then ``status_code``, ``headers``, ``data``."""
+    body = last.result
+    around = {**(last.envelope or {}), "data": body}
+    whole = {**around, **body} if isinstance(body, Mapping) and not is_ref(body) else around
+    return LayeredView((body, around), whole, hydrate)
+
+
+def this_view(last: Last, hydrate: Hydrate | None) -> Any:
+    """``this``: the whole envelope."""
+    return MapView(
+        {
+            "status": "success" if last.ok else "error",
+            "data": last.result,
+            "result": last.result,
+            "error": error_map(last.error),
+            "meta": last.meta,
+        },
+        hydrate,
+    )
+
+
+class OutcomeView(View):
+    """``outcome`` and ``output``: one view under both names.
+
+    ``refer`` gives the reference of a result (``output.ref``), storing it when it was not stored yet.
+    """
+
+    __slots__ = ("hydrate", "last", "refer")
+
+    def __init__(self, last: Last, refer: Callable[[Any], Any], hydrate: Hydrate | None) -> None:
+        self.last = last
+        self.refer = refer
+        self.hydrate = hydrate
+
+    def attribute(self, name: str) -> Any:
+        make = _OUTCOME.get(name)
+        return MISSING if make is None else wrap(make(self), self.hydrate)
+
+    def value(self) -> Any:
+        return MapView(self.plain())
+
+    def plain(self) -> Any:
+        found = {name: make(self) for name, make in _OUTCOME.items()}
+        return {name: value.plain() if isinstance(value, View) else value for name, value in found.items()}
+
+    def keys(self) -> Iterable[Any]:
+        return _OUTCOME.keys()
+
+    def result(self) -> Any:
+        return result_view(self.last.result, self.hydrate)
+
+
+_OUTCOME: dict[str, Callable[[OutcomeView], Any]] = {
+    "status": lambda view: "ok" if view.last.ok else "error",
+    "result": OutcomeView.result,
+    "data": OutcomeView.result,
+    "ref": lambda view: view.refer(view.last.result) if view.last.ok else None,
+    "error": lambda view: error_map(view.last.error),
+    "meta": lambda view: view.last.meta,
+    "http": lambda view: _http(view.last),
+    "pg": lambda view: _pg(view.last),
+    "py": lambda view: _py(view.last),
+}
+
+
+def _http(last: Last) -> dict[str, Any]:
+    envelope = last.envelope or (last.result if isinstance(last.result, Mapping) else {})
+    details = last.error.details if last.error else {}
+    found = {
+        "status": last.error.status if last.error else envelope.get("status_code"),
+        "headers": details.get("headers", envelope.get("headers", {})),
+        "url": details.get("url", envelope.get("url")),
+    }
+    return {**found, **_helper(last, "http")}
+
+
+def _pg(last: Last) -> dict[str, Any]:
+    error = last.error
+    code = None
+    if error is not None:
+        code = error.details.get("sqlstate", error.code if error.kind.startswith("db_") else None)
+    return {"code": code, "sqlstate": code, **_helper(last, "pg")}
+
+
+def _py(last: Last) -> dict[str, Any]:
+    error = last.error
+    raised = error.code if error is not None and error.kind == "transform" else None
+    return {"exception_type": raised, **_helper(last, "py")}
+
+
+def _helper(last: Last, name: str) -> dict[str, Any]:
+    """What the kind itself put into ``meta`` (or the error's details) for this helper."""
+    given = last.meta.get(name) or (last.error.details.get(name) if last.error else None)
+    return (
+        {key: value for key, value in given.items() if value is not None} if isinstance(given, dict) else {}
+    )

@@ -1,0 +1,157 @@
+"""The trace of a run: compact facts for history, and none at all for the plain case of one task that ran once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from noetl.domain.outcomes.outcomes import ErrorInfo, Trace
+from noetl.dsl.program import (
+    Action,
+    BreakAction,
+    CollectAction,
+    ContinueAction,
+    FailAction,
+    NextAction,
+    RetryAction,
+    SetAction,
+    SinkAction,
+    Task,
+)
+from noetl.pipeline.requests import TaskOutcome
+from noetl.pipeline.state import Frame, State
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+_TOLD = (ContinueAction, SetAction, CollectAction, NextAction, RetryAction, SinkAction)
+"""Actions that need no ``case.evaluated``: ``ctx.patched``, ``next.evaluated``, ``retry.scheduled``, ``sink.started`` tell of them."""
+
+
+def called(run: PipelineRun, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
+    """A call came back. The first call of a single task is held back until there is something to tell."""
+    if run.inside_sink():
+        return
+    state = run.state
+    state.calls += 1
+    status: Any = "success" if outcome.error is None else "error"
+    about: dict[str, Any] = {"kind": task.kind, "attempt": frame.attempt, **place(state)}
+    made = [
+        Trace("task.started", task.label, "in_progress", about),
+        Trace("task.done", task.label, status, {**about, "duration_ms": round(outcome.duration_ms, 3)}),
+    ]
+    if outcome.error is not None:
+        made[1].payload["error"] = outcome.error.message[:200]
+    if state.calls == 1 and len(run.pipeline.tasks) == 1 and not state.levels:
+        state.held = made
+        return
+    release(state)
+    state.trace += made
+    tried_again(state, frame, task, status)
+
+
+def tried_again(state: State, frame: Frame, task: Task, status: Any) -> None:
+    """A call that was not the first of its visit is a retry that was carried out."""
+    if frame.attempt > 1:
+        state.trace.append(Trace("retry.processed", task.label, status, {"attempt": frame.attempt}))
+
+
+def place(state: State) -> dict[str, Any]:
+    """``iteration``: the indexes of the nested loops' iterations at hand, outermost first; nothing outside of them."""
+    return {"iteration": [level.index for level in state.levels]} if state.levels else {}
+
+
+def release(state: State) -> None:
+    """There is more than one call to tell of: the first belongs to the story."""
+    if state.held:
+        state.trace += state.held
+        state.held = []
+
+
+def retry_plan(frame: Frame, action: RetryAction, allowed: int, delay: float) -> dict[str, Any]:
+    """What is told of a retry once it is carried out."""
+    return {
+        "attempt": frame.attempt + 1,
+        "max_attempts": allowed,
+        "delay": delay,
+        "backoff": action.backoff,
+    }
+
+
+def retry_scheduled(run: PipelineRun, frame: Frame, task: Task) -> None:
+    """The rule that asked for the retry has done all it does (its tasks, its sinks): nothing comes between this and the next try."""
+    release(run.state)
+    run.state.trace.append(Trace("retry.scheduled", task.label, "in_progress", frame.again))
+    frame.again = {}
+
+
+def rule_taken(run: PipelineRun, frame: Frame, task: Task) -> None:
+    """A rule matched, in either form. Told when it did something that has no event of its own: a rule that only lets pass, writes,
+    routes, retries or sends to a sink costs no row, however many iterations take it."""
+    actions = task.rules[frame.rule].actions
+    if all(isinstance(action, _TOLD) or _changes_nothing(run, frame, action) for action in actions):
+        return
+    release(run.state)
+    tags = [action.__struct_config__.tag for action in actions]
+    payload = {"event": frame.event, "rule": frame.rule, "actions": tags}
+    run.state.trace.append(Trace("case.evaluated", task.label, payload=payload))
+
+
+def _changes_nothing(run: PipelineRun, frame: Frame, action: Action) -> bool:
+    """Without the rule it would be the same: a break after the last task, a failure that stays a failure."""
+    if isinstance(action, BreakAction):
+        return frame.pc + 1 == len(run.sequences[-1])
+    failed = frame.last is not None and not frame.last.ok
+    return isinstance(action, FailAction) and action.message is None and failed
+
+
+def sink_started(run: PipelineRun, task: Task) -> None:
+    release(run.state)
+    run.state.trace.append(Trace("sink.started", task.label, "in_progress", {"kind": task.kind}))
+
+
+def sink_processed(run: PipelineRun, task: Task, status: Any) -> None:
+    run.state.trace.append(Trace("sink.processed", task.label, status, {"kind": task.kind}))
+
+
+def sink_failed(run: PipelineRun, error: ErrorInfo) -> ErrorInfo:
+    """The error of the step whose sink failed."""
+    task = next(
+        tasks[0]
+        for frame, tasks in zip(run.state.frames, run.sequences, strict=True)
+        if frame.address and str(frame.address[0]).endswith("sink")
+    )
+    sink_processed(run, task, "error")
+    return msgspec.structs.replace(
+        error, message=f"sink {task.label}: {error.message}", details={**error.details, "sink": task.label}
+    )
+
+
+def after_failed(first: ErrorInfo | None, error: ErrorInfo) -> ErrorInfo:
+    """The error of a run: what failed ``first`` stands, and ``vars.after`` that failed upon it is told with it."""
+    if first is None:
+        return error
+    return msgspec.structs.replace(first, details={**first.details, "vars_error": error.message})
+
+
+def take(state: State) -> list[Trace]:
+    """The facts since the last turn."""
+    trace, state.trace = state.trace, []
+    return trace
+
+
+def meta(state: State) -> dict[str, Any]:
+    """``attempts`` when there was more than one call, and the helpers of the last task (``http``, ``pg``, ``py``)."""
+    found = dict(state.last.meta) if state.last is not None else {}
+    if state.pinned:
+        found["result_action"] = True
+    if state.calls > 1:
+        found["attempts"] = state.calls
+    return {**found, **children(state)}
+
+
+def children(state: State) -> dict[str, Any]:
+    """``children``: the sub-executions this turn asked for without waiting."""
+    asked, state.children = state.children, []
+    return {"children": asked} if asked else {}

@@ -1,0 +1,79 @@
+"""What is outstanding, for those who look into a system that should go on and does not. Reads only, never in the way of work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class OpenCommand(msgspec.Struct, frozen=True):
+    """A command that has not been answered. ``waiting``: for a sub-execution. ``owner``: who has it (domain/workers/lease_owners.py), empty for nobody;
+    ``alive``: whether that one still says so. ``due_for``: seconds since it may be run (negative: until then). ``lost``: processes that died
+    while they ran this turn. ``remote``: its work goes on elsewhere, and it asks how far that is."""
+
+    command_id: str
+    run: int
+    attempt: int
+    turn: int
+    waiting: bool
+    owner: str
+    alive: bool
+    due_for: float
+    lost: int = 0
+    remote: bool = False
+
+
+class PoolWork(msgspec.Struct, frozen=True):
+    """Commands of one pool. ``ready``: due, and nobody's; ``delayed``: not due yet; ``leased``: somebody has them; ``suspended``: they wait
+    for a sub-execution. ``oldest``: seconds that the oldest due one has been due, whoever has it."""
+
+    pool: str
+    ready: int
+    delayed: int
+    leased: int
+    suspended: int
+    oldest: float
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """Who has how many commands (``pool`` of them). ``seconds``: of the lease that are left, where there is one (processes have)."""
+
+    owner: str
+    pool: str
+    commands: int
+    alive: bool
+    seconds: float | None
+
+
+class Outstanding(msgspec.Struct, frozen=True):
+    """``events``: in the outbox. ``partly``: there is more than was looked at, numbers of commands are those of the oldest.
+    ``unreadable``: rows of commands and of the outbox that are set aside, because they cannot be read."""
+
+    pools: Sequence[PoolWork]
+    leases: Sequence[Lease]
+    events: int
+    timers: int
+    partly: bool
+    unreadable: int = 0
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """``events``: on their way to the engine, those of accepted batches included. ``commands``: due, and not answered."""
+
+    events: int
+    commands: int
+
+
+class Inspection(Protocol):
+    """Raises InfrastructureError when the store cannot be reached."""
+
+    def open_commands(self, execution_id: int, limit: int) -> Sequence[OpenCommand]:
+        """The oldest first."""
+
+    def outstanding(self, limit: int = 10_000) -> Outstanding:
+        """All executions together; at most ``limit`` commands are looked at."""
+
+    def backlog(self, most: int) -> Backlog:
+        """What waits, each counted up to ``most``; without what is held for later (paused executions, later starts)."""

@@ -1,0 +1,70 @@
+"""Loop runs as stores keep them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from noetl.domain.commands import FrozenScope
+from noetl.domain.limits import Limit
+from noetl.domain.loop_resume import Again, Ranges
+from noetl.domain.outcomes.outcomes import Patch
+
+
+class LoopRow(msgspec.Struct, frozen=True):
+    """A loop run as it starts. ``window``: most items in flight. ``first``: commands it starts with (one item each): enough to keep the
+    workers busy; chunks grow from what they measure. ``items``: the collection inline, or ``items_ref`` its reference.
+
+    ``again``: the earlier run it goes on from. Then ``picked`` are the items it runs (``total`` of them), out of the collection's ``whole``,
+    and ``overlay`` what kept items wrote that is not in the context yet."""
+
+    run: int
+    round: int
+    step: str
+    pool: str
+    program: str
+    total: int
+    window: int
+    mode: Literal["sequential", "parallel"]
+    iterator: str
+    fail_fast: bool
+    iterator_vars: bool
+    scope: FrozenScope
+    first: int = 1000
+    items: list[Any] | None = None
+    items_ref: dict[str, Any] | None = None
+    parent: dict[str, Any] | None = None
+    again: Again | None = None
+    picked: Ranges = ()
+    whole: int = 0
+    overlay: list[Patch] = []
+    priority: int = 0
+    limits: tuple[Limit, ...] = ()
+    """What each of its commands has to have before it is given out."""
+
+
+class GateChange(msgspec.Struct, frozen=True):
+    """Close a loop's gate: nothing more is issued; when nothing is in flight any more the store emits its ``LoopDone``."""
+
+    run: int
+    round: int
+
+
+class LoopProgress(msgspec.Struct, frozen=True):
+    run: int
+    round: int
+    step: str
+    total: int
+    issued: int
+    done: int
+    failed: int
+    size: int
+    patched: int
+    gate: Literal["open", "closing", "closed"]
+
+
+class ItemRow(msgspec.Struct, frozen=True):
+    index: int
+    outcome: bytes
+    """Encoded Outcome."""

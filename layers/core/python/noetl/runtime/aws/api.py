@@ -1,0 +1,183 @@
+"""The API as a function: its routes over Postgres, SQS and S3. Everything is opened by the first request that needs it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.gauges import read_gauges
+from noetl.adapters.aws.kms import KmsCipher
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.credential_store import PostgresCredentialStore
+from noetl.adapters.postgres.executions.inspection import PostgresInspection
+from noetl.adapters.postgres.variables import PostgresVariables
+from noetl.adapters.postgres.workers import PostgresWorkers
+from noetl.api.deps import ApiDeps
+from noetl.api.http.dispatch import Api
+from noetl.api.http.gateway import make_resolver
+from noetl.api.http.waiting import Waiting
+from noetl.domain.callbacks import shown_path
+from noetl.runtime.aws.deliveries import CloudDeliveries
+from noetl.runtime.aws.events import events_in
+from noetl.runtime.aws.parts import CloudParts, open_parts, task_logs
+from noetl.runtime.aws.readiness import pools, queue_urls, readiness
+from noetl.runtime.aws.results import make_link
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.telemetry import Invocation, telemetry
+from noetl.runtime.deployed_catalog import Registrar, schedule_deps, trigger_deps
+from noetl.runtime.id_source import new_id
+from noetl.runtime.retention import prune_deps
+from noetl.runtime.stored_programs import Programs, StoredPrograms
+from noetl.services.automations.schedules import declared
+from noetl.services.credentials.credentials import CredentialDeps
+from noetl.services.credentials.oauth_tokens import make_exchange
+from noetl.services.messaging.backpressure import Backpressure
+from noetl.services.orchestrator.authenticate import Door
+from noetl.services.worker.http_worker_leases import Claims
+
+WAIT_SECONDS = 24.0
+"""Seconds within which a request that waits is answered. The function has 29: this leaves time to read a result."""
+_EXECUTION = re.compile(r"/api/executions/(\d{1,19})(?:/|$)", re.ASCII)
+
+
+@dataclass(slots=True)
+class CloudApi:
+    """``handle`` is what API Gateway calls."""
+
+    settings: CloudSettings
+    _database: Database | None = None
+    _deps: ApiDeps | None = None
+    _call: Invocation | None = None
+    _resolve: Callable[[dict[str, Any], Any], dict[str, Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self._resolve = make_resolver(
+            Api(
+                self.deps,
+                settings.auth,
+                settings.scopes,
+                settings.deployment,
+                telemetry.log,
+                settings.worker_roles,
+            )
+        )
+
+    def handle(self, event: dict[str, Any], context: Any, call: Invocation) -> dict[str, Any]:
+        """Answer one request; ``call`` is told what came of it."""
+        self._call = call
+        before = self._kms_calls()
+        try:
+            answer = self._resolve(event, context)
+        finally:
+            if self.settings.close_connections and self._database is not None:
+                self._database.close()
+        _tell(call, event, answer)
+        self._count("KmsCalls", self._kms_calls() - before)
+        return answer
+
+    def _kms_calls(self) -> int:
+        cipher = self._deps.credentials.cipher if self._deps is not None else None
+        return cipher.calls if isinstance(cipher, KmsCipher) else 0
+
+    def _count(self, name: str, value: float) -> None:
+        """A function answers one request at a time."""
+        if self._call is not None and value:
+            self._call.count(name, value)
+
+    def deps(self) -> ApiDeps:
+        """Opened once. Raises InvalidInputError and InfrastructureError."""
+        if self._deps is None:
+            settings = self.settings
+            parts = open_parts(settings)
+            self._database = parts.database
+            self._deps = _deps(settings, parts, self._count)
+        return self._deps
+
+
+def open_api(settings: CloudSettings) -> CloudApi:
+    """Opens nothing yet: health is answered even when nothing else can be."""
+    return CloudApi(settings)
+
+
+def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, float], None]) -> ApiDeps:
+    catalog, stored = parts.catalog, parts.stored_programs
+    registrar = Registrar(catalog, stored)
+    programs = Programs(StoredPrograms(stored), catalog, registrar, telemetry.log)
+    schedules = schedule_deps(settings, parts.database, catalog, programs)
+    inspection, lines = PostgresInspection(parts.database), task_logs(settings.results_bucket)
+    claims = Claims(PostgresWorkers(parts.database), parts.store, pools(settings), keeps_pools=True)
+    return ApiDeps(
+        store=parts.store,
+        catalog=catalog,
+        schedules=schedules,
+        triggers=trigger_deps(settings, parts.database, catalog, parts.keys),
+        variables=PostgresVariables(parts.database),
+        inspection=inspection,
+        credentials=_credentials(settings, parts.database),
+        events=events_in(
+            Door(parts.store, parts.results, parts.keys, time.time, telemetry.log),
+            parts.database,
+            parts.events,
+            limit=settings.message_limit,
+            refused=lambda reason: counted("RefusedEvents", 1),
+            sign_of_life=claims.sign_of_life,
+        ),
+        counted=counted,
+        waiting=Waiting(longest=WAIT_SECONDS),
+        workers=claims,
+        names=parts.credential_names(settings.credentials_prefix),
+        results=parts.results,
+        prune=prune_deps(parts.database, parts.results, lines, settings.retention),
+        task_logs=lines,
+        programs=programs,
+        compile=registrar.compile,
+        keep=registrar.keep,
+        publisher=parts.sender("api", settings.message_limit),
+        link=make_link(parts.results),
+        pressure=Backpressure(
+            inspection.backlog,
+            settings.backlog_limit,
+            time.monotonic,
+            lambda reason: counted("BacklogRefusals", 1),
+        ),
+        gauges=lambda: read_gauges(make_client("sqs"), queue_urls(settings)),
+        checks=readiness(settings),
+        deliveries=CloudDeliveries(settings, parts.results),
+        clock=time.time,
+        reconnect=parts.database.close,
+        keys=parts.keys,
+        workspace=settings.workspace,
+        public_url=settings.public_url,
+        inline_bytes=settings.inline_limit,
+        registered=declared(schedules),
+        log=telemetry.log,
+    )
+
+
+def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
+    """Sealed with data keys of KMS, under the deployment's key for secrets."""
+    return CredentialDeps(
+        PostgresCredentialStore(database),
+        KmsCipher(settings.kms_key, make_client("kms"), shared=frozenset({"purpose"})),
+        make_exchange(settings.http_allow),
+        new_id,
+    )
+
+
+def _tell(call: Invocation, event: dict[str, Any], answer: dict[str, Any]) -> None:
+    """For the line of the invocation: what was asked, what was answered, about which execution."""
+    http = (event.get("requestContext") or {}).get("http") or {}
+    status = int(answer["statusCode"])
+    call.note(method=http.get("method"), path=shown_path(str(event.get("rawPath") or "")), status=status)
+    call.count("Requests")
+    if status >= 500:
+        call.count("ServerErrors")
+    location = (answer.get("headers") or {}).get("Location", "")
+    found = _EXECUTION.match(str(location)) or _EXECUTION.match(str(event.get("rawPath") or ""))
+    if found:
+        call.about([int(found[1])])

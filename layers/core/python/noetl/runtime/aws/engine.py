@@ -1,0 +1,216 @@
+"""The engine of a deployment: what its engine and maintenance functions share, over Postgres, SQS and S3."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.gauges import dead_letters
+from noetl.adapters.aws.s3 import S3Revocations
+from noetl.adapters.aws.sqs import SqsQueue
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.tiered import TieredResults
+from noetl.domain.callbacks import proofs
+from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
+from noetl.engine.scopes.slot_view import Limits
+from noetl.ports.queue import Queue
+from noetl.runtime.aws.parts import open_parts
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.sqs_records import batch_answer, deliveries
+from noetl.runtime.aws.telemetry import Invocation, telemetry
+from noetl.runtime.stored_compiler import Compiler
+from noetl.runtime.stored_programs import Programs, StoredPrograms
+from noetl.services.catalog.find_playbook import find_playbook
+from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.consume_events import Managed, MessageDeps, handle_messages
+from noetl.services.orchestrator.engine_deps import EngineDeps
+from noetl.services.orchestrator.publish import Publisher
+from noetl.services.orchestrator.sweep import sweep
+from noetl.services.results.hydration import make_hydrate
+from noetl.templating import statements as _statements  # noqa: F401  # before the first event: it reads templates
+
+WORKERS = 10
+"""Commands of a pool that run at once where the deployment says nothing about it."""
+
+
+@dataclass(slots=True)
+class Engine:
+    """Opened once per process."""
+
+    deps: MessageDeps
+    database: Database
+    results: TieredResults
+    events: SqsQueue
+    timers: SqsQueue
+    dead_events: SqsQueue
+    dead_timers: SqsQueue
+
+    def source(self, event: Mapping[str, Any]) -> SqsQueue:
+        """The queue that invoked us."""
+        name = str(event["Records"][0].get("eventSourceARN", "")).rpartition(":")[2]
+        return self.timers if self.timers.name == name else self.events
+
+
+class CloudEngine:
+    """``handle`` is what Lambda invokes. Everything is opened by the first invocation."""
+
+    def __init__(self, settings: CloudSettings) -> None:
+        self.settings = settings
+        self._opened: Engine | None = None
+
+    def handle(
+        self, event: Mapping[str, Any], remaining: Callable[[], float], call: Invocation
+    ) -> dict[str, Any]:
+        """A batch from the queue of events or of timers; ``remaining``: seconds left. Returns the partial batch response."""
+        try:
+            engine = self.open()
+        except InfrastructureError as away:
+            telemetry.log(f"{len(event['Records'])} message(s) are given back: {away}", level="warning")
+            call.count("EventFailures", len(event["Records"]))
+            return self._put_off(event)
+        try:
+            managed = handle_messages(deliveries(event), engine.source(event), engine.deps, remaining)
+            if managed.again:
+                self.sweep(engine, remaining, call)
+        finally:
+            self.close()
+        _report(call, event, managed, engine.database.round_trips)
+        engine.database.round_trips = 0
+        return batch_answer(managed.give_back)
+
+    def _put_off(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Give a batch back while the engine cannot even be opened. Without a queue, the queue's own visibility has to do."""
+        found = deliveries(event)
+        name = str(event["Records"][0].get("eventSourceARN", "")).rpartition(":")[2]
+        settings = self.settings
+        url = next(
+            (one for one in (settings.events_queue, settings.timers_queue) if one.rpartition("/")[2] == name),
+            "",
+        )
+        try:
+            for one in found if url else ():
+                pause = settings.back_off.after(one.received)
+                SqsQueue(url, make_client("sqs"), fifo=True).nack([one], pause)
+        except NoetlError as away:
+            telemetry.log(f"they come back when their visibility ends: {away}", level="warning")
+        return batch_answer([one.message_id for one in found])
+
+    def sweep(self, engine: Engine, remaining: Callable[[], float], call: Invocation) -> None:
+        """Publish what nobody does; a sweep that cannot be ended is left to the next one."""
+        deps = engine.deps
+        try:
+            swept = sweep(
+                deps.engine.store,
+                deps.publisher,
+                who=deps.who,
+                clock=deps.clock,
+                deadline=remaining,
+            )
+        except BaseException as error:
+            # The messages of this invocation are done with, whatever comes of the sweep.
+            telemetry.log(f"the sweep ends early: {as_exception(error)!r}", level="warning")
+            call.count("SweepFailures")
+            return
+        for name, value in (
+            ("SweptCommands", swept.commands),
+            ("SweptEvents", swept.events),
+            ("SweptTimers", swept.timers),
+            ("Unsent", swept.unsent),
+        ):
+            if value:
+                call.count(name, value)
+
+    def open(self) -> Engine:
+        if self._opened is None:
+            self._opened = _open(self.settings)
+        return self._opened
+
+    def close(self) -> None:
+        if self.settings.close_connections and self._opened is not None:
+            self._opened.database.close()
+
+
+def _open(settings: CloudSettings) -> Engine:
+    s3, sqs = make_client("s3"), make_client("sqs")
+    parts = open_parts(settings)
+    store, results, catalog, keys = parts.store, parts.results, parts.catalog, parts.keys
+    stored = parts.stored_programs
+    programs = Programs(StoredPrograms(stored), catalog, Compiler(stored), telemetry.log)
+    limit = settings.message_limit
+    timers = SqsQueue(settings.timers_queue, sqs, fifo=False, limit=limit)
+
+    dead_events = SqsQueue(dead_letters(settings.events_queue), sqs, fifo=True)
+    dead_timers = SqsQueue(dead_letters(settings.timers_queue), sqs, fifo=False)
+
+    @cache
+    def commands(worker: str) -> Queue:
+        return SqsQueue(settings.queue_prefix + worker, sqs, fifo=False, limit=limit)
+
+    publisher = Publisher(
+        store=store,
+        results=results,
+        events=parts.events,
+        timers=timers,
+        commands=commands,
+        workers=settings.queues,
+        programs=programs,
+        keys=keys,
+        clock=time.time,
+        limit=limit,
+        log=telemetry.log,
+        fetched=lambda: store.fetched,
+        digests=programs.digest,
+    )
+    engine = EngineDeps(
+        store=store,
+        results=results,
+        programs=programs,
+        resolve=lambda path, version: find_playbook(catalog, path, version).program,
+        hydrate=make_hydrate(results),
+        limits=Limits(inline_bytes=settings.inline_limit, tier=results.name),
+        workers=_concurrency(settings.workers),
+        credentials=parts.credential_names(settings.credentials_prefix),
+        proofs=lambda found: proofs(found, keys(False)),
+        log=telemetry.log,
+    )
+
+    deps = MessageDeps(
+        door=Door(store, results, keys, time.time, telemetry.log),
+        engine=engine,
+        publisher=publisher,
+        revocations=S3Revocations(settings.results_bucket, s3),
+        clock=time.time,
+        who=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "engine"),
+        log=telemetry.log,
+        back_off=settings.back_off,
+        dead_letters=lambda queue: dead_events if queue is parts.events else dead_timers,
+    )
+    return Engine(deps, parts.database, results, parts.events, timers, dead_events, dead_timers)
+
+
+def _concurrency(workers: Mapping[str, int]) -> Callable[[str], int]:
+    """How many commands of a pool run at once: workers are named after their pool, or after a kind of it."""
+    most = max(workers.values(), default=WORKERS)
+    return lambda pool: max(1, workers.get(pool, most))
+
+
+def _report(call: Invocation, event: Mapping[str, Any], managed: Managed, round_trips: int) -> None:
+    call.about(managed.executions)
+    call.count("Messages", len(event["Records"]))
+    for name, value in (
+        ("Events", managed.events),
+        ("FollowedEvents", managed.followed),
+        ("Commands", managed.commands),
+        ("RefusedEvents", managed.refused),
+        ("EventFailures", managed.failures),
+        ("LaidAside", managed.laid_aside),
+        ("Unsent", managed.unsent),
+    ):
+        if value:
+            call.count(name, value)
+    call.note(round_trips=round_trips, given_back=len(managed.give_back))

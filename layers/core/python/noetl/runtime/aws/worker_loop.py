@@ -1,0 +1,136 @@
+"""A worker that fetches its commands itself: for work that takes longer than a function may (a Fargate task)."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from noetl.domain.errors import InfrastructureError, as_exception
+from noetl.ports.queue import Delivery
+from noetl.runtime.aws.telemetry import telemetry
+from noetl.runtime.aws.worker import MARGIN_SECONDS, START_SECONDS, CloudWorker, report
+
+POLL_SECONDS = 20.0
+NO_THREAD_SECONDS = 1
+"""After which a command is offered again for which no thread could be started."""
+AWAY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""Pauses while the queue cannot be reached."""
+
+
+class WorkerLoop:
+    """Runs up to ``capacity`` commands at once, each on its own: one that takes hours keeps no other waiting.
+
+    ``stop`` (from a signal handler, say) lets it end within ``grace`` seconds: pipelines and chunks are handed back between two calls,
+    and what still runs then is given back to the queue. ``idle``: seconds without work after which it ends by itself (None: never).
+    ``hold``: seconds for which the queue lets a command be held. A call that may take longer is refused, and one that no longer fits
+    into them is left to the command's next turn: the queue would give the command to a second worker while the first one runs it.
+    """
+
+    def __init__(
+        self,
+        worker: CloudWorker,
+        *,
+        grace: float,
+        idle: float | None = None,
+        hold: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.worker = worker
+        self.grace = grace
+        self.idle = idle
+        self.hold = hold
+        self.clock = clock
+        self.stop_at = math.inf
+        self.changed = threading.Condition()
+        self.running = 0
+        self.busy_at = clock()
+
+    def stop(self) -> None:
+        """Returns at once. It takes no lock, which a signal handler could wait for for ever."""
+        self.stop_at = min(self.stop_at, self.clock() + self.grace)
+
+    def run(self) -> None:
+        """Returns when it was stopped, or idle for long enough, and nothing runs any more."""
+        away = 0
+        while not self._stopping() and not self._is_idle():
+            free = self._free()
+            if free == 0 or self._stopping():
+                continue
+            try:
+                found = self.worker.deps.commands.receive(free, self._poll_seconds())
+            except InfrastructureError as error:
+                telemetry.log(f"no commands can be received: {error}", level="warning")
+                self._sleep(AWAY_SECONDS[min(away, len(AWAY_SECONDS) - 1)])
+                away += 1
+                continue
+            away = 0
+            for delivery in found:
+                self._begin(delivery)
+        self._wait_for_the_rest()
+
+    def _stopping(self) -> bool:
+        return self.stop_at < math.inf
+
+    def _sleep(self, seconds: float) -> None:
+        until = self.clock() + seconds
+        while self.clock() < until and not self._stopping():
+            time.sleep(min(0.2, seconds))
+
+    def _free(self) -> int:
+        """How many more commands may run; waits a moment when there is no place."""
+        with self.changed:
+            if self.running >= self.worker.capacity:
+                self.changed.wait(1.0)
+            return max(0, self.worker.capacity - self.running)
+
+    def _poll_seconds(self) -> float:
+        """A poll under way is not interrupted, so it has to end well within the grace and not outlast the idle time by much."""
+        longest = max(1.0, min(POLL_SECONDS, self.grace / 2))
+        return longest if self.idle is None else max(1.0, min(longest, self.idle))
+
+    def _is_idle(self) -> bool:
+        with self.changed:
+            return self.idle is not None and self.running == 0 and self.clock() - self.busy_at >= self.idle
+
+    def _begin(self, delivery: Delivery) -> None:
+        with self.changed:
+            self.running += 1
+        arguments = (delivery, self.clock() + self.hold)
+        try:
+            threading.Thread(target=self._work, args=arguments, name="noetl-command", daemon=True).start()
+        except RuntimeError as error:
+            # The system starts no more threads now: another worker, or this one, has the command in a moment.
+            with self.changed:
+                self.running -= 1
+            telemetry.log(f"message {delivery.message_id} is given back: {error}", level="warning")
+            with suppress(InfrastructureError):
+                self.worker.deps.commands.nack([delivery], NO_THREAD_SECONDS)
+
+    def _work(self, delivery: Delivery, held_until: float) -> None:
+        longest = self.hold - MARGIN_SECONDS - START_SECONDS
+        try:
+            with telemetry.invocation() as call:
+                worked = self.worker.work_until([delivery], lambda: self._left(held_until), longest)
+                report(call, worked)
+                if not worked.give_back:
+                    self.worker.deps.commands.ack([delivery])
+        except BaseException as error:
+            # Not acknowledged: the queue brings the command again. The engine drops what is said twice.
+            told = f"message {delivery.message_id} was not done with: {as_exception(error)!r}"
+            telemetry.log(told, level="error")
+        finally:
+            with self.changed:
+                self.running -= 1
+                self.busy_at = self.clock()
+                self.changed.notify_all()
+
+    def _left(self, held_until: float) -> float:
+        return min(self.stop_at, held_until) - self.clock() - MARGIN_SECONDS
+
+    def _wait_for_the_rest(self) -> None:
+        with self.changed:
+            while self.running and self.clock() < self.stop_at:
+                self.changed.wait(0.5)

@@ -1,0 +1,89 @@
+"""Registering playbooks where engine and workers read compiled programs from a store: the only deployed code that has the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.event_rules import EventRules
+from noetl.adapters.aws.queue_mappings import QueueMappings
+from noetl.adapters.aws.scheduler import EventBridgeSchedules
+from noetl.adapters.aws.trigger_sources import AwsTriggerSources
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.executions.execution_store import PostgresExecutionStore
+from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
+from noetl.domain.automations.trigger_queues import QueueRights
+from noetl.domain.capability_tokens import KeyRing
+from noetl.dsl.program import Program
+from noetl.ports.catalog import Catalog
+from noetl.ports.programs import ProgramStore
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.stored_compiler import Compiler
+from noetl.services.automations.schedules import ScheduleDeps
+from noetl.services.automations.triggers import TriggerDeps
+from noetl.services.catalog.register_playbook import Registered, register_playbook
+from noetl.services.support.store_time import store_clock
+
+
+class Registrar(Compiler):
+    """``registered``: told of each playbook that is in the catalog now (its schedules are put in force)."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        programs: ProgramStore,
+        registered: Callable[[Program, str, int], None] = lambda program, path, version: None,
+    ) -> None:
+        super().__init__(programs)
+        self._catalog = catalog
+        self.registered = registered
+
+    def register(self, text: str, *, source_name: str, path: str | None = None) -> Registered:
+        """Raises InvalidPlaybookError, InvalidInputError, InfrastructureError."""
+        done = register_playbook(
+            text,
+            source_name=source_name,
+            path=path,
+            catalog=self._catalog,
+            compile=self.compile,
+            keep=self.keep,
+        )
+        self.registered(done.program, done.entry.path, done.entry.version)
+        return done
+
+
+def schedule_deps(
+    settings: CloudSettings, database: Database, catalog: Catalog, programs: Callable[[str], Program]
+) -> ScheduleDeps:
+    """Schedules in the table, and in EventBridge Scheduler where the deployment has it."""
+    schedules = None
+    if settings.schedule_group:
+        schedules = EventBridgeSchedules(
+            settings.schedule_group, settings.scheduler_target, settings.scheduler_role, _Client("scheduler")
+        )
+    clock = store_clock(PostgresExecutionStore(database).load)
+    return ScheduleDeps(PostgresScheduleStore(database), schedules, catalog, programs, clock)
+
+
+def trigger_deps(
+    settings: CloudSettings, database: Database, catalog: Catalog, keys: Callable[[bool], KeyRing]
+) -> TriggerDeps:
+    """Triggers in the table, and as rules of EventBridge and event source mappings of queues."""
+    rules = EventRules(
+        settings.trigger_rules, settings.scheduler_target, settings.starts_dlq, _Client("events")
+    )
+    rights = QueueRights(settings.scheduler_target, settings.readable_queues, settings.trigger_queues)
+    sources = AwsTriggerSources(rules, QueueMappings(rights, _Client("lambda")))
+    return TriggerDeps(PostgresTriggerStore(database), sources, catalog, keys)
+
+
+class _Client:
+    """A client of AWS that is made when it is used: few registrations touch a schedule."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(make_client(self._service), name)

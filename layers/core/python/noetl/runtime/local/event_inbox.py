@@ -1,0 +1,272 @@
+"""Events of this process on their way to the engine, and the thread that hands over whatever waits as one batch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from noetl.domain.errors import InfrastructureError, as_exception
+from noetl.domain.events import Event
+from noetl.runtime.local.thread_pools import report_defect
+from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.failed_events import is_outage
+from noetl.services.orchestrator.paused_events import held_id
+
+BATCH = 512
+"""Most events in one commit; it takes what is waiting and never waits for more."""
+RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+"""Pauses while the database is away; the events wait in memory meanwhile."""
+ASIDE_SECONDS = (1.0, 2.0, 5.0, 10.0)
+"""Pauses of an event that needs something else that is away: a tier of results, say. The others go on meanwhile."""
+TURN_SECONDS = 2.0
+"""How long a thread waits for a batch with its event to begin. One before may take as long as something hangs that it needs."""
+DATABASE = frozenset({"database_unreachable", "outcome_unknown"})
+"""Codes: nothing can be handled."""
+
+
+@dataclass(slots=True, eq=False)
+class _Asker:
+    """A thread that waits for its event to be handled. ``woken``: held meanwhile. ``handled``: what the engine gave for the batch; None: the
+    event was not handled, and is not here any more."""
+
+    woken: threading.Lock = field(default_factory=threading.Lock)
+    handled: Handled | None = None
+
+
+class _Aside(msgspec.Struct):
+    """An event that waits alone. ``at``: when it is tried again (monotonic seconds)."""
+
+    event: Event
+    at: float = 0.0
+    waits: int = 0
+    """How often something that it needs was away."""
+    tries: int = 0
+    """How often the engine failed on it."""
+    asker: _Asker | None = None
+
+
+class Inbox:
+    """``handle``: the engine; what it raises as retryable InfrastructureError is waited for. ``failed``: told of an event, the error and which
+    failure of this event it was; gives the seconds after which the event is tried again, None when it is settled. ``changed``: guards
+    this, and is told of every change. ``decided``: called after each batch, when what follows from it is under way."""
+
+    def __init__(
+        self,
+        handle: Callable[[Sequence[Event]], Handled | None],
+        failed: Callable[[Event, Exception, int], float | None],
+        changed: threading.Condition,
+        log: Callable[[str], None],
+        decided: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._handle = handle
+        self._failed = failed
+        self._changed = changed
+        self._log = log
+        self._decided = decided
+        self._waiting: deque[Event] = deque()
+        self._asked: deque[_Aside] = deque()
+        """Events that threads wait for: they go first."""
+        self._refuses = False
+        """Nothing can be handled now: who would wait for it is told so at once."""
+        self._held: Counter[int] = Counter()
+        """Execution → events that wait or are being handled; none of those that are aside."""
+        self._aside: dict[tuple[int, str], _Aside] = {}
+        self._busy = False
+        self._tried = False
+        """Whether what was taken last had been set aside: what waits has its turn then, however long such tries take."""
+        self._closing = False
+        self._thread = threading.Thread(target=self._loop, name="noetl-engine", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """What waits stays where it is durable. A batch that is being handled may end."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout=10.0)
+
+    def put(self, events: Iterable[Event]) -> None:
+        with self._changed:
+            for event in events:
+                self._waiting.append(event)
+                self._held[event.execution_id] += 1
+            self._changed.notify_all()
+
+    def ask(self, event: Event) -> Handled | None:
+        """Have an event handled in the next batch, and give what the engine gave for that; None when it cannot be handled here now.
+
+        A batch that fails gives up the events of those who wait, so that each of them can deal with its own. So does a batch that does not
+        begin soon.
+        """
+        asker = _Asker()
+        asker.woken.acquire()
+        one = _Aside(event, asker=asker)
+        with self._changed:
+            if self._refuses or self._closing:
+                return None
+            self._asked.append(one)
+            self._held[event.execution_id] += 1
+            self._changed.notify_all()
+        if not asker.woken.acquire(timeout=TURN_SECONDS) and not self._withdraw(one):
+            asker.woken.acquire()
+        return asker.handled
+
+    def _withdraw(self, one: _Aside) -> bool:
+        """Take back what a thread waits for. False: a batch has it, and the thread is told of that."""
+        with self._changed:
+            if one not in self._asked:
+                return False
+            self._asked.remove(one)
+            self._let_go([one])
+            return True
+
+    def holds(self, execution_id: int) -> bool:
+        """Whether the engine decides about this execution, or will next. It takes no lock."""
+        return execution_id in self._held
+
+    def counts(self) -> tuple[int, int]:
+        """(events that wait, batches that are being handled)."""
+        with self._changed:
+            return len(self._asked) + len(self._waiting) + len(self._aside), int(self._busy)
+
+    def _loop(self) -> None:
+        while (taken := self._take()) is not None:
+            unasked = [one for one in taken if one.asker is None]
+            try:
+                self._handle_patiently(taken)
+            except BaseException as error:
+                # Such as a log that cannot be written. The thread goes on: threads wait for it, and so does every execution.
+                report_defect(error)
+                for one in unasked:  # what the engine has handled is told apart by its id
+                    self._put_aside(one, ASIDE_SECONDS[-1])
+            finally:
+                _tell(taken, None)
+                with self._changed:
+                    self._busy = False
+                    if not self._tried:
+                        self._let_go(taken)
+                    self._changed.notify_all()
+                self._decided()
+
+    def _let_go(self, taken: Iterable[_Aside]) -> None:
+        for one in taken:
+            execution_id = one.event.execution_id
+            self._held[execution_id] -= 1
+            if not self._held[execution_id]:
+                del self._held[execution_id]
+
+    def _take(self) -> list[_Aside] | None:
+        """What to handle next; None at the end."""
+        with self._changed:
+            while not self._closing:
+                left = None
+                if self._aside:
+                    name, soonest = min(self._aside.items(), key=lambda one: one[1].at)
+                    left = soonest.at - time.monotonic()
+                    if left <= 0 and not (self._tried and (self._asked or self._waiting)):
+                        del self._aside[name]
+                        self._busy = self._tried = True
+                        return [soonest]
+                if self._asked or self._waiting:
+                    self._busy, self._tried = True, False
+                    return self._batch()
+                self._changed.wait(left)
+            self._give_up_asked()
+        return None
+
+    def _batch(self) -> list[_Aside]:
+        batch = [self._asked.popleft() for _ in range(min(BATCH, len(self._asked)))]
+        more = min(BATCH - len(batch), len(self._waiting))
+        return batch + [_Aside(self._waiting.popleft()) for _ in range(more)]
+
+    def _give_up_asked(self) -> None:
+        """Tell all who wait that their events are not handled here."""
+        self._let_go(self._asked)
+        _tell(self._asked, None)
+        self._asked.clear()
+
+    def _handle_patiently(self, batch: list[_Aside]) -> None:
+        """The database may be away for a while: nothing that was reported is dropped."""
+        outages = 0
+        while batch and not self._closing:
+            try:
+                _tell(batch, self._handle([one.event for one in batch]))
+                return
+            except BaseException as caught:
+                error = as_exception(caught)
+                left = _without_asked(batch)
+                unasked, batch = len(left) == len(batch), left
+                if not (isinstance(error, InfrastructureError) and error.code in DATABASE):
+                    if unasked:
+                        self._one_by_one(batch, error)
+                        return
+                    continue  # what was asked for may have failed
+                if not batch:
+                    return
+                pause = RETRY_SECONDS[min(outages, len(RETRY_SECONDS) - 1)]
+                self._log(f"the database is away ({error}); trying again in {pause:g} s")
+                outages += 1
+                self._pause(pause)
+
+    def _pause(self, seconds: float) -> None:
+        with self._changed:
+            self._refuses = True
+            self._give_up_asked()
+        time.sleep(seconds)
+        with self._changed:
+            self._refuses = False
+
+    def _one_by_one(self, batch: list[_Aside], error: Exception) -> None:
+        """Handle events one by one, so that one that meets an outage or an error delays no other."""
+        if len(batch) > 1:
+            for one in batch:
+                self._handle_patiently([one])
+            return
+        (one,) = batch
+        if isinstance(error, InfrastructureError) and is_outage(error):
+            self._wait_for(one, error)
+            return
+        one.tries += 1
+        try:
+            pause = self._failed(one.event, error, one.tries)
+        except InfrastructureError as away:
+            one.tries -= 1
+            self._wait_for(one, away)
+            return
+        if pause is not None:
+            self._put_aside(one, pause)
+
+    def _wait_for(self, one: _Aside, away: InfrastructureError) -> None:
+        pause = ASIDE_SECONDS[min(one.waits, len(ASIDE_SECONDS) - 1)]
+        self._log(f"an event of execution {one.event.execution_id} is tried again in {pause:g} s: {away}")
+        one.waits += 1
+        self._put_aside(one, pause)
+
+    def _put_aside(self, one: _Aside, pause: float) -> None:
+        """It may have come a second time, from where it is durable."""
+        one.at = time.monotonic() + pause
+        with self._changed:
+            self._aside[one.event.execution_id, held_id(one.event)] = one
+
+
+def _tell(batch: Iterable[_Aside], handled: Handled | None) -> None:
+    """Wake those who wait for one of these, and have not been told."""
+    for one in batch:
+        if one.asker is not None:
+            one.asker.handled = handled
+            one.asker.woken.release()
+            one.asker = None
+
+
+def _without_asked(batch: list[_Aside]) -> list[_Aside]:
+    """Give the events up that somebody waits for."""
+    left = [one for one in batch if one.asker is None]
+    _tell(batch, None)
+    return left

@@ -1,0 +1,146 @@
+"""Folders that ``file`` triggers watch, looked at by whichever process serves: a new or changed file starts one execution.
+
+A file is one happening per (path, time of its last change, size), once two looks in a row have found it the same: what is still being
+written waits. What was seen is kept in the home folder, so nothing fires again after a restart, and what changed meanwhile does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from noetl.domain.automations.schedules import instant
+from noetl.domain.automations.triggers import FileSource
+from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.ports.trigger_store import TriggerRow, TriggerStore
+from noetl.services.automations.fire_schedule import Fired
+from noetl.services.automations.fire_trigger import Happening, fire_trigger
+from noetl.services.executions.start_playbook import StartDeps
+
+MOST_TRIGGERS = 1000
+MOST_FILES = 100_000
+"""Files of a folder that are looked at; more than that is said once, and the rest waits."""
+
+Seen = dict[str, list[int]]
+"""Name → time of the last change (nanoseconds) and size."""
+
+
+class FileWatcher:
+    """``folder``: where it is kept what was seen."""
+
+    def __init__(
+        self, triggers: TriggerStore, deps: StartDeps, folder: Path, log: Callable[[str], None]
+    ) -> None:
+        self._triggers = triggers
+        self._deps = deps
+        self._folder = folder
+        self._log = log
+        self._seen: dict[str, Seen] = {}
+        self._before: dict[str, Seen] = {}
+        """What the last look found."""
+        self._told: dict[str, str] = {}
+
+    def look(self) -> Iterator[Fired]:
+        """One look at every folder. Raises InfrastructureError (look again; nothing is lost)."""
+        for row in self._triggers.entries(limit=MOST_TRIGGERS, kind="file"):
+            try:
+                yield from self._look_at(row)
+            except (OSError, ValueError) as error:
+                # No file can have the name of a folder that an earlier version has kept.
+                self._say(row.name, f"the folder of the trigger {row.name} cannot be looked at: {error}")
+
+    def _look_at(self, row: TriggerRow) -> Iterator[Fired]:
+        source = row.source
+        assert isinstance(source, FileSource)
+        place = f"{row.name}-{hashlib.sha256(os.fsencode(source.folder)).hexdigest()[:12]}"
+        found = _files(source)
+        if len(found) >= MOST_FILES:
+            self._say(
+                row.name,
+                f"{source.folder} has more than {MOST_FILES} files: the trigger {row.name} sees some",
+            )
+        seen = self._load(place)
+        if seen is None:
+            seen = {} if source.existing else found
+            self._keep(place, seen)
+        before, self._before[place] = self._before.get(place, {}), found
+        for name in seen.keys() - found.keys():
+            del seen[name]
+        for name, mark in found.items():
+            if seen.get(name) == mark or before.get(name) != mark:
+                continue
+            fired = self._fire(row, source, name, mark, "created" if name not in seen else "modified")
+            seen[name] = mark
+            self._keep(place, seen)
+            yield fired
+
+    def _fire(self, row: TriggerRow, source: FileSource, name: str, mark: list[int], change: str) -> Fired:
+        """What cannot start says so in the trigger's row, and is not tried again until the file changes."""
+        path = os.path.join(source.folder, name)  # noqa: PTH118 - as the trigger writes it
+        event = {
+            "path": path,
+            "name": name,
+            "folder": source.folder,
+            "size": mark[1],
+            "modified_at": instant(mark[0] / 1e9),
+            "change": change,
+        }
+        at = self._deps.clock()
+        try:
+            started = fire_trigger(
+                row, Happening(event, f"file:{path}:{mark[0]}:{mark[1]}"), self._triggers, self._deps
+            )
+        except NoetlError as error:
+            if isinstance(error, InfrastructureError) or error.retryable:
+                raise
+            return Fired(row.name, at, reason=f"{name}: {error}")
+        return Fired(row.name, at, started.execution_id, started.event)
+
+    def _load(self, place: str) -> Seen | None:
+        if place not in self._seen:
+            try:
+                self._seen[place] = json.loads((self._folder / f"{place}.json").read_text())
+            except FileNotFoundError:
+                return None
+            except ValueError:
+                self._log(f"what was seen by {place} cannot be read: it starts anew")
+                return None
+        return self._seen[place]
+
+    def _keep(self, place: str, seen: Seen) -> None:
+        """Whole or not at all."""
+        self._seen[place] = seen
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part = self._folder / f"{place}.part"
+        part.write_text(json.dumps(seen))
+        part.replace(self._folder / f"{place}.json")
+
+    def _say(self, name: str, line: str) -> None:
+        """Once, until it is something else."""
+        if self._told.get(name) != line:
+            self._told[name] = line
+            self._log(line)
+
+
+def _files(source: FileSource) -> Seen:
+    """Plain files whose name fits; hidden ones are somebody's unfinished work. Raises OSError."""
+    found: Seen = {}
+    with os.scandir(source.folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") or not fnmatchcase(entry.name, source.pattern):
+                continue
+            try:
+                if not entry.is_file():
+                    continue
+                about = entry.stat()
+            except FileNotFoundError:
+                continue
+            if entry.name.isprintable():
+                found[entry.name] = [about.st_mtime_ns, about.st_size]
+            if len(found) >= MOST_FILES:
+                break
+    return found

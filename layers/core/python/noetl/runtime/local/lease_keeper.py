@@ -1,0 +1,258 @@
+"""The keeper: holds this process's lease, wakes delayed commands, fires timers, and adopts what dead processes left."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+import msgspec
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import Event, TimerFired
+from noetl.domain.workers.lost_owners import Takes
+from noetl.ports.executions.execution_store import ExecutionStore, Published
+
+T = TypeVar("T")
+SWEEP_SECONDS = 1.0
+"""How often the store is asked for what belongs to nobody alive."""
+TIMER_SECONDS = 0.25
+"""Longest time between two looks at due timers."""
+AGAIN_SECONDS = 1.0
+"""Pause before something that failed is tried again."""
+DOUBTFUL = frozenset({"database_unreachable", "outcome_unknown", "database_silent"})
+"""Codes of errors after which an answer of the store may have been lost, with what it gave to this process."""
+NO_THREAD_SECONDS = 1.0
+"""Pause of a command for which no thread could be started."""
+TIDY_SECONDS = 300.0
+ADOPT = 1000
+"""Most commands or events taken over at once."""
+
+
+class Chore(msgspec.Struct):
+    """Done every so many seconds, and at once; ``do`` is short. What it raises is logged, and does not keep it from its next turn."""
+
+    seconds: float
+    do: Callable[[], object]
+    due: float = 0.0
+
+
+class Keeper:
+    """One thread. ``adopt`` gives commands and events to the runtime; ``dispatch`` runs a command whose delay is over."""
+
+    def __init__(
+        self,
+        store: ExecutionStore,
+        owner: str,
+        lease_seconds: float,
+        adopt: Callable[[Collection[Command], Collection[Event]], None],
+        dispatch: Callable[[Command], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self.chores: list[Chore] = []
+        self.takes: Takes = "everything"
+        """``nothing``: what others left, and timers that are due, are not taken over."""
+        self.revive: Callable[[], bool] = lambda: False
+        self.leave: Callable[[], object] = lambda: None
+        """Called before leases are given back to be taken anew: what has not begun comes back with them, and is not to run twice."""
+        self.store = store
+        self.owner = owner
+        self.lease_seconds = lease_seconds
+        self.give = adopt
+        self.dispatch = dispatch
+        self.log = log
+        self._heap: list[tuple[float, int, Command]] = []
+        self._number = itertools.count()
+        self._wake = threading.Condition()
+        self._closed = False
+        self._doubtful = False
+        self._thread = threading.Thread(target=self._keep, name="noetl-keeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        with self._wake:
+            self._closed = True
+            self._wake.notify_all()
+        self._thread.join(timeout=5.0)
+
+    def delay(self, command: Command) -> None:
+        """Give ``command`` back to the runtime once its delay is over."""
+        ready = msgspec.structs.replace(command, delay=0.0)
+        with self._wake:
+            heapq.heappush(self._heap, (time.monotonic() + command.delay, next(self._number), ready))
+            self._wake.notify_all()
+
+    def hasten(self, wanted: Callable[[Command], bool]) -> None:
+        """Delays of such commands are over now."""
+        with self._wake:
+            now = time.monotonic()
+            self._heap = [
+                (min(due, now) if wanted(command) else due, number, command)
+                for due, number, command in self._heap
+            ]
+            heapq.heapify(self._heap)
+            self._wake.notify_all()
+
+    def delayed(self) -> int:
+        with self._wake:
+            return len(self._heap)
+
+    def adopt(self) -> bool:
+        """Take over commands and events that belong to nobody alive. True when there were some."""
+        if self.takes == "nothing":
+            return False
+        commands = self.store.claim(self.owner, ADOPT, lost=self.takes == "everything")
+        self._hand_on(commands, ())
+        events = self.store.undelivered(self.owner, ADOPT)
+        self._hand_on((), events)
+        return bool(commands or events)
+
+    def _hand_on(self, commands: Collection[Command], events: Collection[Event]) -> None:
+        """Give the runtime what the store has given to this process. Raises what the runtime raises."""
+        try:
+            self.give(commands, events)
+        except BaseException:
+            self.give_back(commands, events)
+            raise
+
+    def give_back(self, commands: Collection[Command], events: Collection[Event] = ()) -> None:
+        """Free what the store gave to this process and the runtime could not take: nobody else claims what a living process holds.
+
+        It is claimed again, here or elsewhere. Nothing else is freed: a defect that comes again supersedes no other work.
+        """
+        timers = [(one.execution_id, one.timer) for one in events if isinstance(one, TimerFired)]
+        posted = [one for one in events if not isinstance(one, TimerFired)]
+        if not (commands or posted or timers):
+            return
+        try:
+            self.store.hand_over(self.owner, Published(), Published(list(commands), posted, timers))
+        except Exception as error:
+            self.log(f"what could not be begun could not be given back: {error!r}")
+            self.doubt()
+
+    def doubt(self) -> None:
+        """The store failed in the middle of something: what it gave to this process may have been lost on the way.
+
+        As soon as it answers again, this process gives its leases back and takes them anew; attempts that are still in
+        memory are superseded by their fence.
+        """
+        with self._wake:
+            self._doubtful = True
+            self._wake.notify_all()
+
+    def _take_anew(self) -> None:
+        with self._wake:
+            doubtful, self._doubtful = self._doubtful, False
+        if not doubtful:
+            return
+        released = False
+        try:
+            if self.takes != "nothing":
+                self.leave()
+            self.store.release(self.owner)
+            released = True
+            self.store.heartbeat(self.owner, self.lease_seconds)
+            while self.adopt():
+                # A slow claim must not outlast the lease: the next one would take this process's own commands, for ever.
+                self.store.heartbeat(self.owner, self.lease_seconds)
+        except Exception as error:
+            # What was left comes back with the release alone. Once that is done, a defect must not repeat it: it supersedes what runs.
+            if not released or isinstance(error, InfrastructureError):
+                self.doubt()
+            raise
+
+    def _keep(self) -> None:
+        beat = sweep = timers = time.monotonic()
+        while True:
+            now = time.monotonic()
+            try:
+                self._safely(self._dispatch_due)
+                self._safely(self._take_anew)
+                if now >= beat:
+                    self.store.heartbeat(self.owner, self.lease_seconds)
+                    beat = now + self.lease_seconds / 3
+                if now >= sweep:
+                    self._safely(self.adopt)
+                    sweep = now + SWEEP_SECONDS
+                if now >= timers:
+                    wait = self._safely(self._fire_timers)
+                    timers = now + (AGAIN_SECONDS if wait is None else wait)
+                self._do_chores(now)
+            except InfrastructureError as away:
+                self.log(f"the keeper cannot reach the database: {away}")
+                self.doubt()
+                self._revive()
+                beat = sweep = timers = self._put_off(now)
+            except Exception as error:
+                # The keeper outlives its own defects: without it nothing holds the lease.
+                self.log(f"the keeper stumbled: {error!r}")
+                beat = self._put_off(now)
+            with self._wake:
+                if self._closed:
+                    return
+                chores = [chore.due for chore in self.chores]
+                until = min(beat, sweep, timers, *chores, self._heap[0][0] if self._heap else beat)
+                self._wake.wait(max(0.0, until - time.monotonic()))
+
+    def _safely(self, duty: Callable[[], T]) -> T | None:
+        """Do one duty; one that fails keeps no other from being done.
+
+        Raises InfrastructureError alone: the database is away."""
+        try:
+            return duty()
+        except InfrastructureError:
+            raise
+        except BaseException as error:
+            # A panic of a compiled library is no Exception.
+            self.log(f"the keeper stumbled: {error!r}")
+            return None
+
+    def _revive(self) -> None:
+        """A database of this process' own that has ended is started again: nobody else would."""
+        try:
+            if self.revive():
+                self.log("the embedded database had ended; it is started again")
+        except Exception as error:
+            self.log(f"the embedded database cannot be started again: {error}")
+
+    def _put_off(self, now: float) -> float:
+        """When to try again; chores wait as well."""
+        again = now + AGAIN_SECONDS
+        for chore in self.chores:
+            chore.due = max(chore.due, again)
+        return again
+
+    def _do_chores(self, now: float) -> None:
+        for chore in list(self.chores):
+            if now >= chore.due:
+                chore.due = now + chore.seconds
+                self._safely(chore.do)
+
+    def _dispatch_due(self) -> None:
+        """Give back what is due; what cannot be given now is tried again in a moment."""
+        while True:
+            with self._wake:
+                if not self._heap or self._heap[0][0] > time.monotonic():
+                    return
+                _, number, command = heapq.heappop(self._heap)
+            try:
+                self.dispatch(command)
+            except Exception:
+                with self._wake:
+                    heapq.heappush(self._heap, (time.monotonic() + AGAIN_SECONDS, number, command))
+                raise
+
+    def _fire_timers(self) -> float:
+        """Seconds until the next look."""
+        if self.takes == "nothing":
+            return AGAIN_SECONDS
+        events, until = self.store.due_timers(self.owner, ADOPT)
+        if events:
+            self._hand_on((), events)
+        return TIMER_SECONDS if until is None else max(0.0, min(TIMER_SECONDS, until))

@@ -1,0 +1,106 @@
+"""Commands that processes of this machine died of: they are counted when the next process starts, and given up after a few."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from noetl.domain.commands import Command
+from noetl.domain.events import Event
+from noetl.domain.workers.lost_owners import ALONE_SECONDS, MOST, suspicious
+from noetl.ports.executions.execution_store import ExecutionStore, Fence, LoadRequest
+from noetl.runtime.local.process_locks import Presence
+from noetl.services.worker.run_command import run_command
+from noetl.services.worker.worker_deps import WorkerDeps
+from noetl.services.worker.worker_lost import answer_lost
+
+
+def free_dead(store: ExecutionStore, presence: Presence) -> None:
+    """Free what dead processes of this home folder held, and count what each was running when it died."""
+    with presence.dead() as found:
+        for dead in found:
+            store.record_lost(dead.running)
+            presence.counted(dead)
+            store.release(dead.owner)
+
+
+def fence_of(store: ExecutionStore, command: Command) -> Fence | None:
+    """Return the attempt and turn that the store has of ``command``; None when it is over."""
+    found = store.load([LoadRequest(command.execution_id, commands=(command.command_id,))])
+    snapshot = found.executions.get(command.execution_id)
+    return None if snapshot is None else snapshot.fences.get(command.command_id)
+
+
+class Company:
+    """Who runs beside whom in this process: what two processes died of begins with nothing beside it, so that a third death is its own doing.
+
+    Neither side waits longer than ``ALONE_SECONDS``: a suspect for what runs already, all others for a suspect that goes on and on.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._suspects = 0
+        self._until = 0.0
+        """When the turn of the suspect that came last is over, whatever it does."""
+        self._closed = False
+
+    @contextmanager
+    def beside(self, command: Command) -> Iterator[bool]:
+        """Wait for a place; False when the process ends first, and the command is not to run."""
+        suspect = suspicious(command.lost)
+        with self._changed:
+            if suspect:
+                self._suspects += 1
+                self._until = self._clock() + ALONE_SECONDS
+                self._wait_until(lambda: not self._inside)
+                self._until = self._clock() + ALONE_SECONDS
+            else:
+                self._wait_until(lambda: not self._suspects)
+            self._inside += 1
+            may_run = not self._closed
+        try:
+            yield may_run
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._suspects -= suspect
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nothing that waits begins any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _wait_until(self, free: Callable[[], bool]) -> None:
+        while not self._closed and not free() and (left := self._until - self._clock()) > 0:
+            self._changed.wait(left)
+
+
+def attempt(
+    command: Command,
+    presence: Presence,
+    worker: WorkerDeps,
+    emit: Callable[[Event], None],
+    log: Callable[[str], None],
+) -> None:
+    """Run a command, on record for the case that this process dies of it; answer one that too many have died of."""
+    if command.lost >= MOST:
+        _give_up(command, worker, emit, log)
+        return
+    with presence.running(command):
+        run_command(command, worker, emit)
+
+
+def _give_up(
+    command: Command, worker: WorkerDeps, emit: Callable[[Event], None], log: Callable[[str], None]
+) -> None:
+    """Answer a command that its processes died of: rules and retries of its task see ``worker_lost``, and nothing is called."""
+    reason = f"{command.lost} processes died while they ran it"
+    log(f"command {command.command_id} of {command.execution_id} is not run again: {reason}")
+    for event in answer_lost(command, worker.programs, worker.results, reason, log):
+        emit(event)

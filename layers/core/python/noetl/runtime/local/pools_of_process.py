@@ -1,0 +1,87 @@
+"""What happens in this process, by execution, and the pools that it happens in."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from noetl.domain.commands import Command
+from noetl.domain.workers.process_need import Need
+from noetl.kinds.sandbox.ended import tell_ended
+from noetl.kinds.sandbox.needed import kept_children
+from noetl.runtime.local.thread_pools import Pool
+
+CODE = "python"
+"""The pool whose executions keep a child process between their commands."""
+
+
+class Here:
+    """Commands that are ready or running in this process. ``decides``: whether the engine has an event of an execution."""
+
+    def __init__(self, decides: Callable[[int], bool]) -> None:
+        self._decides = decides
+        self._commands: Counter[int] = Counter()
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._commands)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return self._commands.total()
+
+    def add(self, command: Command) -> None:
+        with self._lock:
+            self._commands[command.execution_id] += 1
+
+    def remove(self, commands: Iterable[Command]) -> None:
+        with self._lock:
+            for command in commands:
+                self._commands[command.execution_id] -= 1
+                if not self._commands[command.execution_id]:
+                    del self._commands[command.execution_id]
+
+    def need(self, execution_id: int) -> Need:
+        """How much an execution needs its child of which nothing is ready or running in the pool of code. It takes no lock."""
+        if self._decides(execution_id):
+            return Need.SOON
+        return Need.ELSEWHERE if execution_id in self._commands else Need.NONE
+
+
+def make_pools(sizes: Mapping[str, int], run: Callable[[Command], None], here: Here) -> dict[str, Pool]:
+    """Make the pools of a process, by name. ``sizes``: threads of each."""
+    places = {CODE: kept_children()}
+    return {name: Pool(name, size, run, places.get(name), here.need) for name, size in sizes.items()}
+
+
+def submit(command: Command, pools: Mapping[str, Pool], here: Here) -> None:
+    """Let a thread of its pool run ``command``. Raises RuntimeError when there is none, and none can be started."""
+    here.add(command)
+    try:
+        pools.get(command.pool, pools["io"]).submit(command)
+    except BaseException:
+        here.remove([command])
+        raise
+
+
+def need_in(pools: Mapping[str, Pool], here: Here) -> Callable[[int], Need]:
+    """How much any execution needs its child."""
+
+    def need(execution_id: int) -> Need:
+        return Need.NOW if pools[CODE].wants(execution_id) else here.need(execution_id)
+
+    return need
+
+
+def look_again(pools: Mapping[str, Pool]) -> None:
+    """The engine has decided: executions that it decided about may need their children less."""
+    for pool in pools.values():
+        pool.look_again()
+
+
+def forget(pools: Mapping[str, Pool], ended: Collection[int]) -> None:
+    """Free what is kept for executions that have ended."""
+    tell_ended(ended)
+    for pool in pools.values():
+        pool.end(ended)

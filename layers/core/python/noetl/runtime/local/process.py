@@ -1,0 +1,399 @@
+"""One machine, one process: the production engine over an embedded (or given) Postgres, with queues in memory.
+
+An engine thread commits whatever events are waiting as one batch; worker threads run commands; a keeper thread holds the lease, wakes
+delayed commands, fires timers and adopts what dead processes left. Everything is in the database as well: kill the process at any moment.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from noetl.adapters.embedded.server import EmbeddedServer
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, NotFoundError, as_exception
+from noetl.domain.events import Cancel, ContextPatched, Event, Start
+from noetl.domain.outcomes.outcomes import Patch
+from noetl.domain.workers.lost_owners import Takes
+from noetl.kinds.registry import Registry
+from noetl.kinds.sandbox.needed import telling_needs
+from noetl.ports.catalog import CatalogEntry
+from noetl.ports.gauges import QueueGauge
+from noetl.runtime.bootstrap import open_engine
+from noetl.runtime.id_source import change_name, process_name
+from noetl.runtime.local.event_inbox import BATCH, Inbox
+from noetl.runtime.local.lease_keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Chore, Keeper
+from noetl.runtime.local.lost_commands import Company, attempt, fence_of, free_dead
+from noetl.runtime.local.orphaned_jobs import LeftBehind
+from noetl.runtime.local.pools_of_process import Here, forget, look_again, make_pools, need_in, submit
+from noetl.runtime.local.process_locks import Presence
+from noetl.runtime.local.remote_pool_offers import Offers
+from noetl.runtime.local.scheduler import Scheduler
+from noetl.runtime.local.starts import start_each
+from noetl.runtime.local.terminal_cache import Ends, EndWaiter, expecting, forget_redriven
+from noetl.runtime.local.thread_pools import Pool, leave_waiting
+from noetl.runtime.retention import tidy
+from noetl.runtime.settings import Settings
+from noetl.services.automations.fire_schedule import Fired
+from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.failed_events import after_failure
+from noetl.services.orchestrator.handle_events import handle_events
+from noetl.services.worker.worker_lost import worker_lost
+
+BROKEN_TRIES = 3
+"""How often a command may break its worker before its step fails."""
+EARLY_SECONDS = 0.05
+"""Pause when everything in a batch came before another message of its command, and is handed back."""
+
+
+class LocalRuntime:
+    """Context manager. Several may share one database, in one or in several processes; each execution is moved on by its version."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        data_dirs: Collection[str] = (),
+        on_log: Callable[[str], None] | None = None,
+        registry: Registry | None = None,
+        on_fired: Callable[[Fired], None] | None = None,
+        takes: Takes = "everything",
+        server: EmbeddedServer | None = None,
+    ) -> None:
+        """``on_fired``: fire the schedules of this database, and tell of each (from a thread of its own). ``takes``: what it takes over
+        from others; what its own changes cause it runs in any case. ``server``: the embedded one, if it is open; it is closed with this."""
+        self.settings, self.takes = settings, takes
+        self.data_dirs = tuple(data_dirs)
+        self.log = on_log or (lambda line: None)
+        self.owner = process_name()
+        self.registry, self.on_fired, self._server = registry, on_fired, server
+        self.scheduler: Scheduler | None = None
+        self.presence = Presence(settings.home / "owners", self.owner)
+        self._company, self._changed = Company(), threading.Condition()
+        self._inbox = Inbox(
+            self._handle, self._after_failure, self._changed, self.log, lambda: look_again(self.pools)
+        )
+        self._here, self._ended = Here(self._inbox.holds), Ends()
+        self.pools: dict[str, Pool] = {}
+        self.patience = 1.0
+        """Seconds that running tasks get to end when this process does; what is left runs again when it is resumed."""
+        self._given_up: set[tuple[int, int]] = set()
+        """Step runs that were dropped (timeout, withdrawal) of executions that go on."""
+        self._broken: dict[tuple[int, str, int], int] = {}
+
+    # --- life ---
+
+    def __enter__(self) -> LocalRuntime:
+        self.opened = opened = open_engine(
+            self.settings,
+            owner=self.owner,
+            data_dirs=self.data_dirs,
+            log=self.log,
+            revoked=self._revoked,
+            withdrawn=lambda command: self.left_behind.is_withdrawn(command),
+            registry=self.registry,
+            server=self._server,
+        )
+        self.store, self.catalog, self.inspection = opened.store, opened.catalog, opened.inspection
+        self.results, self.programs, self.variables = opened.results, opened.programs, opened.variables
+        self.credentials, self.schedules, self.prune = opened.credentials, opened.schedules, opened.prune
+        self.triggers, self.task_logs = opened.triggers, opened.task_logs
+        self.store.heartbeat(self.owner, self.settings.lease_seconds)
+        self.presence.announce()
+        free_dead(self.store, self.presence)
+        self.pools = make_pools(self.opened.pool_sizes, self._run, self._here)
+        self.opened.stack.enter_context(telling_needs(need_in(self.pools, self._here)))
+        tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
+        lease = self.settings.lease_seconds
+        self.offers = Offers(self.store, self.owner, lease)
+        self.keeper = self._new_keeper()
+        self.keeper.revive = self.opened.revive
+        self.left_behind = LeftBehind(self.keeper, self._revoked)
+        self.keeper.chores += [Chore(TIDY_SECONDS, tidies), Chore(lease / 3, self.offers.keep)]
+        self._inbox.start()
+        self.keeper.start()
+        if self.on_fired is not None:
+            self.scheduler = Scheduler(
+                opened, self.owner, self.settings.home, self._start_fired, self.keeper.doubt, self.log
+            )
+            self.scheduler.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.scheduler is not None:
+            self.scheduler.close()
+        self.keeper.close()
+        self._company.close()
+        until = time.monotonic() + self.patience
+        for pool in self.pools.values():
+            pool.close(until)
+        self._inbox.close()
+        try:
+            self.offers.end()
+            self.store.release(self.owner)
+            self.presence.leave()
+        except InfrastructureError as away:
+            self.log(f"the lease could not be given back: {away}")
+        self.opened.close()
+
+    # --- doors ---
+
+    def register(self, text: str, *, source_name: str, path: str | None = None) -> CatalogEntry:
+        """Compile and keep a playbook. Raises InvalidPlaybookError with every diagnostic."""
+        return self.programs.register(text, source_name=source_name, path=path)
+
+    def start(self, entry: CatalogEntry, payload: dict[str, Any], priority: int | None = None) -> int:
+        """Durable when this returns. Raises InvalidInputError when the payload does not fit."""
+        return self.start_many(entry, [payload], priority)[0]
+
+    def start_many(
+        self, entry: CatalogEntry, payloads: Sequence[dict[str, Any]], priority: int | None = None
+    ) -> list[int]:
+        """One execution per payload, many in a commit."""
+        program = self.programs(entry.program)
+        found: list[int] = []
+        for first in range(0, len(payloads), BATCH):
+            batch = payloads[first : first + BATCH]
+            found += start_each(program, batch, priority, self.opened.names, self.begin)
+        return found
+
+    def begin(self, starts: Sequence[Start]) -> list[bool]:
+        """Begin executions in one commit; False for each whose id another execution has."""
+        taken = self._handle(starts).taken
+        return [(start.execution_id, start.event_id) not in taken for start in starts]
+
+    def begin_in_turn(self, start: Start) -> bool | None:
+        """Begin an execution in the next commit of the engine. None: it could not, and ``begin`` can be asked."""
+        handled = self._inbox.ask(start)
+        return None if handled is None else (start.execution_id, start.event_id) not in handled.taken
+
+    def _start_fired(self, fired: Fired) -> None:
+        for event in (told for told in (fired.event, fired.cancelled) if told is not None):
+            self.emit(event)
+        if self.on_fired is not None:
+            self.on_fired(fired)
+
+    def gauges(self) -> list[QueueGauge]:
+        """How much waits in this process: events, and commands by pool."""
+        events = QueueGauge("events", *self._inbox.counts(), 0)
+        delayed = QueueGauge("delayed", 0, 0, self.keeper.delayed())
+        return [events, delayed, *(pool.gauge() for _, pool in sorted(self.pools.items()))]
+
+    def status(self, execution_id: int) -> str | None:
+        """Where an execution stands, as the store knows it."""
+        return None if (info := self.store.info(execution_id)) is None else info.status
+
+    def cancel(self, execution_id: int, reason: str, principal: str, cascade: bool = True) -> None:
+        """Raises NotFoundError. An execution that has ended stays as it is."""
+        program = self._program_of(execution_id)
+        self._handle([Cancel(execution_id, change_name(), program, reason, principal, cascade)])
+
+    def patch_context(
+        self, execution_id: int, patches: list[Patch], principal: str, reason: str, correlation_id: str = ""
+    ) -> None:
+        """Change ``ctx`` from outside: an event with principal and reason; parked tokens are looked at again. Raises NotFoundError."""
+        about = execution_id, change_name(), self._program_of(execution_id)
+        self._handle([ContextPatched(*about, patches, principal, reason, correlation_id)])
+
+    def recover(self) -> list[int]:
+        """Adopt what dead processes left; ids of executions that are live, without those that start later."""
+        self.keeper.adopt()
+        live = self.store.executions(limit=10_000, status="running")
+        return sorted(info.execution_id for info in live if not info.ahead)
+
+    def run_until(
+        self,
+        wanted: Collection[int],
+        *,
+        on_tick: Callable[[], None] | None = None,
+        timeout: float | None = None,
+        tick: float = 0.1,
+    ) -> None:
+        """Return when all have ended, or when those left wait for the outside (parked). Raises TimeoutError."""
+        EndWaiter(self.store, self._ended, self._changed, self._quiet, self.log, self.takes).wait(
+            wanted, on_tick, timeout, tick
+        )
+        self.left_behind.wait()
+
+    def expect_end(
+        self, execution_id: int, fresh: bool = False
+    ) -> AbstractContextManager[Callable[[float], bool]]:
+        """See ``expecting``. ``fresh``: it was started a moment ago, so that nobody can have redriven it."""
+        if not fresh:
+            forget_redriven(execution_id, self._ended, self._changed, self.store)
+        return expecting(execution_id, self._ended, self._changed)
+
+    def release_waiting(self) -> None:
+        """End every wait of ``expect_end``."""
+        with self._changed:
+            self._ended.release()
+
+    # --- inside ---
+
+    def _new_keeper(self) -> Keeper:
+        lease = self.settings.lease_seconds
+        made = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
+        made.takes, made.leave = self.takes, lambda: self._here.remove(leave_waiting(self.pools.values()))
+        return made
+
+    def _program_of(self, execution_id: int) -> str:
+        if (info := self.store.info(execution_id)) is None:
+            raise NotFoundError(
+                f"no execution {execution_id}", code="execution_not_found", hint="`noetl list` shows them"
+            )
+        return info.program
+
+    def _quiet(self) -> bool:
+        with self._changed:
+            return not any(self._inbox.counts()) and not self._here and not self.keeper.delayed()
+
+    def _revoked(self, execution_id: int, run: int) -> bool:
+        return execution_id in self._ended or (execution_id, run) in self._given_up
+
+    def emit(self, event: Event) -> None:
+        """An outcome on its way to the engine (memory only: if the process dies, the command's lease brings it back)."""
+        self._inbox.put((event,))
+
+    def accept(self, events: Collection[Event]) -> None:
+        """Events that are durable already (in the outbox, as this process's own)."""
+        self._inbox.put(events)
+
+    def _adopt(self, commands: Collection[Command], events: Collection[Event]) -> None:
+        self._given(commands)
+        if events:
+            self.accept(events)
+
+    def _given(self, commands: Collection[Command]) -> None:
+        """Run what the store has given out."""
+        with self._changed:
+            for command in commands:  # It is live, whatever this process remembers of it.
+                self._ended.revive(command.execution_id)
+        self.dispatch(*commands)
+
+    def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
+        """Commands that no thread of this process has begun (or the one with these ids), and that are wanted: somebody else runs them. Others
+        whose work goes on elsewhere stay, to be ended here."""
+        found = self.pools[pool].take(limit, only)
+        wanted = [one for one in found if not self.left_behind.unwanted(one)]
+        self.dispatch(*(one for one in found if one.remote and one not in wanted))
+        for one in wanted:
+            self.left_behind.goes(one)
+        self._here.remove(found)
+        return wanted
+
+    def dispatch(self, *commands: Command) -> None:
+        """Begin commands of this process. When one breaks, that one and those after it are given back."""
+        left = list(commands)
+        try:
+            left = list(self.offers.pass_on(commands, self.keeper.delay))
+            while left:
+                self._begin(left[0])
+                del left[0]
+        except BaseException as caught:
+            self.keeper.give_back(left)
+            self.log(f"{len(left)} commands that cannot begin are given back: {as_exception(caught)!r}")
+
+    def _begin(self, command: Command) -> None:
+        """Let a pool run it once its delay is over. Where this raises, this process has nothing of it."""
+        self.left_behind.comes(command)
+        try:
+            self.keeper.delay(command) if command.delay > 0 else submit(command, self.pools, self._here)
+        except RuntimeError as error:
+            # The system starts no more threads now: the command is this process's, and waits here.
+            self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
+            self.keeper.delay(msgspec.structs.replace(command, delay=NO_THREAD_SECONDS))
+        except BaseException:
+            self.left_behind.goes(command)
+            raise
+
+    def _delayed(self, command: Command) -> None:
+        """A delay is over: the command runs unless its step run was dropped meanwhile (timeout, closed gate)."""
+        fence = fence_of(self.store, command)
+        if fence is None and command.remote:
+            # Whoever gave it up, or answered it: what this attempt began elsewhere is ended here, and its step run may go on.
+            self.left_behind.withdraw(command)
+        elif fence is None or (fence.attempt, fence.turn) != (command.attempt, command.turn):
+            self.left_behind.goes(command)
+            return
+        self.dispatch(command)
+
+    def _run(self, command: Command) -> None:
+        key = (command.execution_id, command.command_id, command.turn)
+        try:
+            with self._company.beside(command) as may_run:
+                if may_run and (command.remote or not self._revoked(command.execution_id, command.run)):
+                    attempt(command, self.presence, self.opened.worker, self.emit, self.log)
+            self._broken.pop(key, None)
+        except BaseException as error:
+            # A kind may call sys.exit(): the thread and the command go on.
+            self._again(command, key, error)
+        finally:
+            self.left_behind.goes(command)
+            self._here.remove([command])
+
+    def _again(self, command: Command, key: tuple[int, str, int], error: BaseException) -> None:
+        """Try a command again in a while; one that breaks its worker every time fails (what is away for now is waited for)."""
+        self.log(f"command {key[1]} of {key[0]} could not be run: {type(error).__name__}: {error}")
+        tries = self._broken[key] = self._broken.get(key, 0) + 1
+        if tries < BROKEN_TRIES or (isinstance(error, InfrastructureError) and error.retryable):
+            self.keeper.delay(msgspec.structs.replace(command, delay=min(float(tries), 10.0)))
+        else:
+            del self._broken[key]
+            self.emit(worker_lost(command, f"{type(error).__name__}: {error}"))
+
+    def _handle(self, batch: Sequence[Event]) -> Handled:
+        handled = Handled()
+        try:
+            handle_events(batch, self.opened.engine, handled)
+        except BaseException as error:
+            if isinstance(error, InfrastructureError) and error.code in DOUBTFUL:
+                # What was committed comes back when this process takes its leases again.
+                self.keeper.doubt()
+            else:
+                self._follow(handled)
+            raise
+        self._follow(handled, batch)
+        return handled
+
+    def _after_failure(self, event: Event, error: Exception, tries: int) -> float | None:
+        handled = Handled()
+        try:
+            return after_failure(event, error, tries, self.opened.engine, handled)
+        except InfrastructureError as away:
+            if away.code in DOUBTFUL:
+                self.keeper.doubt()
+            raise
+        finally:
+            self._follow(handled)
+
+    def _follow(self, handled: Handled, batch: Sequence[Event] = ()) -> None:
+        """Run and handle what was committed, also when the rest of a batch failed."""
+        self._given(handled.commands)
+        with self._changed:
+            if (
+                handled.events
+                and len(handled.events) == len(batch)
+                and all(back in batch for back in handled.events)
+            ):
+                self._changed.wait(EARLY_SECONDS)
+            self._inbox.put(handled.events)
+            for execution_id in handled.redriven:
+                self._ended.revive(execution_id)
+            self._ended.note(handled.ended)
+            self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
+            if handled.ended and self._given_up:
+                self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
+            self._changed.notify_all()
+        if handled.ended:
+            forget(self.pools, {one for one, _ in handled.ended})
+        if handled.ended or handled.dropped:
+            self.left_behind.hasten()

@@ -1,0 +1,56 @@
+"""Commands of pools that this process leaves to others: offered in the store, to workers that fetch them over HTTP."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.workers.lease_owners import offered
+from noetl.domain.workers.lost_owners import MOST
+from noetl.ports.executions.execution_store import ExecutionStore, Published
+
+AGAIN_SECONDS = 1.0
+
+
+class Offers:
+    """``pools``: whose commands others run. They stay offered while this process lives, whether or not a worker does."""
+
+    def __init__(self, store: ExecutionStore, owner: str, lease_seconds: float) -> None:
+        self.pools: set[str] = set()
+        self._store, self._owner, self._lease_seconds = store, owner, lease_seconds
+
+    def add(self, pool: str) -> None:
+        self.pools.add(pool)
+        self.keep()
+
+    def keep(self) -> None:
+        """Say that what is offered is still to be left to others. Raises InfrastructureError."""
+        for pool in sorted(self.pools):
+            self._store.heartbeat(offered(pool), self._lease_seconds)
+
+    def end(self) -> None:
+        """Whoever runs these pools may have what nobody has taken. Raises InfrastructureError."""
+        for pool in sorted(self.pools):
+            self._store.release(offered(pool))
+
+    def pass_on(self, commands: Sequence[Command], later: Callable[[Command], None]) -> Sequence[Command]:
+        """Offer those of such pools; the others. ``later``: takes one that could not be offered now, and brings it back.
+
+        What too many processes have died of is answered by this process."""
+        if not self.pools:
+            return commands
+        pools: defaultdict[str, list[Command]] = defaultdict(list)
+        for command in commands:
+            if command.lost < MOST:
+                pools[command.pool].append(command)
+        for pool in self.pools & pools.keys():
+            try:
+                self._store.hand_over(self._owner, Published(commands=pools[pool]), heir=offered(pool))
+            except InfrastructureError:
+                for command in pools[pool]:
+                    later(msgspec.structs.replace(command, delay=max(AGAIN_SECONDS, command.delay)))
+        return [command for command in commands if command.pool not in self.pools or command.lost >= MOST]

@@ -1,0 +1,198 @@
+"""How executions ended, as far as this process has seen it, and waiting for their ends.
+
+A server runs for a long time: of the oldest only the store knows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.state import TERMINAL
+from noetl.domain.workers.lost_owners import Takes
+from noetl.ports.executions.answers import ExecutionFilter
+from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.runtime.local.idle_check import outstanding
+
+LOOK_SECONDS = 0.5
+"""Pause between looks at the store: another process may have moved an execution on."""
+LOOK_AT = 1000
+"""Executions that one look asks the store for."""
+MOST = 100_000
+"""Ends that a process remembers."""
+
+
+class Ends(dict[int, str]):
+    """Execution → status, and who waits for one of them. Not for several threads at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._awaited: dict[int, list[threading.Event]] = {}
+        self._released = False
+        self._looks: list[set[int]] = []
+
+    def revive(self, execution_id: int) -> None:
+        """This execution is live, whatever this process remembers of it, or reads of it at this moment."""
+        self.pop(execution_id, None)
+        for revived in self._looks:
+            revived.add(execution_id)
+
+    def look(self) -> set[int]:
+        """Give the set of those that are revived from now on, until ``looked``."""
+        revived: set[int] = set()
+        self._looks.append(revived)
+        return revived
+
+    def looked(self, revived: set[int]) -> None:
+        """The look is over that ``look`` began."""
+        self._looks = [one for one in self._looks if one is not revived]
+
+    def note(self, ended: Iterable[tuple[int, str]]) -> None:
+        """Remember these, tell those who wait for them, and forget the oldest."""
+        for execution_id, status in ended:
+            self[execution_id] = status
+            _set(self._awaited.get(execution_id, ()))
+        while len(self) > MOST:
+            del self[next(iter(self))]
+
+    def expect(self, execution_id: int) -> threading.Event:
+        """Give an event that is set when this execution ends, until ``forget``."""
+        event = threading.Event()
+        if self._released or execution_id in self:
+            event.set()
+        self._awaited.setdefault(execution_id, []).append(event)
+        return event
+
+    def forget(self, execution_id: int, event: threading.Event) -> None:
+        """Nobody waits for this event any more."""
+        left = self._awaited[execution_id]
+        left.remove(event)
+        if not left:
+            del self._awaited[execution_id]
+
+    def release(self) -> None:
+        """Let everybody go who waits, now and from now on: this process ends."""
+        self._released = True
+        for events in self._awaited.values():
+            _set(events)
+
+
+def forget_redriven(
+    execution_id: int, ended: Ends, changed: threading.Condition, store: ExecutionStore
+) -> None:
+    """Forget an end that is remembered, if another process has redriven the execution since. ``changed`` guards ``ended``."""
+    if execution_id not in ended:
+        return
+    try:
+        info = store.info(execution_id)
+    except InfrastructureError:
+        return
+    if info is None or info.status not in TERMINAL:
+        with changed:
+            ended.pop(execution_id, None)
+
+
+@contextmanager
+def expecting(
+    execution_id: int, ended: Ends, changed: threading.Condition
+) -> Iterator[Callable[[float], bool]]:
+    """Give a wait for at most so many seconds, which an end in this process cuts short.
+
+    It gives True then. ``changed`` guards ``ended``.
+    """
+    with changed:
+        event = ended.expect(execution_id)
+    try:
+        yield event.wait
+    finally:
+        with changed:
+            ended.forget(execution_id, event)
+
+
+def _set(events: Iterable[threading.Event]) -> None:
+    for event in events:
+        event.set()
+
+
+class EndWaiter(msgspec.Struct, frozen=True):
+    """``ended``: what this process knows to have ended; ``changed``: guards it. ``quiet``: whether this process has nothing to do.
+    ``takes``: what it takes over from others."""
+
+    store: ExecutionStore
+    ended: Ends
+    changed: threading.Condition
+    quiet: Callable[[], bool]
+    log: Callable[[str], None]
+    takes: Takes = "everything"
+
+    def wait(
+        self,
+        wanted: Collection[int],
+        on_tick: Callable[[], None] | None,
+        timeout: float | None,
+        tick: float,
+    ) -> None:
+        """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        look = time.monotonic() + LOOK_SECONDS
+        left: list[int] = []
+        while (one := self._open_one(wanted, left)) is not None:
+            if on_tick is not None:
+                self._show(on_tick)
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"not finished after {timeout:g} s")
+            if time.monotonic() > look:
+                if self._all_wait(wanted):
+                    return
+                look = time.monotonic() + LOOK_SECONDS
+            # One end at a time: whoever waits here is not woken by each step of each execution.
+            with expecting(one, self.ended, self.changed) as ended:
+                ended(tick if on_tick is not None else 0.25)
+
+    def _open_one(self, wanted: Collection[int], left: list[int]) -> int | None:
+        """An execution that has not ended; None when all have. ``left``: those that had not when it was last filled."""
+        while left and left[-1] in self.ended:
+            left.pop()
+        if not left:
+            left += [one for one in wanted if one not in self.ended]
+        return left[-1] if left else None
+
+    def _show(self, on_tick: Callable[[], None]) -> None:
+        """Show progress; skip it while the database, which it reads, does not answer."""
+        try:
+            on_tick()
+        except InfrastructureError as away:
+            self.log(f"progress cannot be shown, because the database does not answer: {away}")
+
+    def _all_wait(self, wanted: Collection[int]) -> bool:
+        """Return whether open executions wait for the outside; False while the database does not answer."""
+        try:
+            self._look(wanted)
+            return self.quiet() and not any(
+                outstanding(self.store, one, self.takes) for one in wanted if one not in self.ended
+            )
+        except InfrastructureError as away:
+            self.log(f"the database does not answer: {away}")
+            return False
+
+    def _look(self, wanted: Collection[int]) -> None:
+        """Note the ends that other processes brought about."""
+        open_ = sorted(set(wanted) - self.ended.keys())
+        for first in range(0, len(open_), LOOK_AT):
+            some = tuple(open_[first : first + LOOK_AT])
+            ended = ExecutionFilter(ids=some, statuses=tuple(sorted(TERMINAL)))
+            with self.changed:
+                revived = self.ended.look()
+            try:
+                found = self.store.executions(limit=len(some), wanted=ended)
+                with self.changed:
+                    # What is redriven meanwhile has commands in this process, which would count as given up.
+                    ends = [(one.execution_id, one.status) for one in found]
+                    self.ended.note(end for end in ends if end[0] not in revived)
+            finally:
+                with self.changed:
+                    self.ended.looked(revived)

@@ -1,0 +1,159 @@
+"""``noetl worker start``: a worker that reaches its server over HTTP alone, with the same batches and the same kinds as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import urllib3
+
+from noetl.adapters.embedded.credentials import FileCredentials
+from noetl.adapters.embedded.docker import DockerJobs
+from noetl.adapters.http_credentials import HttpCredentials
+from noetl.adapters.http_work import (
+    HOLD_SECONDS,
+    CommandTokens,
+    Exchange,
+    HttpCommands,
+    HttpEvents,
+    HttpMarks,
+    HttpPrograms,
+    HttpResults,
+    HttpTaskLogs,
+)
+from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.kinds import TaskSettings
+from noetl.domain.workers.command_token import Capability
+from noetl.kinds.registry import Registry, default_registry
+from noetl.runtime.aws.telemetry import telemetry
+from noetl.runtime.aws.worker import CloudWorker
+from noetl.runtime.aws.worker_loop import WorkerLoop
+from noetl.runtime.bootstrap import LOOPBACK
+from noetl.runtime.id_source import process_name
+from noetl.runtime.settings import Settings
+from noetl.runtime.stored_programs import StoredPrograms
+from noetl.services.worker.batch_deps import BatchDeps
+from noetl.services.worker.task_log_writer import LineKeeper
+from noetl.services.worker.worker_deps import WorkerDeps
+
+GRACE_SECONDS = 20.0
+MESSAGE_LIMIT = 4 * 1024 * 1024
+"""Bytes of an outcome: what a request may have, with room to spare."""
+ANSWER_SECONDS = 60.0
+
+
+Sign = Callable[[str, str, Mapping[str, str], bytes | None], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerWish:
+    """``server``: its address. ``token``: with the scope worker, or ``sign``: (method, url, headers, body) → the headers to send.
+    ``idle``: seconds without work after which it ends (None: never). ``grace``: seconds to end what runs in, when it is told to end.
+    ``name``: how it is known there; made up unless given."""
+
+    server: str
+    token: str
+    pool: str
+    capacity: int
+    idle: float | None = None
+    grace: float = GRACE_SECONDS
+    name: str = ""
+    sign: Sign | None = None
+
+
+class HttpWorker:
+    """``ready`` is called when the server knows it. ``run`` returns when it was stopped, or idle for long enough."""
+
+    def __init__(self, wish: WorkerWish, settings: Settings, registry: Registry | None = None) -> None:
+        self._pool = connections()
+        exchange = exchange_with(self._pool, wish.server, wish.sign or _bearer(wish.token))
+        self.name = wish.name or process_name()
+        tokens = CommandTokens()
+        self.commands = HttpCommands(exchange, self.name, wish.pool, wish.capacity, tokens)
+        work = settings.home / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        worker = WorkerDeps(
+            programs=StoredPrograms(HttpPrograms(exchange)),
+            registry=registry or default_registry(),
+            results=HttpResults(exchange, tokens),
+            credentials=FileCredentials(settings.credentials_file, telemetry.log),
+            settings=TaskSettings(
+                http_allow=(*LOOPBACK, *settings.http_allow),
+                python_memory_bytes=settings.python_memory_bytes,
+                duckdb_memory_bytes=settings.duckdb_memory_bytes,
+                output_max_bytes=settings.output_max_bytes,
+                artifact_max_bytes=settings.artifact_max_bytes,
+                work_dir=str(work),
+                task_folders=settings.task_folders,
+                hidden_dirs=settings.hidden_dirs,
+                task_disk_bytes=settings.task_disk_bytes,
+                task_processes=settings.task_processes,
+            ),
+            inline_bytes=settings.inline_limit,
+            callback_base=settings.public_url or wish.server,
+            jobs=DockerJobs(),
+            log=telemetry.log,
+            lines=LineKeeper(HttpTaskLogs(exchange, tokens), telemetry.log),
+        )
+        registered = HttpCredentials(
+            "", lambda path, headers: exchange("GET", path, None, headers), worker.credentials
+        )
+        deps = BatchDeps(
+            worker=worker,
+            commands=self.commands,
+            events=HttpEvents(exchange, telemetry.log),
+            slots={"io": wish.capacity, "cpu": wish.capacity, "python": wish.capacity},
+            message_limit=MESSAGE_LIMIT,
+            lease_seconds=HOLD_SECONDS,
+            credentials=lambda command, token: registered.of(Capability.of(command, token)),
+            about=tokens.about,
+            marks=lambda command, token: HttpMarks(exchange, Capability.of(command, token).header()),
+        )
+        self.loop = WorkerLoop(CloudWorker(deps, wish.capacity), grace=wish.grace, idle=wish.idle)
+
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Raises InvalidInputError (no such pool), InfrastructureError when the server cannot be reached at first."""
+        self.commands.register()
+        ready()
+        try:
+            self.loop.run()
+        finally:
+            try:
+                self.commands.deregister()
+            except NoetlError as away:
+                telemetry.log(f"the server was not told of the end: {away}", level="warning")
+
+    def close(self) -> None:
+        """Drop connections; ``run`` has returned."""
+        self._pool.clear()
+
+    def stop(self) -> None:
+        """Returns at once."""
+        self.loop.stop()
+
+
+def connections() -> urllib3.PoolManager:
+    return urllib3.PoolManager(maxsize=32, retries=False, timeout=ANSWER_SECONDS)
+
+
+def _bearer(token: str) -> Sign:
+    return lambda method, url, headers, body: {**headers, "Authorization": f"Bearer {token}"}
+
+
+def exchange_with(pool: urllib3.PoolManager, server: str, sign: Sign) -> Exchange:
+    """Requests to one server. Redirects are not followed: what is told there about who asks is for nobody else."""
+    base = server.rstrip("/")
+
+    def exchange(method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        sent = sign(method, base + path, {"Content-Type": "application/json", **headers}, body)
+        try:
+            reply = pool.request(method, base + path, body=body, headers=sent, redirect=False)
+        except urllib3.exceptions.HTTPError as error:
+            raise InfrastructureError(
+                f"{base} does not answer: {type(error).__name__}",
+                code="server_unreachable",
+                hint="is `noetl serve` up, and its address right?",
+            ) from error
+        return reply.status, reply.data
+
+    return exchange

@@ -1,0 +1,41 @@
+"""Workers over HTTP, of the process that answers them: what its own threads have not begun is theirs as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl.adapters.postgres.workers import PostgresWorkers
+from noetl.domain.commands import Command
+from noetl.ports.executions.execution_store import Published
+from noetl.ports.workers import Seen
+from noetl.runtime.local.process import LocalRuntime
+from noetl.services.worker.http_worker_leases import LEASE_SECONDS, Claims
+
+
+class RemoteWork(Claims):
+    """Pools that ``runtime`` leaves to others are offered in the store; of the others, workers take what waits in this process."""
+
+    def __init__(self, runtime: LocalRuntime, *, lease_seconds: float = LEASE_SECONDS) -> None:
+        registry = PostgresWorkers(runtime.opened.database)
+        super().__init__(registry, runtime.store, runtime.pools, lease_seconds=lease_seconds)
+        self._runtime = runtime
+
+    def deregister(self, name: str) -> None:
+        super().deregister(name)
+        self._runtime.keeper.adopt()
+
+    def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
+        freed = super().give_back(execution_id, command_id, attempt, turn)
+        self._runtime.keeper.adopt()
+        return freed
+
+    def _take(self, seen: Seen, limit: int, only: tuple[int, str] | None) -> Sequence[Command]:
+        waiting = self._runtime.take(seen.worker.pool, limit, only)
+        if waiting:
+            try:
+                self.store.hand_over(self._runtime.owner, Published(commands=waiting), heir=self._owner(seen))
+            except BaseException:
+                # They are leased to this process still, as far as it knows, and no other runs them while it lives.
+                self._runtime.dispatch(*waiting)
+                raise
+        return waiting or super()._take(seen, limit, only)

@@ -1,0 +1,308 @@
+"""``noetl serve``: engine, workers, scheduler and the whole API in one process, over the same table of routes as the deployed function."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from noetl.adapters.postgres.event_batches import PostgresEventBatches
+from noetl.adapters.postgres.migrations import check_current
+from noetl.adapters.postgres.variables import PostgresVariables
+from noetl.api.deps import ApiDeps
+from noetl.api.http.dispatch import Api
+from noetl.api.http.local_tokens import LocalTokens
+from noetl.api.http.long_work import LongWork
+from noetl.api.http.same_origin import LOOPBACK
+from noetl.api.http.waiting import Waiting
+from noetl.api.http.wsgi import make_application
+from noetl.api.links import SignedLinks
+from noetl.domain.errors import InfrastructureError, InvalidInputError, as_exception
+from noetl.domain.events import Event, Start
+from noetl.kinds.sandbox.layers import layers
+from noetl.ports.executions.execution_store import Ending, ExecutionStore
+from noetl.ports.executions.inspection import Backlog
+from noetl.runtime.local.event_inbox import DATABASE
+from noetl.runtime.local.keys import local_keys
+from noetl.runtime.local.lease_keeper import Chore
+from noetl.runtime.local.process import LocalRuntime
+from noetl.runtime.local.terminal_cache import LOOK_SECONDS
+from noetl.runtime.server.http_worker_pool import RemoteWork
+from noetl.runtime.server.metrics import Metrics
+from noetl.runtime.server.unconfined_code import refuse_unconfined_code
+from noetl.runtime.settings import Settings
+from noetl.services.automations.fire_schedule import Fired
+from noetl.services.automations.schedules import ScheduleDeps, declared
+from noetl.services.messaging.backpressure import Backpressure
+from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.ingest_worker_events import EventsDeps, resume_batches
+from noetl.services.support.group_calls import Together
+from noetl.services.support.store_time import store_clock
+
+RESUME_SECONDS = 5.0
+"""How often batches of events are looked for that nobody handles; at most so many at once:"""
+RESUMED = 10
+WAITING_REQUESTS = 500
+"""Requests that wait for a thread before others are told to come back."""
+WAITERS_PER_THREAD = 16
+"""Requests that wait for the end of an execution, for each that is worked on: a waiting one has a thread of its own. Further ones are
+answered at once."""
+LONG_REQUESTS = 2
+"""Most requests that compute for long at the same time; others get 429, and all other threads stay free."""
+STARTS_PER_THREAD = 3
+"""Starts that have a thread of their own while the engine begins their executions, for each request that is worked on."""
+TOGETHER = 128
+"""Most requests that share a round trip."""
+ANSWERING_SECONDS = 5.0
+"""What requests that are being worked on get to end, when the server is told to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """``port`` 0: a free one. ``threads``: requests worked on at the same time, beside those that wait. ``open_to_all``: no tokens (this
+    machine only)."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    threads: int = 16
+    open_to_all: bool = False
+    worker_lease: float = 60.0
+    """Seconds that a worker may be silent about a command."""
+    grace: float = 1.0
+    """Seconds that running tasks get to end, when it is told to end."""
+    external: tuple[str, ...] = ()
+    """Pools whose commands only workers run that fetch them over HTTP."""
+    accept_unconfined: bool = False
+    """Serve narrow tokens also where nothing confines code."""
+
+
+class Server:
+    """Context manager: serving while it is open. ``address`` is where."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        serve: ServeSettings,
+        *,
+        on_log: Callable[[str], None],
+        on_fired: Callable[[Fired], None] = lambda fired: None,
+    ) -> None:
+        """Raises InvalidInputError for a server without tokens that others could reach, and for code that nothing confines."""
+        if serve.open_to_all and serve.host not in LOOPBACK:
+            raise InvalidInputError(
+                f"a server without tokens at {serve.host} would let everybody in",
+                code="serve_open",
+                hint="leave out --no-auth, or serve at 127.0.0.1",
+            )
+        self._settings, self._serve, self._log = settings, serve, on_log
+        self.metrics = Metrics(time.monotonic)
+        self.tokens = None if serve.open_to_all else LocalTokens(settings.home / "tokens.json")
+        self._refuse_unconfined_code()
+        self.runtime = LocalRuntime(settings, on_log=on_log, on_fired=on_fired)
+        self.runtime.patience = serve.grace
+        self._starts = threading.Semaphore(STARTS_PER_THREAD * serve.threads)
+
+    def __enter__(self) -> Server:
+        self.runtime.__enter__()
+        self.workers = RemoteWork(self.runtime, lease_seconds=self._serve.worker_lease)
+        try:
+            self._leave_to_others()
+            self.runtime.recover()
+            self.events = self._events()
+            self.runtime.keeper.chores.append(Chore(RESUME_SECONDS, self._resume_batches))
+            self._listen()
+        except BaseException:
+            self.runtime.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.runtime.release_waiting()
+        self._http.close(ANSWERING_SECONDS)
+        self._thread.join(timeout=10.0)
+        self.runtime.__exit__(kind, error, trace)
+
+    def _refuse_unconfined_code(self) -> None:
+        if self.tokens is None or self._serve.accept_unconfined or "python" in self._serve.external:
+            return
+        refuse_unconfined_code(layers(), ((entry.name, entry.scopes) for entry in self.tokens.entries()))
+
+    def _leave_to_others(self) -> None:
+        """Raises InvalidInputError(code="pool_unknown")."""
+        pools = self.runtime.pools
+        for name in self._serve.external:
+            if name not in pools:
+                raise InvalidInputError(
+                    f"there is no pool {name[:40]!r}",
+                    code="pool_unknown",
+                    hint=f"pools are {', '.join(sorted(pools))}",
+                )
+            self.runtime.offers.add(name)
+
+    def _listen(self) -> None:
+        from noetl.runtime.server.http_server import listen
+
+        deps: list[ApiDeps] = []
+        api = Api(lambda: deps[0], "local", deployment={"runs": "locally"}, log=self._log)
+        self.application = make_application(api, self.tokens, self.metrics.request, self._crowded)
+        wish = self._serve
+        self._http = listen(self.application, wish.host, wish.port, wish.threads, self._settings.clients)
+        host = f"[{wish.host}]" if ":" in wish.host else wish.host
+        self.address = f"http://{host}:{self._http.port}"
+        if wish.host not in LOOPBACK:
+            self._log(
+                f"warning: {self.address} is plain HTTP, and other machines reach it: tokens and data travel in clear."
+                " Put a proxy with TLS in front of it, and serve at 127.0.0.1"
+            )
+        deps.append(self._deps())
+        if not self._settings.public_url:
+            opened = self.runtime.opened
+            opened.worker = replace(opened.worker, callback_base=self.address)
+        self._thread = threading.Thread(target=self._http.run, name="noetl-http", daemon=True)
+        self._thread.start()
+
+    def _crowded(self) -> bool:
+        """More requests wait for a thread than can be answered soon."""
+        crowded = self._http.waiting > WAITING_REQUESTS
+        if crowded:
+            self.metrics.refused_request("too_many_requests")
+        return crowded
+
+    def _deps(self) -> ApiDeps:
+        runtime, opened = self.runtime, self.runtime.opened
+        self.pressure = Backpressure(
+            self._backlog, self._settings.backlog_limit, time.monotonic, self.metrics.refused_request
+        )
+        links = self.links = SignedLinks(self.address, secrets.token_bytes(32), time.time)
+        schedules = ScheduleDeps(
+            opened.schedules, None, opened.catalog, opened.programs, store_clock(opened.store.load)
+        )
+        return ApiDeps(
+            store=opened.store,
+            catalog=opened.catalog,
+            schedules=schedules,
+            triggers=opened.triggers,
+            variables=PostgresVariables(opened.database),
+            inspection=opened.inspection,
+            credentials=opened.credentials,
+            names=opened.names,
+            events=self.events,
+            workers=self.workers,
+            keys=lambda fresh: self._keys,
+            results=opened.results,
+            prune=opened.prune,
+            task_logs=opened.task_logs,
+            programs=opened.programs,
+            compile=opened.programs.cache.compile,
+            keep=lambda program: None,
+            publisher=_Inbox(runtime),
+            link=links.link,
+            linked=links.uri,
+            gauges=runtime.gauges,
+            pressure=self.pressure,
+            metrics=lambda: self.metrics.text(runtime.gauges(), opened.inspection.outstanding()),
+            checks={"database": lambda: check_current(opened.dsn)},
+            clock=time.time,
+            reconnect=opened.database.close,
+            registered=declared(schedules),
+            log=self._log,
+            long_work=LongWork(LONG_REQUESTS, self.metrics.refused_request),
+            find=Together(opened.catalog.find, TOGETHER),
+            begin=self._begin,
+            ending=Together(_read_endings(opened.store), TOGETHER),
+            waiting=Waiting(
+                WAITERS_PER_THREAD * self._serve.threads,
+                expect=runtime.expect_end,
+                first_pause=LOOK_SECONDS,
+                beside=self._http.lent.lend,
+            ),
+            counted=self.metrics.counted,
+            public_url=self._settings.public_url or self.address,
+            inline_bytes=self._settings.inline_limit,
+        )
+
+    def _begin(self, start: Start) -> bool | None:
+        """Begin an execution in the engine's next commit, which it shares with whatever else the engine has; other requests have this thread's
+        place meanwhile. Where that fails, alone. Raises InfrastructureError when the database is away."""
+        with self._starting():
+            begun = self.runtime.begin_in_turn(start)
+        return self._begin_alone(start) if begun is None else begun
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        if not self._starts.acquire(blocking=False):
+            yield
+            return
+        try:
+            with self._http.lent.lend():
+                yield
+        finally:
+            self._starts.release()
+
+    def _begin_alone(self, start: Start) -> bool | None:
+        try:
+            return self.runtime.begin([start])[0]
+        except BaseException as caught:
+            error = as_exception(caught)
+            if isinstance(error, InfrastructureError) and error.code in DATABASE:
+                raise
+            self._log(f"execution {start.execution_id} is left to the inbox to begin: {error!r}")
+            return None
+
+    def _backlog(self, most: int) -> Backlog:
+        """What is durable, and what waits in this process alone."""
+        found = self.runtime.opened.inspection.backlog(most)
+        inbox = self.runtime.gauges()[0].waiting
+        return Backlog(max(found.events, inbox), found.commands)
+
+    def _resume_batches(self) -> None:
+        """Events that a process accepted, and did not live to handle."""
+        found = resume_batches(self.events, RESUMED)
+        if found:
+            self._log(f"{found} batch(es) of events that were left are handled")
+
+    def _events(self) -> EventsDeps:
+        runtime, opened = self.runtime, self.runtime.opened
+        self._keys = local_keys(self._settings.home)
+        door = Door(opened.store, opened.results, lambda fresh: self._keys, time.time, self._log)
+        return EventsDeps(
+            door,
+            opened.store,
+            PostgresEventBatches(opened.database),
+            forward=lambda found: _emit(runtime, found),
+            sign_of_life=self.workers.sign_of_life,
+            refused=self.metrics.refused,
+        )
+
+
+def _read_endings(store: ExecutionStore) -> Callable[[Sequence[int]], Sequence[Ending | None]]:
+    def read(execution_ids: Sequence[int]) -> Sequence[Ending | None]:
+        found = store.endings(execution_ids)
+        return [found.get(one) for one in execution_ids]
+
+    return read
+
+
+def _emit(runtime: LocalRuntime, found: Sequence[tuple[str, Event]]) -> None:
+    """To this process's engine. Until it has handled them they are in memory: if the process dies, their commands run again."""
+    for _, event in found:
+        runtime.emit(event)
+
+
+class _Inbox:
+    """What is durable goes to the engine of this process."""
+
+    def __init__(self, runtime: LocalRuntime) -> None:
+        self._runtime = runtime
+
+    def owner(self) -> str:
+        return self._runtime.owner
+
+    def events(self, owner: str, events: Sequence[Event]) -> None:
+        self._runtime.accept(events)

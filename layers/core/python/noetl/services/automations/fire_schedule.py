@@ -1,0 +1,186 @@
+"""A schedule fires: one execution per schedule and moment, whoever tells of it and however often.
+
+The execution sees which firing started it: ``workload.schedule`` is ``{name, at}``, unless the schedule's payload has a ``schedule``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from noetl.domain.automations.missed_run_policy import due_moments, too_late
+from noetl.domain.automations.schedules import Timing, check_timing, fire_key, instant, next_fire
+from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError, NotFoundError, as_exception
+from noetl.domain.events import Event, Start
+from noetl.domain.state import TERMINAL
+from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
+from noetl.services.executions.change_execution import Asked, cancel
+from noetl.services.executions.start_execution import Started
+from noetl.services.executions.start_playbook import StartDeps, start_playbook
+
+
+class Fired(msgspec.Struct, frozen=True):
+    """``event`` has to be published, when there is one, and ``cancelled``: the word to the execution before. ``execution_id`` None:
+    nothing was started, and ``reason`` says why."""
+
+    name: str
+    at: float
+    execution_id: int | None = None
+    event: Start | None = None
+    reason: str = ""
+    cancelled: Event | None = None
+
+
+def timing_of(row: ScheduleRow) -> Timing:
+    return Timing(row.cron, row.rate, row.timezone, row.anchor)
+
+
+def fire_schedule(name: str, at: float, schedules: ScheduleStore, deps: StartDeps) -> Fired:
+    """EventBridge Scheduler says that ``name`` is due since ``at``. The table says what that means: a schedule that is gone or paused
+    starts nothing, also when somebody still tells of it.
+
+    Raises InfrastructureError (tell again).
+    """
+    row = schedules.get(name)
+    if row is None:
+        return Fired(name, at, reason="there is no such schedule")
+    if not row.active:
+        reason = "it is paused" if row.paused else row.unreadable or "it is disabled"
+        return Fired(name, at, reason=reason)
+    reason = too_late(row.conduct, timing_of(row), at, row.last_at, deps.clock())
+    if reason:
+        return _leave_out(row, at, reason, schedules, deps)
+    return _fire(row, at, next_fire(timing_of(row), max(at, deps.clock())), schedules, deps)[0]
+
+
+def fire_due(schedules: ScheduleStore, deps: StartDeps, limit: int = 100) -> Iterator[Fired]:
+    """Fire what is due by the table's own times; what becomes of missed moments is said by ``catch_up``.
+
+    Several processes may do so at once. A schedule whose row cannot be used is stopped, and says why. Any other error of one schedule is
+    raised after the others were looked at; it stays due. Raises InfrastructureError at once (what is left is still due).
+    """
+    now = deps.clock()
+    failed: Exception | None = None
+    for row in schedules.due(now, limit):
+        if row.next_at is None:
+            continue
+        if row.unreadable:
+            yield _stop(row, row.next_at, row.unreadable, schedules)
+            continue
+        try:
+            yield from _fire_row(row, row.next_at, now, schedules, deps)
+        except InfrastructureError:
+            raise
+        except NoetlError as error:
+            yield _stop(row, row.next_at, f"{type(error).__name__}: {error}", schedules)
+        except BaseException as error:
+            failed = failed or as_exception(error)
+    if failed is not None:
+        raise failed
+
+
+def _stop(row: ScheduleRow, at: float, why: str, schedules: ScheduleStore) -> Fired:
+    """Take a schedule out of what is due, until it is made again, or paused and resumed."""
+    reason = f"schedule {row.name} is stopped, for it cannot be fired: {why}"
+    if not schedules.fired(row, at, next_at=None, execution_id=None, error=f"unreadable_row: {why}"):
+        schedules.set_paused(row.name, True, None)
+    return Fired(row.name, at, reason=reason)
+
+
+def _fire_row(
+    row: ScheduleRow, since: float, now: float, schedules: ScheduleStore, deps: StartDeps
+) -> Iterator[Fired]:
+    timing = check_timing(timing_of(row))
+    times, dropped = due_moments(row.conduct, timing, since, now, row.last_at)
+    if dropped is not None:
+        yield _leave_out(row, dropped, "it was missed, and catch_up is none", schedules, deps)
+    elif not times:
+        schedules.pass_over(row, next_fire(timing, max(now, row.last_at or now)))
+    following = [*times[1:], next_fire(timing, now)]
+    for at, upcoming in zip(times, following, strict=False):
+        fired, settled = _fire(row, at, upcoming, schedules, deps)
+        yield fired
+        if not settled:
+            return  # another process fires this schedule at the moment
+        row = replace(row, last_at=at, latest_execution=fired.execution_id or row.latest_execution)
+
+
+def start_moment(row: ScheduleRow, at: float, deps: StartDeps) -> Started:
+    """What the schedule starts for a moment, once however often and by whomever it is asked for. Raises as ``start_playbook`` does."""
+    return start_playbook(
+        row.path,
+        row.version,
+        row.payload,
+        by=row.name,
+        kind="schedule",
+        key=fire_key(row.name, at, row.path),
+        deps=deps,
+        told={"schedule": {"name": row.name, "at": instant(at)}},
+    )
+
+
+def _fire(
+    row: ScheduleRow, at: float, upcoming: float | None, schedules: ScheduleStore, deps: StartDeps
+) -> tuple[Fired, bool]:
+    """Start first, then remember: whoever dies in between is repeated, and the key makes the repeat the same execution.
+
+    The second value is false when the row is another by now, or knows this moment already.
+    """
+    if row.last_at == at and row.last_execution is not None:
+        return Fired(row.name, at, row.last_execution), False
+    before = _running(row, deps)
+    reason = _overlap(row, at, before)
+    if reason:
+        settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=reason)
+        return Fired(row.name, at, reason=reason), settled
+    try:
+        started = start_moment(row, at, deps)
+    except NoetlError as error:
+        if isinstance(error, InfrastructureError) or error.retryable:
+            raise
+        told = f"{error.code}: {error}"
+        settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=told)
+        return Fired(row.name, at, reason=str(error)), settled
+    cancelled = None
+    if before is not None and before != started.execution_id and row.overlap == "cancel_previous":
+        cancelled = _cancel(row, at, before, deps)
+    settled = schedules.fired(row, at, next_at=upcoming, execution_id=started.execution_id)
+    return Fired(row.name, at, started.execution_id, started.event, cancelled=cancelled), settled
+
+
+def _running(row: ScheduleRow, deps: StartDeps) -> int | None:
+    """The execution that this schedule started before, while it runs; not asked for where it does not matter."""
+    if row.overlap == "allow" or row.latest_execution is None:
+        return None
+    info = deps.store.info(row.latest_execution)
+    return None if info is None or info.status in TERMINAL else info.execution_id
+
+
+def _overlap(row: ScheduleRow, at: float, before: int | None) -> str:
+    if row.overlap == "skip" and before is not None:
+        return f"overlap: execution {before} still runs"
+    if row.overlap == "cancel_previous" and row.last_at is not None and at < row.last_at:
+        return "overlap: a later moment has started already"
+    return ""
+
+
+def _cancel(row: ScheduleRow, at: float, before: int, deps: StartDeps) -> Event | None:
+    """None: it has ended meanwhile."""
+    asked = Asked(
+        row.name,
+        f"schedule:{row.name}:{instant(at)}:cancel",
+        deps.owner,
+        f"the schedule {row.name} started its next execution",
+    )
+    try:
+        return cancel(deps.store, before, asked)
+    except (ConflictError, NotFoundError):
+        return None
+
+
+def _leave_out(row: ScheduleRow, at: float, reason: str, schedules: ScheduleStore, deps: StartDeps) -> Fired:
+    upcoming = next_fire(timing_of(row), max(at, deps.clock()))
+    schedules.fired(row, at, next_at=upcoming, execution_id=None, error=f"missed: {reason}")
+    return Fired(row.name, at, reason=reason)

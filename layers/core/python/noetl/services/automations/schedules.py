@@ -1,0 +1,202 @@
+"""Schedules as people handle them: look, make, pause, resume, delete, and see when they fire next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.domain.automations.missed_run_policy import (
+    MOST_CAUGHT_UP,
+    CatchUp,
+    Conduct,
+    Overlap,
+    check_conduct,
+)
+from noetl.domain.automations.schedules import Timing, check_name, check_timing, instant, name_for, next_fires
+from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from noetl.domain.sizes.gate import exceeded
+from noetl.domain.sizes.table import NEXT_MOMENTS
+from noetl.dsl.program import Program
+from noetl.ports.catalog import Catalog
+from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
+from noetl.ports.schedules import Schedules
+from noetl.services.automations.fire_schedule import timing_of
+from noetl.services.automations.register_schedules import entry_of, put, register_schedule, upcoming
+from noetl.services.catalog.find_playbook import check_path, find_playbook
+from noetl.services.executions.start_execution import check_payload
+
+MAX_NEXT = NEXT_MOMENTS.value
+SUGGESTED_FROM = 1000
+
+
+class ScheduleDeps(msgspec.Struct, frozen=True):
+    """``schedules`` None: whoever reads the table fires them. ``programs``: hash → Program. ``clock``: epoch seconds."""
+
+    store: ScheduleStore
+    schedules: Schedules | None
+    catalog: Catalog
+    programs: Callable[[str], Program]
+    clock: Callable[[], float]
+
+
+class ScheduleWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule made by hand. ``name``: made of the path unless given. One of ``cron`` and ``rate``. ``catch_up``: what is done about
+    missed moments; ``overlap``: about a start while the execution before still runs."""
+
+    path: str
+    name: str | None = None
+    cron: str | None = None
+    rate: str | None = None
+    timezone: str = "UTC"
+    version: int | None = None
+    payload: dict[str, Any] = {}
+    enabled: bool = True
+    catch_up: CatchUp = "once"
+    catch_up_max: int = MOST_CAUGHT_UP
+    overlap: Overlap = "allow"
+
+
+class ScheduleView(msgspec.Struct, frozen=True):
+    """A schedule as it is shown. ``state``: active, paused (by an operator) or disabled (by its maker). ``declared``: by its playbook.
+    Moments are ISO 8601 in UTC; ``last_error``: why the last firing started nothing."""
+
+    name: str
+    path: str
+    version: int | None
+    cron: str | None
+    rate: str | None
+    timezone: str
+    payload: dict[str, Any]
+    state: str
+    declared: bool
+    next_at: str | None
+    last_at: str | None
+    last_execution_id: str | None
+    last_error: str | None
+    catch_up: CatchUp
+    catch_up_max: int
+    overlap: Overlap
+
+
+def view(row: ScheduleRow) -> ScheduleView:
+    return ScheduleView(
+        name=row.name,
+        path=row.path,
+        version=row.version,
+        cron=row.cron,
+        rate=row.rate,
+        timezone=row.timezone,
+        payload=row.payload,
+        state="paused" if row.paused else "active" if row.enabled else "disabled",
+        declared=row.declared,
+        next_at=instant(row.next_at) if row.active and row.next_at is not None else None,
+        last_at=None if row.last_at is None else instant(row.last_at),
+        last_execution_id=None if row.last_execution is None else str(row.last_execution),
+        last_error=row.unreadable or row.last_error or None,
+        catch_up=row.catch_up,
+        catch_up_max=row.catch_up_max,
+        overlap=row.overlap,
+    )
+
+
+def find_schedule(store: ScheduleStore, name: str) -> ScheduleRow:
+    """Raises NotFoundError(code="schedule_not_found") with what was probably meant."""
+    row = store.get(name)
+    if row is None:
+        from noetl.dsl.diagnostics import did_you_mean
+
+        names = [one.name for one in store.entries(limit=SUGGESTED_FROM)]
+        raise NotFoundError(
+            f"there is no schedule {name[:200]!r}",
+            code="schedule_not_found",
+            hint=did_you_mean(name, names, "playbooks declare schedules under metadata.schedule"),
+        )
+    return row
+
+
+class Put(msgspec.Struct, frozen=True):
+    """``fresh``: there was none of this name."""
+
+    row: ScheduleRow
+    fresh: bool
+
+
+def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> Put:
+    """Make a schedule by hand, or replace one that was. Raises InvalidInputError, NotFoundError (of the playbook), ConflictError when
+    a playbook declares the schedule of that name, InfrastructureError."""
+    timing = check_timing(Timing(wish.cron, wish.rate, wish.timezone))
+    conduct = check_conduct(Conduct(wish.catch_up, wish.catch_up_max, wish.overlap))
+    entry = find_playbook(deps.catalog, check_path(wish.path), wish.version)
+    check_payload(deps.programs(entry.program), wish.payload)
+    name = name_for(wish.path) if wish.name is None else check_name(wish.name)
+    old = deps.store.get(name)
+    if old is not None and old.declared:
+        raise ConflictError(
+            f"the playbook {old.path} declares the schedule {name}",
+            code="schedule_declared",
+            hint="change it there and register the playbook, or give this one another name",
+        )
+    row = ScheduleRow(
+        name,
+        wish.path,
+        0.0,
+        cron=timing.cron,
+        rate=timing.rate,
+        timezone=timing.timezone,
+        version=wish.version,
+        payload=wish.payload,
+        enabled=wish.enabled,
+        catch_up=conduct.catch_up,
+        catch_up_max=conduct.catch_up_max,
+        overlap=conduct.overlap,
+    )
+    return Put(put(row, store=deps.store, schedules=deps.schedules, now=deps.clock()), old is None)
+
+
+def pause_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:
+    """It starts nothing until it is resumed, whatever its playbook says meanwhile. Raises NotFoundError."""
+    return _set_paused(deps, name, True)
+
+
+def resume_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:
+    """It fires again from now on; what it missed stays missed. Raises NotFoundError."""
+    return _set_paused(deps, name, False)
+
+
+def _set_paused(deps: ScheduleDeps, name: str, paused: bool) -> ScheduleRow:
+    row = find_schedule(deps.store, name)
+    if row.paused != paused:
+        next_at = upcoming(row, deps.clock(), row.last_at)
+        row = deps.store.set_paused(name, paused, next_at) or find_schedule(deps.store, name)
+    if deps.schedules is not None:
+        deps.schedules.put(entry_of(row))
+    return row
+
+
+def delete_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:
+    """As it was. One that a playbook declares comes back when that is registered again. Raises NotFoundError."""
+    row = find_schedule(deps.store, name)
+    if deps.schedules is not None:
+        deps.schedules.delete(name)
+    deps.store.delete(name)
+    return row
+
+
+def next_times(row: ScheduleRow, now: float, count: int) -> Sequence[float]:
+    """When it would fire, were it active. Raises InvalidInputError for a count out of 1 … 100."""
+    if count > MAX_NEXT:
+        raise exceeded(NEXT_MOMENTS, count, "the count", code="invalid_parameter")
+    if count < 1:
+        raise InvalidInputError(f"the count is {count}, not 1 to {MAX_NEXT}", code="invalid_parameter")
+    return next_fires(timing_of(row), now, count)
+
+
+def declared(deps: ScheduleDeps) -> Callable[[Program, str, int], None]:
+    """Puts in force what a playbook says about its schedule, whenever it was registered."""
+
+    def registered(program: Program, path: str, version: int) -> None:
+        register_schedule(path, program, store=deps.store, schedules=deps.schedules, now=deps.clock())
+
+    return registered

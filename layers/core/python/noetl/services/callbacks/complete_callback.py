@@ -1,0 +1,337 @@
+"""Callbacks from outside: what a token asks for, and what somebody answers. The token is the only credential; nothing here tells it on.
+
+An answer is an event like any other, durable when ``answer`` returns. Its id is that of the callback, so that it counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NoReturn
+
+import msgspec
+
+from noetl.domain import codec, ids
+from noetl.domain.callbacks import (
+    SCOPE,
+    CallbackId,
+    awaited_in,
+    digest_of,
+    holder,
+    proven,
+    read_token,
+    token_name,
+)
+from noetl.domain.capability_tokens import KeyRing
+from noetl.domain.commands import Command
+from noetl.domain.errors import ConflictError, GoneError, InvalidInputError, NotFoundError
+from noetl.domain.events import CallbackDone, Held, decode_event
+from noetl.domain.outcomes.outcomes import Outcome
+from noetl.domain.results.references import INLINE_LIMIT, make_ref, ref_uri
+from noetl.domain.sizes.gate import check_value
+from noetl.domain.state import TERMINAL, Token
+from noetl.domain.wait_request import iso
+from noetl.dsl.json_schema.check import misfits
+from noetl.dsl.program import Lit, Map, Program, Task, calls_back_task, tasks_in
+from noetl.ports.executions.execution_store import ExecutionStore, LoadRequest
+from noetl.ports.results import ResultStore
+from noetl.services.history.execution_state import state_of
+
+_TOLD = 3
+"""Problems of a body in a message; ``details`` have more."""
+
+
+class AskedFor(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a token asks for. ``waiting``: somebody waits for it; otherwise it will be asked for, and may be answered already. ``since`` and
+    ``until``: epoch seconds; ``index``: of the item of a loop."""
+
+    execution_id: str
+    step: str
+    task: str
+    waiting: bool
+    message: str = ""
+    approve: bool = False
+    index: int | None = None
+    since: float | None = None
+    until: float | None = None
+    schema: dict[str, Any] | None = None
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """``event``: durable, to be published. None: it was answered so before."""
+
+    callback: CallbackId
+    event: CallbackDone | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackDeps:
+    """``keys(fresh)``: the key ring, read anew when ``fresh``."""
+
+    store: ExecutionStore
+    results: ResultStore
+    programs: Callable[[str], Program]
+    keys: Callable[[bool], KeyRing]
+    inline_bytes: int = INLINE_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    callback: CallbackId
+    program: str
+    asked: AskedFor
+    candidates: tuple[dict[str, Any] | None, ...]
+    """Schemas of the tasks that may be what it is for; one when that is known."""
+
+
+def look(token: str, deps: CallbackDeps) -> AskedFor:
+    """Raises NotFoundError (no such token), ConflictError(code="callback_used"), GoneError(code="callback_expired" or "callback_closed")."""
+    callback = _known(token, deps)
+    if (used := _used(callback, deps)) is not None:
+        _refuse_used(used[0])
+    return _find(callback, deps).asked
+
+
+def answer(token: str, body: Any, deps: CallbackDeps, owner: str) -> Answered:
+    """Say ``body`` to the task that waits (or will).
+
+    Raises as ``look`` does, and InvalidInputError(code="callback_schema", "body_invalid" or "size_limit").
+    """
+    callback = _known(token, deps)
+    check_value(body, "body")
+    digest = digest_of(body)
+    if _is_repeat(callback, digest, deps):
+        return Answered(callback, None)
+    event = plan(callback, body, digest, deps)
+    posted = deps.store.post(event, owner)
+    if posted.posted:
+        _give_way(event, deps)
+        return Answered(callback, event)
+    if posted.status in TERMINAL:
+        raise _closed(f"execution {callback.execution_id} is {posted.status}")
+    if _is_repeat(callback, digest, deps):
+        return Answered(callback, None)
+    raise _closed("it is over")
+
+
+def plan(callback: CallbackId, body: Any, digest: str, deps: CallbackDeps) -> CallbackDone:
+    """The event, without posting it. Raises GoneError and InvalidInputError, as ``answer`` does."""
+    found = _find(callback, deps)
+    _check_schema(found, body)
+    return CallbackDone(
+        callback.execution_id,
+        ids.callback_event(callback.place, callback.serial),
+        found.program,
+        callback.place,
+        callback.serial,
+        Outcome("ok", result=_kept(callback, found.asked.step, body, digest, deps)),
+        digest,
+    )
+
+
+def _known(token: str, deps: CallbackDeps) -> CallbackId:
+    """Raises NotFoundError: the same for all that is no token, or not one of an execution that is there."""
+    found = (
+        read_token(token, deps.keys(False)) or read_token(token, deps.keys(True)) or _remembered(token, deps)
+    )
+    if found is None or deps.store.info(found.execution_id) is None:
+        raise NotFoundError("there is no such callback", code="callback_not_found")
+    return found
+
+
+def _remembered(token: str, deps: CallbackDeps) -> CallbackId | None:
+    """Return the open callback of a token whose key left the ring: a wait may outlive every key."""
+    found = token_name(token)
+    if found is None:
+        return None
+    loaded = deps.store.load([LoadRequest(found.execution_id, names=(found.place,))]).executions
+    snapshot = loaded.get(found.execution_id)
+    awaited = None if snapshot is None else awaited_in(snapshot.slots.get((SCOPE, found.place), {}))
+    if awaited is None or awaited.serial != found.serial or not proven(token, awaited):
+        return None
+    return found
+
+
+# --- used before ---
+
+
+def _is_repeat(callback: CallbackId, digest: str, deps: CallbackDeps) -> bool:
+    """Whether it was answered with the same words. Raises ConflictError(code="callback_used") when it was answered otherwise."""
+    used = _used(callback, deps)
+    if used is None:
+        return False
+    if used[1] != digest:
+        _refuse_used(used[0])
+    return True
+
+
+def _give_way(event: CallbackDone, deps: CallbackDeps) -> None:
+    """Withdraw an answer that was posted after another one had left the outbox: the engine had just applied it, or held it for a pause.
+
+    Raises ConflictError(code="callback_used"). Of two such answers the one that came first counts, and only the other one is withdrawn.
+    """
+    used = _used(CallbackId(event.execution_id, event.place, event.serial), deps)
+    if used is not None and used[1] != event.digest:
+        deps.store.record_superseded([], [(event.execution_id, event.event_id)])
+        _refuse_used(used[0])
+
+
+def _used(callback: CallbackId, deps: CallbackDeps) -> tuple[float, str] | None:
+    """(when, digest) of the answer that counts: one that was applied, or is held for a pause, or is on its way."""
+    event_id = ids.callback_event(callback.place, callback.serial)
+    waiting: list[tuple[bool, float, str]] = []
+    for found in deps.store.find_events(callback.execution_id, (event_id, ids.held_event(event_id))):
+        if found.event is None:
+            facts = codec.decode(found.facts or b"[]")
+            return found.at, next((str(fact["digest"]) for fact in facts if "digest" in fact), "")
+        event = decode_event(found.event)
+        inner = event.event if isinstance(event, Held) else event
+        digest = inner.digest if isinstance(inner, CallbackDone) else ""
+        waiting.append((inner is event, found.at, digest))
+    return min(waiting)[1:] if waiting else None
+
+
+def _refuse_used(at: float) -> NoReturn:
+    raise ConflictError(
+        f"this callback was answered at {iso(at)}",
+        code="callback_used",
+        hint="it counts once",
+        details={"used_at": iso(at)},
+    )
+
+
+# --- what it is for ---
+
+
+def _find(callback: CallbackId, deps: CallbackDeps) -> _Found:
+    """Raises GoneError when nobody waits for it any more, and nobody will."""
+    over = [ids.timer_event(ids.callback_timer(callback.place, callback.serial), 0)]
+    if callback.item is not None:
+        over.append(ids.item_event(callback.run, *callback.item))
+    request = LoadRequest(callback.execution_id, names=(callback.place,), events=tuple(over))
+    loaded = deps.store.load([request])
+    snapshot = loaded.executions.get(callback.execution_id)
+    if snapshot is None or not snapshot.version or snapshot.status in TERMINAL:
+        status = "gone" if snapshot is None else snapshot.status
+        raise _closed(f"execution {callback.execution_id} is {status}")
+    if over[0] in snapshot.applied:
+        raise _expired()
+    state = state_of(callback.execution_id, snapshot.state)
+    token = holder(state, callback.place)
+    if token is None or snapshot.applied:
+        raise _closed("the step run it is for is over")
+    slot = snapshot.slots.get((SCOPE, callback.place), {})
+    awaited = awaited_in(slot)
+    item = None if callback.item is None else callback.item[1]
+    execution_id = str(callback.execution_id)
+    if awaited is not None and awaited.serial == callback.serial:
+        if awaited.until is not None and awaited.until <= loaded.now:
+            raise _expired()
+        asked = AskedFor(
+            execution_id,
+            awaited.step,
+            awaited.task,
+            True,
+            awaited.message,
+            awaited.approve,
+            item,
+            awaited.since,
+            awaited.until,
+            awaited.schema,
+        )
+        return _Found(callback, snapshot.program, asked, (awaited.schema,))
+    if awaited is not None or callback.serial < int(slot.get("over", 0)):
+        raise _expired()
+    return _ahead(callback, token, snapshot.program, item, deps)
+
+
+def _ahead(callback: CallbackId, token: Token, program: str, item: int | None, deps: CallbackDeps) -> _Found:
+    """Its pipeline has not come to it: what is known of it stands in the playbook."""
+    tasks = list(_waits(deps.programs(program), token))
+    if not tasks:
+        raise _closed("nothing waits for it")
+    given = [_literals(task) for task in tasks]
+    schemas = tuple({codec.encode(one.get("schema")): one.get("schema") for one in given}.values())
+    asked = AskedFor(
+        str(callback.execution_id),
+        token.step,
+        tasks[0].label if len(tasks) == 1 else "",
+        False,
+        approve=all(one.get("approve") is True for one in given),
+        index=item,
+        schema=schemas[0] if len(schemas) == 1 else None,
+    )
+    return _Found(callback, program, asked, schemas)
+
+
+def _waits(program: Program, token: Token) -> Iterator[Task]:
+    """The tasks of what a token runs now that wait for callbacks."""
+    from noetl.pipeline.inline import (
+        stage_pipeline,  # templates come with it: most tokens are asked for while somebody waits
+    )
+
+    stage: Any = token.phase if token.phase in ("case", "compensate") else "body"
+    command = Command(0, "", token.run, token.step, "", "", stage=stage, rule=token.rule)
+    try:
+        pipeline = stage_pipeline(program.step(token.step), command)
+    except LookupError:
+        return
+    yield from filter(calls_back_task, tasks_in(pipeline))
+
+
+def _literals(task: Task) -> dict[str, Any]:
+    """The parameters of a task that hold no template."""
+    if isinstance(task.params, Lit):
+        return dict(task.params.value)
+    entries = task.params.entries if isinstance(task.params, Map) else ()
+    return {name: node.value for name, node in entries if isinstance(node, Lit)}
+
+
+def _expired() -> GoneError:
+    return GoneError("this callback is not waited for any more: it came too late", code="callback_expired")
+
+
+def _closed(why: str) -> GoneError:
+    return GoneError(f"this callback is not waited for any more: {why}", code="callback_closed")
+
+
+# --- what is said ---
+
+
+def _check_schema(found: _Found, body: Any) -> None:
+    """Raises InvalidInputError(code="callback_schema"), and ConflictError when it cannot be told yet what the body has to fit."""
+    if len(found.candidates) > 1:
+        raise ConflictError(
+            f"step {found.asked.step} has not come to this callback yet",
+            code="callback_early",
+            hint="try again in a moment",
+            retryable=True,
+        )
+    schema = found.candidates[0]
+    problems = [] if schema is None else misfits(schema, body)
+    if problems:
+        raise InvalidInputError(
+            f"the body does not fit: {'; '.join(problems[:_TOLD])}",
+            code="callback_schema",
+            hint="GET the same address: it tells the schema",
+            details={"problems": problems},
+        )
+
+
+def _kept(callback: CallbackId, step: str, body: Any, digest: str, deps: CallbackDeps) -> Any:
+    """The body, or the reference of one that is too large to travel. Raises InfrastructureError when it cannot be stored."""
+    encoded = codec.encode(body)
+    if len(encoded) <= deps.inline_bytes:
+        return body
+    uri = ref_uri(callback.execution_id, step, f"callback:{callback.place}:{callback.serial}:{digest}")
+    tier = deps.results.choose(len(encoded))
+    tier.put(uri, encoded)
+    return make_ref(
+        uri,
+        store=tier.name,
+        size=len(encoded),
+        sha256=sha256(encoded).hexdigest(),
+        value=body,
+        encoded=encoded,
+    )

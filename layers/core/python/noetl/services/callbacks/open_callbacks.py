@@ -1,0 +1,139 @@
+"""The callbacks that an execution waits for, for people and clients: since when, until when, and (for who may answer them) by which token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from noetl.domain.callbacks import (
+    PATH,
+    SCOPE,
+    Awaited,
+    CallbackId,
+    awaited_in,
+    holder,
+    item_of,
+    make_token,
+    run_key,
+)
+from noetl.domain.capability_tokens import KeyRing
+from noetl.domain.errors import ConflictError
+from noetl.domain.state import TERMINAL, ExecutionState
+from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore, LoadRequest
+from noetl.services.history.execution_state import demand_state
+
+
+class AwaitedCallback(msgspec.Struct, frozen=True):
+    """``index``: of the item of a loop. ``since``, ``until``: epoch seconds; ``until`` None: however long it takes."""
+
+    step: str
+    run: int
+    task: str
+    index: int | None
+    since: float
+    until: float | None
+    message: str
+    approve: bool
+
+
+class OpenCallback(msgspec.Struct, frozen=True):
+    """A callback with what answers it: ``url`` for others, ``token`` for `noetl callback`."""
+
+    callback: AwaitedCallback
+    token: str
+    url: str
+
+
+SHOWN = 100
+"""Callbacks of a loop's items that are shown at once: there may be as many as items."""
+ALL = 2**31 - 1
+
+
+def awaited(store: ExecutionStore, execution_id: int, state: ExecutionState) -> list[AwaitedCallback]:
+    """What is awaited now, by step run and item; of each loop at most ``SHOWN``. One more read, when something is."""
+    return [_view(place, found, state) for place, found in _standing(store, execution_id, state, SHOWN)]
+
+
+def count_awaited(state: ExecutionState) -> int:
+    """Count the callbacks that are awaited now, shown or not."""
+    return sum(token.awaits for token in state.tokens.values())
+
+
+def awaited_by_command(
+    store: ExecutionStore, execution_id: int, state: ExecutionState, commands: Sequence[str]
+) -> dict[str, Awaited]:
+    """Command → what it waits for, of ``commands`` (the place of a callback is the command that waits for it)."""
+    if not commands or not count_awaited(state):
+        return {}
+    loaded = store.load([LoadRequest(execution_id, tuple(commands))]).executions.get(execution_id)
+    found = {place: slot for (scope, place), slot in loaded.slots.items() if scope == SCOPE} if loaded else {}
+    awaits = {place: awaited_in(slot) for place, slot in found.items() if holder(state, place) is not None}
+    return {place: one for place, one in awaits.items() if one is not None}
+
+
+def open_callbacks(
+    store: ExecutionStore, info: ExecutionInfo, keys: Callable[[bool], KeyRing], base: str
+) -> list[OpenCallback]:
+    """With their tokens. ``base``: where they are answered."""
+    if info.status in TERMINAL or not info.version:
+        return []
+    state = demand_state(info)
+    ring, execution_id = keys(False), info.execution_id
+    made = []
+    for place, found in _standing(store, execution_id, state, ALL):
+        name = CallbackId(execution_id, place, found.serial)
+        token = make_token(run_key(execution_id, name.run, ring), name)
+        made.append(OpenCallback(_view(place, found, state), token, f"{base.rstrip('/')}{PATH}{token}"))
+    return made
+
+
+def only_one(found: list[OpenCallback], execution_id: int) -> OpenCallback:
+    """The callback that is meant when an execution is named. Raises ConflictError when there are none, or several."""
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ConflictError(
+            f"execution {execution_id} waits for no callback",
+            code="callback_not_awaited",
+            hint=f"`noetl status {execution_id}` shows what it does",
+        )
+    listed = "; ".join(f"{one.callback.step}: {one.token}" for one in found[:10])
+    raise ConflictError(
+        f"execution {execution_id} waits for {len(found)} callbacks",
+        code="callback_ambiguous",
+        hint=f"name one by its token: {listed}",
+    )
+
+
+def _standing(
+    store: ExecutionStore, execution_id: int, state: ExecutionState, limit: int
+) -> Iterator[tuple[str, Awaited]]:
+    runs = [run for run, token in state.tokens.items() if token.awaits]
+    if not runs:
+        return
+    slots = store.callback_slots(execution_id, runs, limit)
+    for place in sorted(slots, key=_order):
+        found = awaited_in(slots[place])
+        if found is not None and holder(state, place) is not None:
+            yield place, found
+
+
+def _order(place: str) -> list[tuple[bool, int, str]]:
+    parts = (part.lstrip("ri") for part in place.split("."))
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
+
+
+def _view(place: str, found: Awaited, state: ExecutionState) -> AwaitedCallback:
+    item, token = item_of(place), holder(state, place)
+    assert token is not None
+    return AwaitedCallback(
+        found.step,
+        token.run,
+        found.task,
+        None if item is None else item[1],
+        found.since,
+        found.until,
+        found.message,
+        found.approve,
+    )

@@ -1,0 +1,103 @@
+"""Which playbook somebody means, by path and version, id, or hash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.sizes.gate import check_text
+from noetl.domain.sizes.table import PATH
+from noetl.ports.catalog import Catalog, CatalogEntry, PlaybookVersion
+
+SUGGESTED_FROM = 1000
+"""Most paths that a mistyped one is compared with."""
+MAX_VERSION = 2**31 - 1
+_SEGMENT = re.compile(r"(?![.\-\s])[^/\\@]*(?<!\s)")
+
+
+def check_path(path: str) -> str:
+    """Check that a text can be a catalog path.
+
+    A path may become a file's name, a word of a command line, or a part of a URL. So no segment is empty or begins with a dot or a
+    dash, and nothing in it is invisible. ``@`` is left out because ``path@version`` names a version. Raises
+    InvalidInputError(code="invalid_path").
+    """
+    check_text(PATH, path, "the path of a playbook", code="invalid_path")
+    if path.isprintable() and all(part and _SEGMENT.fullmatch(part) for part in path.split("/")):
+        return path
+    raise InvalidInputError(
+        f"{path[:80]!r} cannot be the path of a playbook",
+        code="invalid_path",
+        hint=(
+            f"such as reports/daily: at most {PATH.value} visible characters, no @ or backslash;"
+            " no part between slashes is empty, or begins with a dot, a dash or a space"
+        ),
+    )
+
+
+def find_playbook(catalog: Catalog, path: str, version: int | None = None) -> CatalogEntry:
+    """Raises NotFoundError(code="playbook_not_found") with what was probably meant."""
+    entry = catalog.get(path, version) if version is None or 0 < version <= MAX_VERSION else None
+    if entry is not None:
+        return entry
+    latest = catalog.get(path) if version is not None else None
+    if latest is not None:
+        raise NotFoundError(
+            f"{path} has no version {version}",
+            code="playbook_not_found",
+            hint=f"its latest version is {latest.version}",
+        )
+    raise NotFoundError(
+        f"no playbook is registered as {path[:200]}",
+        code="playbook_not_found",
+        hint=suggestion(catalog, path, "register it first: `noetl register FILE`"),
+    )
+
+
+def find_version(
+    catalog: Catalog,
+    path: str,
+    version: int | None = None,
+    find: Callable[[tuple[str, int | None]], PlaybookVersion | None] | None = None,
+) -> PlaybookVersion:
+    """Find a playbook as ``find_playbook`` does, without its text.
+
+    ``find``: asks the catalog, perhaps for others at the same time.
+    """
+    find = find or (lambda one: catalog.find([one])[0])
+    found = find((path, version)) if version is None or 0 < version <= MAX_VERSION else None
+    return found or version_of(find_playbook(catalog, path, version))
+
+
+def version_of(entry: CatalogEntry) -> PlaybookVersion:
+    """Leave out the text of an entry."""
+    return PlaybookVersion(entry.path, entry.version, entry.program)
+
+
+def suggestion(catalog: Catalog, path: str, otherwise: str) -> str | None:
+    """``did you mean …?``, else ``otherwise``."""
+    from noetl.dsl.diagnostics import did_you_mean
+
+    return did_you_mean(path, [entry.path for entry in catalog.entries(limit=SUGGESTED_FROM)], otherwise)
+
+
+def by_id(catalog: Catalog, playbook_id: str) -> CatalogEntry:
+    """``path@version``, or a path (its latest version). Raises NotFoundError."""
+    return find_playbook(catalog, *named_by(playbook_id))
+
+
+def named_by(playbook_id: str) -> tuple[str, int | None]:
+    """Read ``path@version``, or a path (its latest version)."""
+    path, _, version = playbook_id.rpartition("@")
+    if path and version.isascii() and version.isdigit() and len(version) < 10:
+        return path, int(version)
+    return playbook_id, None
+
+
+def by_program(catalog: Catalog, program: str) -> CatalogEntry:
+    """Raises NotFoundError(code="program_not_found")."""
+    entry = catalog.by_program(program)
+    if entry is None:
+        raise NotFoundError(f"no playbook has the program {program[:80]}", code="program_not_found")
+    return entry

@@ -1,0 +1,311 @@
+"""Cancel, pause, resume or redrive executions by what they have in common: each gets its own event, posted in batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from noetl.domain.automations.schedules import parse_instant
+from noetl.domain.errors import ConflictError, InvalidInputError, NoetlError
+from noetl.domain.events import Cancel, Event, Pause, Resume
+from noetl.domain.redrive import parse_address
+from noetl.domain.state import TERMINAL
+from noetl.dsl.program import Program
+from noetl.ports.catalog import Catalog
+from noetl.ports.executions.answers import ExecutionFilter, Posted, Steering
+from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.catalog.find_playbook import find_playbook
+from noetl.services.executions import redrive_execution
+from noetl.services.executions.change_execution import Asked, event_id, steer
+from noetl.services.history.execution_state import demand_state
+from noetl.services.history.steering_order import accepted_before, check_paused
+from noetl.services.queries.read_execution import STATUSES, summarize
+
+Verb = Literal["cancel", "pause", "resume", "redrive"]
+BATCH = 256
+"""Most events in one commit."""
+MOST = 1000
+"""Most executions in one request."""
+FITTING: dict[Verb, tuple[str, ...]] = {
+    "cancel": ("running", "paused"),
+    "pause": ("running",),
+    "resume": ("paused",),
+    "redrive": ("failed", "cancelled"),
+}
+"""Stored statuses that are meant when the filter names neither a status nor ids."""
+_SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
+
+
+class ManyFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Executions that fit everything given; at least one thing has to be. ``version``: of the playbook ``path``. Moments are RFC 3339, or
+    seconds since 1970. ``ids``: only these."""
+
+    status: str | None = None
+    path: str | None = None
+    version: int | None = None
+    started_before: str | None = None
+    started_after: str | None = None
+    parent: str | None = None
+    ids: list[str] | None = None
+
+
+class ManyWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """``limit``: most executions, the newest first. ``after``: the ``next`` of the answer before. ``dry_run``: only tell what would be
+    done. ``cascade``: their children as well (cancel, pause, resume). ``from``, ``version``: as of a single redrive; a version needs a path
+    in the filter."""
+
+    filter: ManyFilter = ManyFilter()
+    limit: int = 100
+    after: str | None = None
+    dry_run: bool = False
+    reason: str = ""
+    cascade: bool = True
+    from_: str = msgspec.field(default="failure", name="from")
+    version: int | None = None
+
+
+class Steered(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One execution. ``status``: before. ``outcome``: ``done`` (its event is durable), ``would`` (in a dry run), or ``refused``, and why."""
+
+    execution_id: str
+    path: str
+    status: str
+    outcome: Literal["done", "would", "refused"]
+    code: str = ""
+    detail: str = ""
+
+
+class SteeredMany(msgspec.Struct, frozen=True):
+    """``more``: the limit cut it; ``next`` is the ``after`` of what is left."""
+
+    executions: list[Steered]
+    done: int
+    refused: int
+    dry_run: bool
+    more: bool
+    next: str | None
+
+
+class ManyDeps(msgspec.Struct, frozen=True):
+    """``publish``: told of each batch once it is durable. ``clock``: epoch seconds."""
+
+    store: ExecutionStore
+    catalog: Catalog
+    programs: Callable[[str], Program]
+    publish: Callable[[Sequence[Event]], None]
+    clock: Callable[[], float]
+
+
+def steer_many(verb: Verb, wish: ManyWish, asked: Asked, deps: ManyDeps) -> SteeredMany:
+    """Raises InvalidInputError(code="empty_filter", "invalid_filter", "invalid_limit" or "invalid_redrive") and NotFoundError (of a
+    version); what is refused for one execution is told of that one."""
+    if not 1 <= wish.limit <= MOST:
+        raise InvalidInputError(f"a limit is a number from 1 to {MOST}", code="invalid_limit")
+    wanted = _wanted(verb, wish, deps.catalog)
+    again = _Again(wish, deps)
+    found, more = _select(wish, wanted, deps)
+    told: list[Steered] = list(_unknown(wish, found, more, deps))
+    for start in range(0, len(found), BATCH):
+        told += _steer(verb, wish, asked, found[start : start + BATCH], again, deps)
+    done = sum(one.outcome != "refused" for one in told)
+    last = str(found[-1].execution_id) if more else None
+    return SteeredMany(told, done, len(told) - done, wish.dry_run, more, last)
+
+
+# --- which ----------------------------------------------------------------------------------------
+
+
+def _wanted(verb: Verb, wish: ManyWish, catalog: Catalog) -> ExecutionFilter:
+    asked = wish.filter
+    if asked == ManyFilter():
+        raise InvalidInputError(
+            "the filter names nothing, which would be every execution",
+            code="empty_filter",
+            hint='such as {"filter": {"status": "failed", "path": "reports/daily"}}',
+        )
+    free = asked.status is None and asked.ids is None
+    wanted = execution_filter(asked, catalog, FITTING[verb] if free else ())
+    return msgspec.structs.replace(wanted, pausing=free and verb == "resume")
+
+
+def execution_filter(asked: ManyFilter, catalog: Catalog, statuses: tuple[str, ...] = ()) -> ExecutionFilter:
+    """``asked`` without its status, checked. Raises InvalidInputError(code="invalid_filter"), NotFoundError (of a version)."""
+    if asked.status is not None and asked.status not in STATUSES:
+        raise _invalid(f"{asked.status[:40]!r} is not a status", f"one of {', '.join(STATUSES)}")
+    if asked.ids is not None and not 1 <= len(asked.ids) <= MOST:
+        raise _invalid(f"ids is a list of 1 to {MOST} execution ids", "ask for the rest in another request")
+    program = None
+    if asked.version is not None:
+        if asked.path is None:
+            raise _invalid("a version belongs to a path", "name the path as well")
+        program = find_playbook(catalog, asked.path, asked.version).program
+    return ExecutionFilter(
+        asked.path,
+        None if asked.parent is None else _id(asked.parent),
+        _moment(asked.started_after, "started_after"),
+        _moment(asked.started_before, "started_before"),
+        program,
+        None if asked.ids is None else tuple(_id(one) for one in asked.ids),
+        statuses,
+    )
+
+
+def _id(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 19 and 0 < int(text) < 2**63):
+        raise _invalid(f"{text[:80]!r} is not an execution id", "an id is a number, as text")
+    return int(text)
+
+
+def _moment(text: str | None, name: str) -> float | None:
+    if text is None:
+        return None
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    try:
+        return parse_instant(text)
+    except InvalidInputError as error:
+        raise _invalid(f"{name}: {error.message}", str(error.hint)) from None
+
+
+def _invalid(message: str, hint: str) -> InvalidInputError:
+    return InvalidInputError(message, code="invalid_filter", hint=hint)
+
+
+def _select(wish: ManyWish, wanted: ExecutionFilter, deps: ManyDeps) -> tuple[list[ExecutionInfo], bool]:
+    """At most as many as are wanted, and whether there are more."""
+    found: list[ExecutionInfo] = []
+    status = wish.filter.status
+    stored = "running" if status in ("waiting", "scheduled") else status
+    before = None if wish.after is None else _id(wish.after)
+    while True:
+        page = deps.store.executions(limit=BATCH, before=before, status=stored, wanted=wanted)
+        now = deps.clock()
+        found += [info for info in page if status is None or summarize(info, now).status == status]
+        if len(found) > wish.limit or len(page) < BATCH:
+            return found[: wish.limit], len(found) > wish.limit
+        before = page[-1].execution_id
+
+
+def _unknown(wish: ManyWish, found: Sequence[ExecutionInfo], more: bool, deps: ManyDeps) -> Iterator[Steered]:
+    """Ids that are no executions, or do not fit the rest of the filter: told with the last part of the answer."""
+    if more or not wish.filter.ids:
+        return
+    known = {info.execution_id for info in found}
+    for text in dict.fromkeys(wish.filter.ids):
+        if int(text) in known or (wish.after is not None and int(text) >= int(wish.after)):
+            continue
+        info = deps.store.info(int(text))
+        if info is None:
+            yield Steered(text, "", "", "refused", "execution_not_found", "there is no such execution")
+        else:
+            why = "it does not fit the rest of the filter"
+            yield Steered(text, info.path, info.status, "refused", "not_in_filter", why)
+
+
+# --- what ------------------------------------------------------------------------------------------
+
+
+class _Again:
+    """What a redrive of many says, checked once."""
+
+    def __init__(self, wish: ManyWish, deps: ManyDeps) -> None:
+        self.step = "" if wish.from_ == "failure" else wish.from_
+        parse_address(self.step)
+        self.program = ""
+        if wish.version is not None:
+            if wish.filter.path is None:
+                raise _invalid("a version to go on with belongs to a path", "name the path in the filter")
+            self.program = find_playbook(deps.catalog, wish.filter.path, wish.version).program
+
+
+def _steer(
+    verb: Verb,
+    wish: ManyWish,
+    asked: Asked,
+    batch: Sequence[ExecutionInfo],
+    again: _Again,
+    deps: ManyDeps,
+) -> list[Steered]:
+    told: dict[int, Steered] = {}
+    events: list[Event] = []
+    steering = (
+        deps.store.steering([info.execution_id for info in batch]) if verb in ("pause", "resume") else {}
+    )
+    for info in batch:
+        before = accepted_before(steering.get(info.execution_id, ()), event_id(asked))
+        try:
+            event = _event(verb, wish, asked, info, before, again, deps)
+        except NoetlError as error:
+            told[info.execution_id] = _told(info, error)
+            continue
+        events.append(event)
+        told[info.execution_id] = _told(info, None, "would" if wish.dry_run else "done")
+    if events and not wish.dry_run:
+        posted = deps.store.post_all(events, asked.owner)
+        for info in batch:
+            problem = _problem(verb, posted.get(info.execution_id))
+            if told[info.execution_id].outcome == "done" and problem is not None:
+                told[info.execution_id] = _told(info, problem)
+        deps.publish([event for event in events if told[event.execution_id].outcome == "done"])
+    return list(told.values())
+
+
+def _told(
+    info: ExecutionInfo, error: NoetlError | None, outcome: Literal["done", "would"] = "done"
+) -> Steered:
+    if error is None:
+        return Steered(str(info.execution_id), info.path, info.status, outcome)
+    return Steered(str(info.execution_id), info.path, info.status, "refused", error.code, error.message)
+
+
+def _event(
+    verb: Verb,
+    wish: ManyWish,
+    asked: Asked,
+    info: ExecutionInfo,
+    before: Sequence[Steering],
+    again: _Again,
+    deps: ManyDeps,
+) -> Event:
+    """Raises ConflictError or InvalidInputError when this one does not fit."""
+    if verb == "redrive":
+        return redrive_execution.plan(
+            deps.store,
+            deps.programs,
+            info.execution_id,
+            asked,
+            step=again.step,
+            program=again.program,
+            info=info,
+        )
+    problem = _problem(verb, Posted(info.status, info.version, True))
+    if problem is not None:
+        raise problem
+    if verb == "cancel":
+        return Cancel(
+            info.execution_id, event_id(asked), info.program, asked.reason, asked.principal, wish.cascade
+        )
+    demand_state(info)
+    if verb == "resume":
+        if not before and info.status != "paused":
+            # A pause that was on its way when it was listed may be applied by now.
+            info = deps.store.info(info.execution_id) or info
+        check_paused(info, before)
+    return steer(Pause if verb == "pause" else Resume, info, asked, before, cascade=wish.cascade)
+
+
+def _problem(verb: Verb, posted: Posted | None) -> ConflictError | None:
+    """Why an execution that is (or was found to be) like this took no event."""
+    if posted is None or posted.status is None:
+        return ConflictError(
+            "retention or a prune is removing it, or has removed it", code="execution_leaving"
+        )
+    if (posted.status in TERMINAL) != (verb == "redrive"):
+        code = "execution_not_ended" if verb == "redrive" else "execution_ended"
+        return ConflictError(f"it is {posted.status}", code=code)
+    if posted.version == 0 and verb != "cancel":
+        return ConflictError("it has not started yet", code="execution_not_started")
+    return None

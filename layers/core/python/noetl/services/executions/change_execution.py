@@ -1,0 +1,261 @@
+"""Changes of a running execution that are asked for from outside: cancel, patch its context, inject a token.
+
+Each becomes an event, durable when these return; whoever owns it publishes it then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.domain.errors import ConflictError, InvalidInputError
+from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, TokenInjected
+from noetl.domain.outcomes.outcomes import Patch
+from noetl.domain.patches.json_patch import check_operations, refused, roots
+from noetl.domain.sizes.gate import check_document, check_names, check_text, check_value
+from noetl.domain.sizes.table import CORRELATION_ID, IDENTIFIER, REASON
+from noetl.domain.state import TERMINAL
+from noetl.domain.variables import VariableType, VariableWrite
+from noetl.dsl.program import Program
+from noetl.ports.executions.answers import Steering
+from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.history.execution_state import demand_state
+from noetl.services.history.steering_order import accepted_before, check_paused
+from noetl.services.queries.read_execution import find
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """``unique``: names this request among all; a repeat under the same name is applied once. ``owner``: who publishes the event.
+
+    Raises InvalidInputError(code="size_limit") for a reason that is too long."""
+
+    principal: str
+    unique: str
+    owner: str
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        check_text(REASON, self.reason, "the reason")
+
+
+def cancel(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
+    """End an execution (``cascade``: and its children). Raises NotFoundError, ConflictError."""
+    info = live(store, execution_id, "cancelled")
+    event = Cancel(execution_id, event_id(asked), info.program, asked.reason, asked.principal, cascade)
+    return _posted(store, event, asked.owner, "cancelled")
+
+
+NOT_YET = "it does within moments, at its `trigger_at` or when it has a slot: try again then, cancel it, or change its parent"
+NOT_WITHOUT_PARENT = "it was paused with its parent before it began, and begins when that is resumed"
+
+
+def pause(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
+    """Begin nothing new in an execution (``cascade``: and in its children); one that is paused stays so. Raises NotFoundError, ConflictError."""
+    before = _before(store, execution_id, asked)
+    info = readable(store, execution_id, "paused")
+    event = steer(Pause, info, asked, before, cascade=cascade)
+    return _posted(store, event, asked.owner, "paused")
+
+
+def resume(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
+    """Let an execution go on that is paused, or is about to be (``cascade``: and its children). Raises NotFoundError, ConflictError."""
+    before = _before(store, execution_id, asked)
+    info = readable(store, execution_id, "resumed")
+    check_paused(info, before)
+    event = steer(Resume, info, asked, before, cascade=cascade)
+    return _posted(store, event, asked.owner, "resumed")
+
+
+def steer(
+    kind: type[Pause | Resume],
+    info: ExecutionInfo,
+    asked: Asked,
+    before: Sequence[Steering],
+    *,
+    cascade: bool,
+) -> Pause | Resume:
+    """Make a pause or a resume that counts after those that were accepted ``before``."""
+    return kind(
+        info.execution_id,
+        event_id(asked),
+        info.program,
+        asked.reason,
+        asked.principal,
+        cascade,
+        after=tuple(one.event_id for one in before),
+    )
+
+
+def _before(store: ExecutionStore, execution_id: int, asked: Asked) -> list[Steering]:
+    """Return what is on its way. Read before the execution's row: what is not in the outbox any more is in the status by then."""
+    return accepted_before(store.steering((execution_id,)).get(execution_id, ()), event_id(asked))
+
+
+def patch_context(
+    store: ExecutionStore,
+    execution_id: int,
+    asked: Asked,
+    patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    *,
+    correlation_id: str = "",
+) -> Event:
+    """Change ``ctx``; steps that wait for it are looked at again. ``patch``: a JSON Merge Patch (a mapping) or a JSON Patch (operations).
+
+    Raises NotFoundError, ConflictError, InvalidInputError(code="invalid_patch" or "size_limit").
+    """
+    check_text(CORRELATION_ID, correlation_id, "the correlation_id")
+    if isinstance(patch, Mapping):
+        if not patch or not all(patch):
+            raise refused("the patch names no key of ctx", 'such as {"patch": {"approved": true}}')
+        check_document(patch, "patch")
+    else:
+        check_operations(patch)
+        check_value({str(number): one.get("value") for number, one in enumerate(patch)}, "patch")
+        check_names(roots(patch), "patch")
+    info = readable(store, execution_id, "changed")
+    event = ContextPatched(
+        execution_id,
+        event_id(asked),
+        info.program,
+        [],
+        asked.principal,
+        asked.reason,
+        correlation_id,
+        merge=dict(patch) if isinstance(patch, Mapping) else {},
+        operations=[] if isinstance(patch, Mapping) else [dict(one) for one in patch],
+    )
+    return _posted(store, event, asked.owner, "changed")
+
+
+def set_variables(
+    store: ExecutionStore,
+    execution_id: int,
+    asked: Asked,
+    variables: Mapping[str, Any],
+    *,
+    var_type: VariableType = "user_defined",
+    source_step: str = "",
+) -> Event:
+    """Write variables: their rows at once, ``vars`` of the execution with the event. Raises NotFoundError, ConflictError,
+    InvalidInputError(code="invalid_variables" or "size_limit")."""
+    if not variables or not all(variables):
+        raise InvalidInputError(
+            "no variable is named", code="invalid_variables", hint='such as {"variables": {"total": 3}}'
+        )
+    check_document(variables, "variables")
+    check_text(IDENTIFIER, source_step, "source_step")
+    patches = [Patch("vars", name, value) for name, value in variables.items()]
+    writes = [VariableWrite(name, value, var_type, source_step) for name, value in variables.items()]
+    return _post_variables(store, execution_id, asked, patches, writes, var_type, source_step)
+
+
+def delete_variable(store: ExecutionStore, execution_id: int, asked: Asked, name: str) -> Event:
+    """Remove a variable: its row, and ``vars.<name>``. Raises NotFoundError, ConflictError."""
+    writes = [VariableWrite(name, deleted=True)]
+    return _post_variables(store, execution_id, asked, [Patch("vars", name, None, "unset")], writes)
+
+
+def _post_variables(
+    store: ExecutionStore,
+    execution_id: int,
+    asked: Asked,
+    patches: list[Patch],
+    writes: list[VariableWrite],
+    var_type: VariableType = "user_defined",
+    source_step: str = "",
+) -> Event:
+    info = readable(store, execution_id, "changed")
+    event = ContextPatched(
+        execution_id,
+        event_id(asked),
+        info.program,
+        patches,
+        asked.principal,
+        asked.reason,
+        var_type=var_type,
+        source_step=source_step,
+    )
+    return _posted(store, event, asked.owner, "changed", writes)
+
+
+def inject_token(
+    store: ExecutionStore,
+    programs: Callable[[str], Program],
+    execution_id: int,
+    asked: Asked,
+    *,
+    step: str,
+    args: dict[str, Any],
+    correlation_id: str = "",
+) -> Event:
+    """Let ``step`` run (once more) with ``args``.
+
+    Raises NotFoundError, ConflictError, InvalidInputError(code="unknown_step" or "size_limit").
+    """
+    check_text(CORRELATION_ID, correlation_id, "the correlation_id")
+    check_value(args, "args")
+    info = readable(store, execution_id, "given a token")
+    known = [one.name for one in programs(info.program).steps]
+    if step not in known:
+        from noetl.dsl.diagnostics import did_you_mean
+
+        raise InvalidInputError(
+            f"the playbook has no step {step[:80]!r}",
+            code="unknown_step",
+            hint=did_you_mean(step, known, f"its steps are {', '.join(known[:20])}"),
+        )
+    event = TokenInjected(
+        execution_id,
+        event_id(asked),
+        info.program,
+        step,
+        args,
+        asked.principal,
+        asked.reason,
+        correlation_id,
+    )
+    return _posted(store, event, asked.owner, "given a token")
+
+
+def event_id(asked: Asked) -> str:
+    """The same for every repeat of one request."""
+    return f"ext:{hashlib.sha256(asked.unique.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def live(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
+    """An execution that has not ended. Raises NotFoundError, and ConflictError: it cannot be ``what`` any more."""
+    info = find(store, execution_id)
+    if info.status in TERMINAL:
+        raise _ended(execution_id, info.status, what)
+    return info
+
+
+def readable(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
+    """As ``live``, for changes that the engine decides from the state. Raises UnreadableRowError too: nothing would come of the event."""
+    info = live(store, execution_id, what)
+    demand_state(info)
+    return info
+
+
+def _posted(
+    store: ExecutionStore, event: Event, owner: str, what: str, variables: Sequence[VariableWrite] = ()
+) -> Event:
+    """Raises ConflictError when the execution has ended meanwhile, or has not started yet."""
+    posted = store.post(event, owner, variables)
+    if posted.status in TERMINAL:
+        raise _ended(event.execution_id, str(posted.status), what)
+    if posted.version == 0 and not isinstance(event, Cancel):
+        raise ConflictError(
+            f"execution {event.execution_id} has not started yet, so it cannot be {what}",
+            code="execution_not_started",
+            hint=NOT_WITHOUT_PARENT if posted.status == "paused" else NOT_YET,
+            retryable=True,
+        )
+    return event
+
+
+def _ended(execution_id: int, status: str, what: str) -> ConflictError:
+    return ConflictError(f"execution {execution_id} is {status} and cannot be {what}", code="execution_ended")

@@ -1,0 +1,192 @@
+"""Run an execution again that has ended: from its failure, from a step, or from items of its loop; with the playbook it had or another
+version of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from noetl.domain.errors import ConflictError, InvalidInputError
+from noetl.domain.events import Redrive
+from noetl.domain.loop_resume import FAILED, Again
+from noetl.domain.redrive import Address, parse_address, refusal
+from noetl.domain.sizes.gate import check_value
+from noetl.domain.state import TERMINAL, ExecutionState
+from noetl.dsl.program import Program, step_index, ways_of
+from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.executions.change_execution import Asked, event_id
+from noetl.services.history.execution_state import demand_state
+from noetl.services.history.last_step_runs import LastRuns, last_runs
+from noetl.services.queries.read_execution import find
+
+MOST_CANDIDATES = 50
+
+
+def redrive(
+    store: ExecutionStore,
+    programs: Callable[[str], Program],
+    execution_id: int,
+    asked: Asked,
+    *,
+    step: str = "",
+    args: dict[str, Any] | None = None,
+    program: str = "",
+) -> Redrive:
+    """``step`` empty: what was under way when it ended runs again; or a step, or an item of its loop (``domain.redrive.parse_address``).
+    ``args``: of the step; None: those of its last run. ``program``: what it goes on with; empty: what it had.
+
+    Raises NotFoundError, ConflictError(code="execution_not_ended", "execution_leaving" or "not_redrivable", details ``candidates``),
+    InvalidInputError(code="unknown_step" or "invalid_redrive").
+    """
+    event = plan(store, programs, execution_id, asked, step=step, args=args, program=program)
+    posted = store.post(event, asked.owner)
+    if posted.status is None:
+        raise being_removed(execution_id)
+    if posted.status not in TERMINAL:
+        raise _not_ended(execution_id, str(posted.status))
+    return event
+
+
+def plan(
+    store: ExecutionStore,
+    programs: Callable[[str], Program],
+    execution_id: int,
+    asked: Asked,
+    *,
+    step: str = "",
+    args: dict[str, Any] | None = None,
+    program: str = "",
+    info: ExecutionInfo | None = None,
+) -> Redrive:
+    """The event, without posting it. ``info``: as it was read already. Raises as ``redrive`` does."""
+    check_value(args or {}, "args")
+    address = parse_address(step)
+    info = info or find(store, execution_id)
+    if info.status not in TERMINAL:
+        raise _not_ended(execution_id, info.status)
+    state = demand_state(info)
+    refused = refusal(state, address.step)
+    if refused:
+        known = state.program and not state.lost
+        runs = last_runs(store, execution_id) if known else LastRuns()
+        raise _refused(execution_id, refused, runs.candidates())
+    old, new = programs(state.program), programs(program or state.program)
+    again: Again | None = None
+    if address.step:
+        _check_steps(new, {address.step})
+        runs = last_runs(store, execution_id)
+        again = _again(execution_id, new, address, runs)
+        args = runs.args.get(address.step, {}) if args is None else args
+    else:
+        _check_steps(new, {token.step for token in state.left} | set(state.fired))
+        _check_loops(execution_id, new, state)
+    return Redrive(
+        execution_id,
+        event_id(asked),
+        new.hash,
+        address.step,
+        args or {},
+        {} if address.step or old.hash == new.hash else _arcs(old, new, state),
+        asked.reason,
+        asked.principal,
+        again,
+    )
+
+
+def being_removed(execution_id: int) -> ConflictError:
+    """Return the refusal of a redrive that came after retention (or a prune) had claimed the tree."""
+    return ConflictError(
+        f"execution {execution_id} has ended, and retention or a prune is removing it with its family",
+        code="execution_leaving",
+        hint="start its playbook again",
+    )
+
+
+def _not_ended(execution_id: int, status: str) -> ConflictError:
+    return ConflictError(
+        f"execution {execution_id} is {status}: only one that has ended can be redriven",
+        code="execution_not_ended",
+        hint="cancel it first, or wait for its end",
+    )
+
+
+def _refused(execution_id: int, why: str, candidates: Iterable[str]) -> ConflictError:
+    known = list(candidates)[:MOST_CANDIDATES]
+    return ConflictError(
+        f"execution {execution_id} cannot be redriven: {why}",
+        code="not_redrivable",
+        hint=f"it can be from {', '.join(known[:8])}" if known else None,
+        details={"candidates": known},
+    )
+
+
+def _check_steps(program: Program, wanted: set[str]) -> None:
+    known = [one.name for one in program.steps]
+    for step in sorted(wanted - set(known)):
+        from noetl.dsl.diagnostics import did_you_mean
+
+        raise InvalidInputError(
+            f"the playbook has no step {step[:80]!r}",
+            code="unknown_step",
+            hint=did_you_mean(step, known, f"its steps are {', '.join(known[:20])}"),
+        )
+
+
+def _again(execution_id: int, program: Program, address: Address, runs: LastRuns) -> Again | None:
+    """The loop run whose items are meant; None when the whole step is. Raises ConflictError when there is no such item."""
+    if not address.items:
+        return None
+    step, item = address.step, address.items[0]
+    last = runs.loops.get(step)
+    if program.step(step).loop is None:
+        why = f"step {step} has no loop, and items of one are asked for"
+        raise _refused(execution_id, why, [step])
+    if last is None:
+        raise _refused(execution_id, f"the loop of step {step} has not run", runs.candidates())
+    if not last.whole:
+        raise _refused(execution_id, f"the loop of step {step} had no items", [step])
+    if not FAILED <= item < last.whole:
+        why = f"the loop of step {step} had {last.whole} items, counted from 0: there is no {item}"
+        raise _refused(execution_id, why, [one for one in runs.candidates() if one.startswith(f"{step}[")])
+    if len(address.items) > 1:
+        why = f"a loop among the tasks of step {step} runs as one with its item, which is what is kept"
+        raise _refused(execution_id, why, [f"{step}[{'failed' if item == FAILED else item}]", step])
+    return Again(last.run, last.round, item, last.applied)
+
+
+def _check_loops(execution_id: int, program: Program, state: ExecutionState) -> None:
+    """What was left in the middle of a loop needs that loop. Raises ConflictError."""
+    steps = step_index(program)
+    for token in state.left:
+        if (token.round or token.again is not None) and steps[token.step].loop is None:
+            why = f"step {token.step} has no loop in this version, and it ended with items of one undone"
+            raise _refused(execution_id, why, [token.step])
+
+
+def _arcs(old: Program, new: Program, state: ExecutionState) -> dict[int, int]:
+    """Where arcs that tokens at joins came over are in the other version. Raises ConflictError when one is gone."""
+    places = {place: index for index, place in _places(new)}
+    waited = {token.arc for token in state.left if token.phase == "arrived"}
+    waited.update(arc for arcs in state.waves.values() for arc in arcs)
+    found: dict[int, int] = {}
+    for index, place in _places(old):
+        if index not in waited:
+            continue
+        if place not in places:
+            raise ConflictError(
+                f"the arc from {place[0]} to {place[1]} is gone from this version, and a token at a join came over it",
+                code="not_redrivable",
+                hint="name the step to go on from",
+                details={"candidates": [place[0]]},
+            )
+        if places[place] != index:
+            found[index] = places[place]
+    return found
+
+
+def _places(program: Program) -> Iterator[tuple[int, tuple[str, str, int]]]:
+    """Each way on which a token can come to a join: its number, and what it is called in every version (from, to, place among those)."""
+    for step in program.steps:
+        for target, ways in ways_of(step).items():
+            for place, index in enumerate(ways):
+                yield index, (step.name, target, place)

@@ -1,0 +1,294 @@
+"""Start an execution: check the payload, then keep the wish durably.
+
+A process that handles events itself (``start_event`` → ``handle_events``) makes the execution, its first facts and its first commands in
+one commit. Behind queues, ``start_execution`` makes the execution and its Start in one commit, and the engine takes it from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec, ids
+from noetl.domain.automations.schedules import instant
+from noetl.domain.errors import ConflictError, InvalidInputError
+from noetl.domain.events import Start
+from noetl.domain.limits import refusal
+from noetl.domain.outcomes.report_checks import plain_text
+from noetl.domain.sizes.gate import check_document, exceeded
+from noetl.domain.sizes.table import AHEAD_SECONDS, PATH
+from noetl.domain.workers.lease_owners import later
+from noetl.dsl.json_schema.check import misfits
+from noetl.dsl.program import Program
+from noetl.ports.credentials import CredentialNames
+from noetl.ports.executions.execution_store import CreatedExecution, Creation, ExecutionStore, IdempotencyKey
+from noetl.services.credentials.check_keychain import check_keychain
+
+MAX_AHEAD = AHEAD_SECONDS.value
+"""Seconds between a request and the start it asks for."""
+TRIES = 5
+"""Ids that are tried before giving up; two starts of one millisecond meet once in four million."""
+_TOLD = 3
+"""Problems of a payload in a message; ``details`` have more."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """Who wants what. ``playbook``: path and version it was found under. ``key``/``asked``: an idempotency key (of this principal's), and
+    everything that was asked for under it. ``told``: what the workload is told of the start itself; the payload's own names win, and
+    ``input`` is not held against it. ``at``: when it is to start (epoch seconds); what has passed is now.
+    ``priority``: instead of the playbook's own."""
+
+    payload: dict[str, Any]
+    path: str = ""
+    version: int | None = None
+    principal: str = ""
+    principal_kind: str = ""
+    key: str = ""
+    asked: Any = None
+    told: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    at: float | None = None
+    priority: int | None = None
+
+
+class Started(msgspec.Struct, frozen=True):
+    """``event`` is durable and has to be published; None when the execution was there already (an earlier call under the same key),
+    starts later, or has begun (``begun``)."""
+
+    execution_id: int
+    event: Start | None
+    begun: bool = False
+
+    @property
+    def fresh(self) -> bool:
+        """Whether this call made the execution, and it starts now."""
+        return self.begun or self.event is not None
+
+
+Begin = Callable[[Start], bool | None]
+"""Let the engine of this process begin an execution, in one commit with its first commands. False: another execution has its id. None: the
+engine could not, and its inbox has to deal with that. Idempotent."""
+
+
+def start_execution(
+    program: Program,
+    wish: Wish,
+    store: ExecutionStore,
+    *,
+    owner: str,
+    now_ms: int,
+    random_bits: int,
+    again: bool = False,
+    names: CredentialNames | None = None,
+    begin: Begin | None = None,
+    origin: str = "",
+) -> Started:
+    """Keep a start: execution, Start event and idempotency key in one transaction. Whoever owns it publishes the event then.
+
+    ``begin``: where an engine runs, it takes a start for now at once, instead of by an event. Starts with a key, or that may have to wait,
+    take the event. ``origin`` tells a Start from others that might get its id, and is the same when the call is repeated.
+
+    ``again``: an earlier attempt with these numbers and this origin ended in doubt: an execution that it made is this one. ``names``: what
+    the playbook's keychain is held against; without it, the engine does that. A repeat under the same key gets what the first call made,
+    also when it would be refused by now. Raises ConflictError(code="idempotency_key_reused") when the key stands for another wish, and
+    InvalidInputError(code="payload_invalid", "keychain_unresolved" or "invalid_trigger_at").
+    """
+    key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
+    try:
+        return _start(program, wish, store, key, owner, now_ms, random_bits, again, names, begin, origin)
+    except InvalidInputError:
+        found = None if key is None else store.keyed(key)
+        if found is None:
+            raise
+        return Started(_same(found).execution_id, None)
+
+
+def _start(
+    program: Program,
+    wish: Wish,
+    store: ExecutionStore,
+    key: IdempotencyKey | None,
+    owner: str,
+    now_ms: int,
+    random_bits: int,
+    again: bool,
+    names: CredentialNames | None,
+    begin: Begin | None,
+    origin: str,
+) -> Started:
+    # By the store's clock, which is what starts it then: a process that is ahead would start it now.
+    starts_at = None if wish.at is None else _ahead(wish.at, store.load([]).now)
+    if key is not None or starts_at is not None or program.concurrency is not None:
+        begin = None
+    owner = owner if starts_at is None else later(starts_at)
+    created = CreatedExecution(
+        path=wish.path or program.path,
+        name=program.name,
+        playbook_version="" if wish.version is None else str(wish.version),
+        principal=wish.principal,
+        starts_at=starts_at,
+    )
+    for number in range(TRIES):
+        bits = random_bits + number
+        start = start_event(
+            program,
+            wish.payload,
+            now_ms=now_ms,
+            random_bits=bits,
+            principal=wish.principal,
+            principal_kind=wish.principal_kind,
+            told=wish.told,
+            priority=wish.priority,
+            origin=origin,
+            kept=begin is None,
+            found=(created.path, wish.version),
+        )
+        if starts_at is None:
+            refuse_excess(program, start, store, now_ms / 1000)
+        if names is not None and program.keychain:
+            check_keychain(program, start, names, now_ms / 1000)
+        begun = begin(start) if begin is not None else None
+        if begun:
+            return Started(start.execution_id, None, begun)
+        if begun is False:
+            continue
+        found = _same(store.create(start, created, owner, key))
+        # Of an attempt in doubt: a key tells whether it was carried out; without one, its Start does.
+        own = again and not found.taken
+        if found.taken and key is None and (again or begin is not None):
+            own = _is_begun_by(start, store)
+        if found.fresh or (own and found.execution_id == start.execution_id):
+            return Started(found.execution_id, start if starts_at is None else None)
+        if not found.taken:
+            return Started(found.execution_id, None)
+    raise ConflictError("too many executions start in this millisecond", code="busy", retryable=True)
+
+
+def _is_begun_by(start: Start, store: ExecutionStore) -> bool:
+    """Tell whether the execution that has the id of ``start`` begins, or began, with it."""
+    waiting = store.start_of(start.execution_id)
+    if waiting is not None:
+        return waiting.event_id == start.event_id
+    return bool(store.find_events(start.execution_id, [start.event_id]))
+
+
+def _same(found: Creation) -> Creation:
+    if not found.same:
+        raise ConflictError(
+            "this idempotency key was used for another request",
+            code="idempotency_key_reused",
+            hint="a key belongs to one request: the same key with the same body, or a new key",
+        )
+    return found
+
+
+def _ahead(at: float, now: float) -> float | None:
+    """Return ``at`` while it is to come. Raises InvalidInputError(code="invalid_trigger_at") for what is too far ahead."""
+    if at <= now:
+        return None
+    if at - now > MAX_AHEAD:
+        remedy = "ask for a time at most 366 days ahead, or make a schedule"
+        what = f"the time until {instant(at)}"
+        raise exceeded(AHEAD_SECONDS, math.ceil(at - now), what, code="invalid_trigger_at", remedy=remedy)
+    return at
+
+
+def fingerprint(asked: Any) -> str:
+    """The same for the same JSON value, however its keys are ordered."""
+    return hashlib.sha256(codec.encode(_ordered(asked))).hexdigest()
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    return [_ordered(item) for item in value] if isinstance(value, list) else value
+
+
+def start_event(
+    program: Program,
+    payload: dict[str, Any],
+    *,
+    now_ms: int,
+    random_bits: int,
+    principal: str = "",
+    principal_kind: str = "",
+    told: Mapping[str, Any] | None = None,
+    priority: int | None = None,
+    origin: str = "",
+    kept: bool = False,
+    found: tuple[str, int | None] | None = None,
+) -> Start:
+    """The event that starts ``program``; hand it to ``handle_events``, and the execution exists when that returns.
+
+    ``now_ms`` and ``random_bits`` make the execution id. ``origin`` and ``kept``: see ``ids.start_event``.
+    ``found``: path and version of the playbook; without them, the path that it calls its own.
+    Raises InvalidInputError(code="payload_invalid") when the payload does not fit the playbook's ``input`` schema, and code="size_limit"
+    when it exceeds a limit.
+    """
+    check_payload(program, payload)
+    path, version = found or (program.path, None)
+    return Start(
+        ids.execution_id(now_ms, random_bits),
+        ids.start_event(origin, kept),
+        program.hash,
+        path,
+        version,
+        payload={**(told or {}), **payload},
+        principal=principal,
+        principal_kind=principal_kind,
+        priority=priority,
+    )
+
+
+def created_by(event: Start, program: Program | None) -> CreatedExecution:
+    """Describe the execution that ``event`` makes, by the path it was asked for under."""
+    path = plain_text(event.path, PATH.value)
+    return CreatedExecution(
+        path=path or (program.path if program is not None else ""),
+        name=program.name if program is not None else path,
+        playbook_version=str(event.version or (program.version if program is not None else "")),
+        parent_execution_id=event.parent.execution_id if event.parent is not None else None,
+        principal=plain_text(event.principal),
+        start=event.event_id,
+        awaited_by=event.awaited_by,
+    )
+
+
+def refuse_excess(program: Program, start: Start, store: ExecutionStore, now: float) -> None:
+    """Raises ConflictError(code="concurrency_limit") when the playbook wants to be refused where too many run. Two starts that pass here
+    at the same moment are told apart when they begin."""
+    if program.concurrency is None or program.concurrency.on_excess != "refuse":
+        return
+    from noetl.engine.admission import admission_of  # templates: loaded by who needs them
+
+    admission = admission_of(program, start, now)
+    found = store.limit_keys(key=admission.key, limit=1) if admission is not None else ()
+    if admission is None or not found:
+        return
+    most = found[0].numbers.concurrent if found[0].source == "operator" else admission.concurrent
+    if most is not None and found[0].in_use >= most:
+        raise refusal(admission.key, most, [one.execution_id for one in found[0].holders])
+
+
+def check_payload(program: Program, payload: Any) -> None:
+    """Hold a payload against the limits, and against the playbook's ``input`` schema (JSON Schema), if it has one.
+
+    Raises InvalidInputError(code="size_limit" or "payload_invalid").
+    """
+    if not isinstance(payload, dict):
+        raise InvalidInputError("the payload has to be a mapping", code="payload_invalid")
+    check_document(payload, "payload")
+    if program.input_schema is None:
+        return
+    problems = misfits(program.input_schema, payload)
+    if problems:
+        more = f"; and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
+        raise InvalidInputError(
+            "; ".join(problems[:_TOLD]) + more,
+            code="payload_invalid",
+            hint=f"correct the payload: the playbook {program.name} declares what it accepts under `input`",
+            details={"problems": problems},
+        )

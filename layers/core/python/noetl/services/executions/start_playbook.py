@@ -1,0 +1,53 @@
+"""Start a registered playbook because something happened, once however often that is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl.dsl.program import Program
+from noetl.ports.catalog import Catalog
+from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.services.catalog.find_playbook import find_playbook
+from noetl.services.executions.start_execution import Started, Wish, start_execution
+
+
+@dataclass(frozen=True, slots=True)
+class StartDeps:
+    """``programs``: hash → Program. ``owner``: who publishes (or handles) the Start event. ``clock``: epoch seconds; ``random_bits``: of an
+    execution id."""
+
+    store: ExecutionStore
+    catalog: Catalog
+    programs: Callable[[str], Program]
+    owner: str
+    clock: Callable[[], float]
+    random_bits: Callable[[], int]
+
+
+def start_playbook(
+    path: str,
+    version: int | None,
+    payload: dict[str, Any],
+    *,
+    by: str,
+    kind: str,
+    key: str,
+    deps: StartDeps,
+    told: Mapping[str, Any] | None = None,
+) -> Started:
+    """``by``/``kind``: the principal. ``key``: the same happening has the same; the first payload counts. ``told``: see ``Wish``.
+
+    Raises NotFoundError(code="playbook_not_found"), InvalidInputError(code="payload_invalid"), InfrastructureError.
+    """
+    entry = find_playbook(deps.catalog, path, version)
+    wish = Wish(payload, entry.path, entry.version, by, kind, key, told=told or {})
+    return start_execution(
+        deps.programs(entry.program),
+        wish,
+        deps.store,
+        owner=deps.owner,
+        now_ms=int(deps.clock() * 1000),
+        random_bits=deps.random_bits(),
+    )

@@ -1,0 +1,40 @@
+"""Changes of an execution that somebody asked for from outside, as history tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.ports.executions.execution_store import StoredEvent
+
+
+class ExternalChange(msgspec.Struct, frozen=True):
+    """A change that somebody made from outside. ``at``: epoch seconds."""
+
+    event_id: str
+    name: str
+    at: float
+    principal: str
+    reason: str
+    correlation_id: str = ""
+    refused: str = ""
+    """Why it was not made, although it was accepted: what it is about had changed meanwhile."""
+
+
+def change_of(row: StoredEvent, name: str, fact: Mapping[str, Any]) -> ExternalChange | None:
+    """What a fact tells of such a change; None when it tells of none."""
+    refused = name == "command.superseded"
+    asked = row.event_id.startswith("ext:") or (refused and str(fact.get("event_id", "")).startswith("ext:"))
+    if not asked or not fact.get("principal"):
+        return None
+    return ExternalChange(
+        row.event_id,
+        name,
+        row.at,
+        str(fact["principal"]),
+        str(fact.get("reason", "")),
+        str(fact.get("correlation_id", "")),
+        str(fact.get("status", "")) if refused else "",
+    )

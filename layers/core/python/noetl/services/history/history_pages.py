@@ -1,0 +1,183 @@
+"""Walking the lanes of an execution's history: all at once, as it grows, or page by page from a position."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+
+import msgspec
+
+from noetl.domain import codec, ids
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.event_names import TERMINAL_EVENTS, Vocabulary
+from noetl.domain.loop_resume import Places
+from noetl.ports.executions.execution_store import ExecutionStore, StoredEvent
+from noetl.services.history.read_history import HistoryEvent, facts_of, row_events
+
+PAGE = 500
+FIRST_ROUND = 1
+"""Every loop run is its step run's only one."""
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """Where a reader stopped. ``seq``: last main-lane row that was told; ``lanes``: live loops (run, step, place of the last item told)."""
+
+    seq: int = 0
+    lanes: tuple[tuple[int, str, int], ...] = ()
+
+
+_POSITION: msgspec.json.Decoder[Position] = codec.decoder(Position)
+
+
+def encode_position(position: Position) -> str:
+    """A cursor: text for URLs that ``decode_position`` understands."""
+    return base64.urlsafe_b64encode(codec.encode(position)).decode().rstrip("=")
+
+
+def decode_position(text: str) -> Position:
+    """Raises InvalidInputError(code="invalid_cursor") for anything that ``encode_position`` did not make."""
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        found = _POSITION.decode(data)
+        if not 0 <= found.seq < 2**62 or any(
+            not (0 <= run < 2**62 and -1 <= last < 2**62) for run, _, last in found.lanes
+        ):
+            raise ValueError("out of range")
+    except (ValueError, binascii.Error) as error:
+        raise InvalidInputError(
+            f"{text[:40]!r} is not a cursor",
+            code="invalid_cursor",
+            hint="pass on the `next` of the page before, unchanged",
+        ) from error
+    return found
+
+
+class HistoryReader:
+    """Reads an execution's history once, from the start or a position, or from where the last ``read`` stopped.
+
+    While a loop runs, its items are told as far as they are complete in index order; the others follow when the loop ends.
+    """
+
+    def __init__(
+        self,
+        store: ExecutionStore,
+        execution_id: int,
+        vocabulary: Vocabulary = "stored",
+        position: Position | None = None,
+    ) -> None:
+        position = position or Position()
+        self._store = store
+        self._execution_id = execution_id
+        self._vocabulary = vocabulary
+        self._seq = position.seq
+        self._lanes: dict[int, tuple[str, int]] = {run: (step, last) for run, step, last in position.lanes}
+        """Run of a live loop → its step, and the place of the last item that was told."""
+        self._places: dict[int, Places] = {}
+
+    @property
+    def position(self) -> Position:
+        """After whatever ``units`` has given so far."""
+        return Position(self._seq, tuple((run, step, last) for run, (step, last) in self._lanes.items()))
+
+    def read(self, *, everything: bool = False) -> Iterator[HistoryEvent]:
+        """Events since the last call. ``everything``: also items that wait for earlier ones (nothing more will be read)."""
+        for unit in self.units(everything=everything):
+            yield from unit
+
+    def units(self, *, everything: bool = False, page: int = 0) -> Iterator[list[HistoryEvent]]:
+        """Events that belong together (of one row, of one item): a reader may stop after any of them and go on from its position.
+
+        ``page``: rows asked for at once, when not the usual number.
+        """
+        for row in self._main_rows(page or PAGE):
+            yield from self._row(row)
+        for run in list(self._lanes):
+            yield from self._items(run, gaps=everything)
+
+    def _main_rows(self, size: int) -> Iterator[StoredEvent]:
+        while True:
+            page = self._store.events(self._execution_id, after=self._seq, limit=size)
+            yield from page
+            if len(page) < size:
+                return
+
+    def _row(self, row: StoredEvent) -> Iterator[list[HistoryEvent]]:
+        """A row whose loops end is told after their items, one that ends the execution after all items.
+
+        It counts as read with its own events: who stops before reads it again.
+        """
+        facts = facts_of(row)
+        loops = [fact for fact in facts if fact.get("name") in ("loop.started", "loop.done")]
+        ending = {fact.get("run", -1) for fact in loops if fact["name"] == "loop.done"}
+        if any(fact.get("name") in TERMINAL_EVENTS for fact in facts):
+            ending |= self._lanes.keys()
+        for fact in loops:
+            run = fact.get("run", -1)
+            if fact["name"] == "loop.started" and not (run in ending and run in self._lanes):
+                self._lanes[run] = (str(fact.get("step", "")), -1)
+        for run in ending & self._lanes.keys():
+            yield from self._items(run, gaps=True)
+        told = list(row_events(self._execution_id, row, vocabulary=self._vocabulary, called=self._called))
+        self._seq = max(self._seq, row.seq)
+        for run in ending:
+            self._lanes.pop(run, None)
+        yield told
+
+    def _items(self, run: int, *, gaps: bool) -> Iterator[list[HistoryEvent]]:
+        step, last = self._lanes[run]
+        more = True
+        while more:
+            page, more = self._item_page(run, last)
+            for index, rows in groupby(page, key=attrgetter("seq")):
+                item = sorted(rows, key=_turn_order)
+                if not gaps and (index != last + 1 or _suspended(item[-1])):
+                    return
+                told = [
+                    event
+                    for row in item
+                    for event in row_events(
+                        self._execution_id, row, step=step, vocabulary=self._vocabulary, called=self._called
+                    )
+                ]
+                last = index
+                self._lanes[run] = (step, last)
+                yield told
+
+    def _called(self, run: int, place: int) -> int:
+        """An item's index in the whole loop: of one that was redriven in part, the loop's row knows."""
+        places = self._places.get(run)
+        if places is None:
+            row = self._store.loop_run(self._execution_id, run, FIRST_ROUND)
+            places = self._places[run] = Places(row.picked if row is not None else ())
+        return places.index(place)
+
+    def _item_page(self, run: int, after: int) -> tuple[Sequence[StoredEvent], bool]:
+        """Rows of whole items, and whether there are more. (An item that was suspended has a row for each turn.)"""
+        limit = PAGE
+        while True:
+            page = self._store.item_events(self._execution_id, run, after=after, limit=limit)
+            if len(page) < limit:
+                return page, False
+            whole = [row for row in page if row.seq < page[-1].seq]
+            if whole:
+                return whole, True
+            limit *= 2
+
+
+def _suspended(row: StoredEvent) -> bool:
+    return row.event_id.count(":") > 3
+
+
+def _turn_order(row: StoredEvent) -> tuple[bool, int, float]:
+    """Sort the rows of one item. Turns that were committed together have one time, so the number of the turn decides."""
+    return (not _suspended(row), ids.turn_of_item(row.event_id), row.at)
+
+
+def history(
+    store: ExecutionStore, execution_id: int, vocabulary: Vocabulary = "stored"
+) -> Iterator[HistoryEvent]:
+    """All events of an execution so far, in order."""
+    return HistoryReader(store, execution_id, vocabulary).read(everything=True)

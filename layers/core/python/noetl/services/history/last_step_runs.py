@@ -1,0 +1,72 @@
+"""What history says of the last run of each step: what a redrive from there begins with."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from noetl.domain.facts.facts import LoopFinished, LoopStarted, StepEntered, decode_facts
+from noetl.domain.redrive import LOCAL
+from noetl.domain.unreadable import demand
+from noetl.ports.executions.execution_store import ExecutionStore
+
+PAGE = 500
+
+
+class LastRuns(msgspec.Struct):
+    """By step: the arguments of its last run, and the last run of its loop."""
+
+    args: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    loops: dict[str, LastLoop] = msgspec.field(default_factory=dict)
+
+    def candidates(self) -> list[str]:
+        """Where this execution can be redriven from: steps that ran, and what is in their loops."""
+        found: list[str] = []
+        for step in self.args:
+            found.append(step)
+            loop = self.loops.get(step)
+            if loop is not None and loop.whole:
+                last = loop.whole - 1
+                found += [f"{step}[failed]", f"{step}[0]"] + ([f"{step}[{last}]"] if last else [])
+        return found
+
+
+class LastLoop(msgspec.Struct, frozen=True):
+    """``whole``: items of the loop, those kept from earlier runs included. ``applied``: what they wrote is in the context."""
+
+    run: int
+    round: int
+    whole: int
+    applied: bool = False
+
+
+def last_runs(store: ExecutionStore, execution_id: int) -> LastRuns:
+    """Reads the whole main lane."""
+    found = LastRuns()
+    after = 0
+    while True:
+        page = store.events(execution_id, after=after, limit=PAGE)
+        for row in page:
+            after = row.seq
+            facts = demand(
+                partial(decode_facts, row.facts), f"event {row.event_id} of execution {execution_id}"
+            )
+            for fact in facts:
+                _fold(found, fact)
+        if len(page) < PAGE:
+            return found
+
+
+def _fold(found: LastRuns, fact: Any) -> None:
+    if isinstance(fact, StepEntered):
+        found.args.pop(fact.step, None)
+        found.args[fact.step] = {name: value for name, value in fact.args.items() if name != LOCAL}
+    elif isinstance(fact, LoopStarted):
+        whole = fact.whole if fact.again is not None else fact.total
+        found.loops[fact.step] = LastLoop(fact.run, fact.round, whole)
+    elif isinstance(fact, LoopFinished):
+        loop = found.loops.get(fact.step)
+        if loop is not None and (loop.run, loop.round) == (fact.run, fact.round):
+            found.loops[fact.step] = LastLoop(loop.run, loop.round, loop.whole, fact.applied)

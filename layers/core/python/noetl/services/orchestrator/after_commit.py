@@ -1,0 +1,31 @@
+"""What a committed change means to those outside of the store."""
+
+from __future__ import annotations
+
+from noetl.domain import ids
+from noetl.domain.events import TimerFired
+from noetl.domain.state import decode_state
+from noetl.ports.executions.execution_store import Change
+from noetl.services.orchestrator.engine_deps import DueTimer, Handled
+
+MARKED = 100
+"""Most runs of an execution that was cut short whose work is called off; what others report is superseded all the same."""
+
+
+def tell_change(change: Change, handled: Handled) -> None:
+    """Add to ``handled`` the timers that ``change`` set, and what it ended, dropped or redrove."""
+    handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
+    if change.end:
+        handled.ended.append((change.execution_id, change.status))
+        if change.status != "completed":
+            # Run by run, for a redrive gives it other runs, whose work is wanted.
+            left = decode_state(change.state).left[:MARKED]
+            handled.dropped += [(change.execution_id, token.run) for token in left]
+        return
+    if change.redriven:
+        handled.redriven.append(change.execution_id)
+    for row in change.timers:
+        if row.seconds is not None:
+            event_id = ids.timer_event(row.timer, row.generation)
+            fired = TimerFired(change.execution_id, event_id, change.program, row.timer, row.generation)
+            handled.timers.append(DueTimer(fired, row.seconds))

@@ -1,0 +1,162 @@
+"""The engine's door: what a queue delivers is let in only with a token that fits what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from noetl.domain.capability_tokens import KeyRing, fits, granted, signed, verified
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
+from noetl.domain.events import CommandDone, Event, ItemsDone, encode_event
+from noetl.domain.messages import Message, NewerMessageError
+from noetl.domain.outcomes.report_checks import is_own_id
+from noetl.domain.text.masking import loggable
+from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.ports.queue import Delivery
+from noetl.ports.results import ResultStore
+from noetl.services.messaging.large_messages import bodies_of, unpack
+from noetl.services.orchestrator.failed_events import unapplied_row
+
+SHOWN = 1000
+"""Characters of a refused message that the log keeps."""
+UNKNOWN_KEY_DELIVERIES = 3
+"""The delivery at which a message of an unknown key is refused: the pauses before it outlast two readings of the keys."""
+
+
+@dataclass(slots=True)
+class Admitted:
+    """``refused``: never retried: they are no messages, or forged (recorded). ``unread``: the queue keeps them until what is away, or a
+    function of a newer version, can read them; or until keys are read that may have been rotated. ``broken``: messages with which this
+    engine can do nothing, each with the reason."""
+
+    events: list[tuple[Delivery, Event]] = field(default_factory=list)
+    early: list[tuple[Delivery, Message]] = field(default_factory=list)
+    """Messages that are not due yet, and commands whose time has come."""
+    refused: list[Delivery] = field(default_factory=list)
+    unread: list[Delivery] = field(default_factory=list)
+    broken: list[tuple[Delivery, str]] = field(default_factory=list)
+    away: list[InfrastructureError] = field(default_factory=list)
+    """Why messages of ``unread`` cannot be read yet, except those of a newer version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """``keys(fresh)``: the key ring, read anew when ``fresh`` (a rotation may have happened). ``clock``: epoch seconds."""
+
+    store: ExecutionStore
+    results: ResultStore
+    keys: Callable[[bool], KeyRing]
+    clock: Callable[[], float]
+    log: Callable[[str], None]
+
+    def admit(self, deliveries: list[Delivery], *, timers: bool = False) -> Admitted:
+        """``timers``: they come from the queue that delays, to which no worker can send. Only there do messages wait, and commands: a
+        worker must not reach another worker's queue through the engine.
+
+        Raises InfrastructureError when the database is away while something forged has to be recorded."""
+        found = Admitted()
+        for delivery in deliveries:
+            try:
+                message = unpack(delivery.body, self.results)
+            except NotFoundError as error:
+                if not self._is_moot(delivery):
+                    self.log(f"message {delivery.message_id} cannot be read: {error}")
+                    found.broken.append((delivery, str(error)))
+                continue
+            except (NewerMessageError, InfrastructureError) as error:
+                self.log(f"message {delivery.message_id} is left to its queue: {error}")
+                found.unread.append(delivery)
+                if isinstance(error, InfrastructureError):
+                    found.away.append(error)
+                continue
+            except InvalidInputError as error:
+                self._tell(delivery, str(error))
+                found.refused.append(delivery)
+                continue
+            except BaseException as error:
+                self._broken(delivery, error, found)
+                continue
+            try:
+                self._sort(delivery, message, found, timers)
+            except InfrastructureError as error:
+                if error.code != "key_unknown":
+                    raise
+                self._put_off(delivery, message, error, found)
+            except BaseException as error:
+                self._broken(delivery, error, found)
+        return found
+
+    def _broken(self, delivery: Delivery, error: BaseException, found: Admitted) -> None:
+        """Its neighbours go on."""
+        why = repr(as_exception(error))
+        self.log(f"message {delivery.message_id} could not be looked at: {why}")
+        found.broken.append((delivery, why))
+
+    def _is_moot(self, delivery: Delivery) -> bool:
+        """Whether a message whose body is gone was about an execution that has been removed: bodies go with their execution alone."""
+        about = bodies_of(delivery.body)
+        if not about or any(self.store.info(one) is not None for one in about):
+            return False
+        self.log(f"message {delivery.message_id} is dropped: execution {min(about)} has been removed")
+        return True
+
+    def _sort(self, delivery: Delivery, message: Message, found: Admitted, timers: bool) -> None:
+        waits = message.command is not None or message.due > self.clock() + 0.5
+        if waits and not timers:
+            self._refuse(delivery, message, "only what is delayed waits, in a queue of its own", found)
+        elif not self._proven(message):
+            self._refuse(delivery, message, "its token does not fit", found)
+        elif waits or message.event is None:
+            found.early.append((delivery, message))
+        else:
+            found.events.append((delivery, message.event))
+
+    def _put_off(
+        self, delivery: Delivery, message: Message, error: InfrastructureError, found: Admitted
+    ) -> None:
+        """Let a message of an unknown key come again a few times: its sender may have read a rotated key before this process."""
+        if delivery.received >= UNKNOWN_KEY_DELIVERIES:
+            self._refuse(delivery, message, error.message, found)
+            return
+        self.log(
+            f"message {delivery.message_id}, delivery {delivery.received}, is left to its queue: {error.message}"
+        )
+        found.unread.append(delivery)
+        found.away.append(error)
+
+    def _refuse(self, delivery: Delivery, message: Message, why: str, found: Admitted) -> None:
+        self._tell(delivery, why)
+        if message.event is not None:
+            self._record(delivery, message.event)
+        found.refused.append(delivery)
+
+    def _proven(self, message: Message) -> bool:
+        return verified(message.token, lambda ring: _holds(message, ring), self.keys)
+
+    def _record(self, delivery: Delivery, event: Event) -> None:
+        """A row beside the history of the execution it spoke of, if there is one: it changes nothing."""
+        if not 0 < event.execution_id < 2**63 or self.store.info(event.execution_id) is None:
+            return
+        self.store.record_superseded(
+            [
+                (
+                    event.execution_id,
+                    unapplied_row(event, delivery.body.encode("utf-8", "surrogatepass"), "refused"),
+                )
+            ]
+        )
+
+    def _tell(self, delivery: Delivery, why: str) -> None:
+        self.log(
+            f"message {delivery.message_id} is refused: {why}; it was {loggable(delivery.body, SHOWN)!r}"
+        )
+
+
+def _holds(message: Message, ring: KeyRing) -> bool:
+    if message.command is not None:
+        return granted(message.token, message.command, ring)
+    event = message.event
+    assert event is not None
+    if isinstance(event, (CommandDone, ItemsDone)):
+        return is_own_id(event) and fits(message.token, event, ring)
+    return signed(message.token, encode_event(event), ring)

@@ -1,0 +1,244 @@
+"""From the decisions of a batch to what the store writes for one execution."""
+
+from __future__ import annotations
+
+from itertools import starmap
+from typing import Any
+
+from noetl.domain import ids
+from noetl.domain.commands import FrozenScope
+from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Pause, Redrive, Start
+from noetl.domain.facts.facts import Compensating, Failed, Superseded, encode_facts
+from noetl.domain.outcomes.report_checks import plain_text
+from noetl.domain.results.retention import KeptResult, mentioned, own_results
+from noetl.domain.state import encode_state
+from noetl.engine.decision import Decision, LoopStart, worker_pool
+from noetl.engine.scopes.slot_view import DELETED
+from noetl.ports.executions.execution_store import (
+    Change,
+    ChildrenWord,
+    CreatedExecution,
+    EventRow,
+    GateChange,
+    LoopRow,
+    Snapshot,
+    TimerChange,
+    Wake,
+)
+from noetl.services.executions.start_execution import created_by
+from noetl.services.orchestrator.engine_deps import EngineDeps
+
+
+def make_change(
+    execution_id: int,
+    snapshot: Snapshot | None,
+    decisions: list[tuple[MainEvent, Decision]],
+    now: float,
+    deps: EngineDeps,
+) -> Change:
+    """One Change for all decisions, in order. Blobs are durable before it is returned."""
+    slots: dict[tuple[str, str], Any] = {}
+    rows: list[EventRow] = []
+    for event, decision in decisions:
+        for uri, data in decision.blobs:
+            deps.results.put(uri, data)
+        slots |= decision.slots
+        rows.append(
+            EventRow(
+                event.event_id, decision.state.seq, _leading(decision), encode_facts(decision.facts), at=now
+            )
+        )
+    last = decisions[-1][1]
+    each = [decision for _, decision in decisions]
+    _forget_dropped(each)
+    return Change(
+        execution_id=execution_id,
+        expected=snapshot.version if snapshot is not None else 0,
+        status=last.state.status,
+        state=encode_state(last.state),
+        program=last.state.program,
+        events=tuple(rows),
+        slots={key: value for key, value in slots.items() if value is not DELETED},
+        unset=tuple(key for key, value in slots.items() if value is DELETED),
+        issue=tuple(command for d in each for command in d.issue),
+        waiting=tuple(command for d in each for command in d.waiting),
+        close=tuple(_close(decisions)),
+        drop_runs=tuple(run for d in each for run in d.drop_runs),
+        over_runs=tuple(run for d in each for run in d.over_runs),
+        loops=tuple(
+            _loop_row(start, last.state.program, last.state.priority, deps) for d in each for start in d.loops
+        ),
+        gates=tuple(GateChange(run, round_) for d in each for run, round_ in d.gates),
+        wakes=tuple(Wake(woken.command_id, woken.turn, woken.outcome) for d in each for woken in d.wakes),
+        timers=tuple(
+            TimerChange(timer.timer, timer.generation, timer.seconds) for d in each for timer in d.timers
+        ),
+        outbox=tuple(event for d in each for event in d.outbox),
+        handled=tuple(event.event_id for event, _ in decisions if not isinstance(event, CommandDone)),
+        end=any(d.end for d in each),
+        cancel_children=any(d.cancel_children for d in each),
+        words=tuple(
+            ChildrenWord(what, ids.word_event(what, execution_id, d.state.seq), d.state.seq)
+            for d in each
+            for what in d.tell_children
+        ),
+        release=any(d.release for d in each),
+        redriven=any(isinstance(event, Redrive) for event, _ in decisions),
+        cancel_reason=next(filter(None, starmap(_reason, decisions)), GIVEN_UP),
+        variables=tuple(write for d in each for write in d.variables),
+        created=_created(decisions[0][0], last, deps, snapshot),
+        limited=_limited(decisions, deps),
+        priority=last.state.priority,
+        kept=tuple(one for event, _ in decisions for one in _kept(event)),
+        reaches=_reaches(execution_id, rows, decisions),
+    )
+
+
+def _kept(event: MainEvent) -> list[KeptResult]:
+    """Large results that live differently from their execution, as far as whoever tells of them may speak for them."""
+    if isinstance(event, CommandDone):
+        return own_results(event.execution_id, event.outcome.kept)
+    return list(event.summary.kept) if isinstance(event, LoopDone) and event.summary is not None else []
+
+
+def _reaches(
+    execution_id: int, rows: list[EventRow], decisions: list[tuple[MainEvent, Decision]]
+) -> tuple[int, ...]:
+    """Executions whose results this one is told of: by what history says from now on, or in large results."""
+    found: set[int] = set()
+    for row in rows:
+        found |= mentioned(row.facts, execution_id)
+    for event, _ in decisions:
+        if isinstance(event, CommandDone):
+            found.update(event.outcome.reaches)
+    return tuple(sorted(found))
+
+
+def _limited(decisions: list[tuple[MainEvent, Decision]], deps: EngineDeps) -> bool:
+    """Whether slots may be asked for, or come free: nothing is looked at for playbooks that have no limits."""
+    name = decisions[-1][1].state.program
+    if not name:
+        return True
+    program = deps.programs(name)
+    if program.concurrency is not None and any(d.end for _, d in decisions):
+        return True
+    limited = {step.name for step in program.steps if step.limits}
+    if not limited:
+        return False
+    return any(
+        d.end
+        or d.release
+        or d.drop_runs
+        or any(command.limits for command in d.issue)
+        or any(loop.limits for loop in d.loops)
+        # A paused execution is passed over: its place may be what others waited behind.
+        or isinstance(event, Pause)
+        or (isinstance(event, CommandDone) and event.step in limited)
+        for event, d in decisions
+    )
+
+
+def _forget_dropped(decisions: list[Decision]) -> None:
+    """Drop the commands that one event of a batch began and a later one gave up (a step's timeout, say). The store closes their loops."""
+    dropped: set[int] = set()
+    for decision in reversed(decisions):
+        decision.issue = [command for command in decision.issue if command.run not in dropped]
+        decision.waiting = [command for command in decision.waiting if command.run not in dropped]
+        dropped.update(decision.drop_runs)
+
+
+def _leading(decision: Decision) -> str:
+    """The stored name of the row: that of its first fact."""
+    return str(decision.facts[0].__struct_config__.tag)
+
+
+def _close(decisions: list[tuple[MainEvent, Decision]]) -> list[tuple[str, int, int]]:
+    """Commands that are over. One that goes on as another turn keeps its row, which the new turn replaces."""
+    again = {command.command_id for _, d in decisions for command in (*d.issue, *d.waiting)}
+    return [closed for _, d in decisions for closed in d.close if closed[0] not in again]
+
+
+BUSY = 2
+"""Commands a loop keeps out per worker: one that runs, one that waits."""
+
+
+def _loop_row(start: LoopStart, program: str, priority: int, deps: EngineDeps) -> LoopRow:
+    step = start.step
+    assert step.loop is not None and step.body is not None
+    scope: FrozenScope = start.scope
+    pool = worker_pool(step.body.pool)
+    return LoopRow(
+        run=start.run,
+        round=start.round,
+        step=step.name,
+        pool=pool,
+        program=program,
+        total=start.total,
+        window=start.window,
+        mode=step.loop.mode,
+        iterator=step.loop.iterator,
+        fail_fast=step.loop.failure == "fail_fast",
+        iterator_vars=step.loop.iterator_vars,
+        scope=scope,
+        first=BUSY * deps.workers(pool),
+        items=start.items,
+        items_ref=start.items_ref,
+        again=start.again,
+        picked=start.picked,
+        whole=start.whole,
+        overlay=start.overlay,
+        priority=priority,
+        limits=start.limits,
+    )
+
+
+GIVEN_UP = "the step run that waited for it was given up"
+
+
+PARENT_FAILED = "the parent execution failed"
+MOST_TOLD = 300
+"""Characters of a parent's error that its children are told."""
+
+
+def _reason(event: MainEvent, decision: Decision) -> str:
+    """Return why a decision cancels children; empty where it ends no execution.
+
+    The facts say it, and not ``event``: one on which the engine failed is decided as a Cancel, and the execution fails.
+    """
+    for fact in decision.facts:
+        if isinstance(fact, (Failed, Compensating)):
+            return f"{PARENT_FAILED}: {plain_text(fact.error.message, MOST_TOLD)}"
+    if isinstance(event, Cancel):
+        return event.reason or "the parent execution was cancelled"
+    return ""
+
+
+def _created(
+    event: MainEvent, decision: Decision, deps: EngineDeps, snapshot: Snapshot | None
+) -> CreatedExecution | None:
+    """Describe the execution that ``event`` begins; the store makes its row unless ``create`` or ``admit`` did."""
+    if isinstance(event, Cancel) and snapshot is None:
+        parent = ids.cascade_parent(event.event_id)
+        return CreatedExecution("", "cancelled before its start", parent_execution_id=parent)
+    if not isinstance(event, Start):
+        return None
+    return created_by(event, deps.programs(decision.state.program) if decision.state.program else None)
+
+
+def late_row(event: MainEvent, now: float, why: str = "") -> EventRow:
+    """The row for something that came too late, or does not fit (``why``): recorded, changes nothing."""
+    command = event.command_id if isinstance(event, CommandDone) else ""
+    attempt = event.attempt if isinstance(event, CommandDone) else 0
+    turn = event.turn if isinstance(event, CommandDone) else 0
+    status = event.outcome.status if isinstance(event, CommandDone) else why
+    who, reason = getattr(event, "principal", ""), getattr(event, "reason", "")
+    correlation = getattr(event, "correlation_id", "")
+    fact = Superseded(event.event_id, command, attempt, turn, status, who, reason, correlation)
+    return EventRow(
+        ids.late_event(event.event_id, attempt),
+        0,
+        "command.superseded",
+        encode_facts([fact]),
+        lane=-1,
+        at=now,
+    )

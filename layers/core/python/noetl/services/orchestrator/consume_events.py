@@ -1,0 +1,303 @@
+"""The engine behind queues: a batch of messages is admitted, decided and committed; what follows from it is published.
+
+What was delivered before is handled alone, after the rest has been committed, so that a message which breaks the engine takes nothing
+with it. What a batch causes for itself (a loop that is over, a child's end) is handled at once, without going through a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
+from noetl.domain.events import Event
+from noetl.domain.messages import Message
+from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
+from noetl.ports.revocations import Revocations
+from noetl.services.messaging.back_off import USUAL, BackOff
+from noetl.services.messaging.send_events import signed_event
+from noetl.services.orchestrator.authenticate import Admitted, Door
+from noetl.services.orchestrator.dead_letters import lay_aside
+from noetl.services.orchestrator.engine_deps import DueTimer, EngineDeps, Handled
+from noetl.services.orchestrator.failed_events import TRIES, after_failure, brief, is_outage
+from noetl.services.orchestrator.handle_events import handle_events
+from noetl.services.orchestrator.publish import Publisher
+from noetl.services.orchestrator.snapshot_cache import Recent
+from noetl.services.support.lease_owner_id import new_owner
+
+LIFETIME = 60.0
+"""Seconds that what an invocation commits stays its own: longer than any invocation lasts. Then a sweep publishes it."""
+MARGIN_SECONDS = 5.0
+"""What is left of an invocation for publishing."""
+EARLY_SECONDS = 1.0
+"""First pause of a message that came before another one of its command, which may itself wait for the end of an outage."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDeps:
+    """``clock``: epoch seconds. ``who``: part of the owner's name. ``back_off``: pauses of messages while something is away. ``dead_letters``:
+    (a queue) → where its messages go with which the engine can do nothing; None: they stay."""
+
+    door: Door
+    engine: EngineDeps
+    publisher: Publisher
+    revocations: Revocations
+    clock: Callable[[], float]
+    who: str
+    log: Callable[[str], None]
+    back_off: BackOff = USUAL
+    dead_letters: Callable[[Queue], Queue | None] = lambda queue: None
+
+
+@dataclass(slots=True)
+class Managed:
+    """What came of a batch. ``give_back``: ids of messages that the queue has to keep."""
+
+    give_back: list[str] = field(default_factory=list)
+    events: int = 0
+    followed: int = 0
+    """Events that the batch caused and handled itself."""
+    refused: int = 0
+    commands: int = 0
+    unsent: int = 0
+    failures: int = 0
+    laid_aside: int = 0
+    """Messages with which the engine can do nothing: they are dead letters now."""
+    again: bool = False
+    """Something was delivered before: an invocation may have died, and left work for a sweep."""
+    executions: set[int] = field(default_factory=set)
+
+
+def handle_messages(
+    deliveries: Sequence[Delivery], source: Queue, deps: MessageDeps, deadline: Callable[[], float]
+) -> Managed:
+    """Handle the messages of ``source``; give them back during an outage. ``deadline``: seconds left."""
+    return _Batch(source, deps, deadline).handle(list(deliveries))
+
+
+class _Batch:
+    def __init__(self, source: Queue, deps: MessageDeps, deadline: Callable[[], float]) -> None:
+        self.source = source
+        self.deps = deps
+        self.deadline = deadline
+        self.owner = new_owner(deps.clock(), LIFETIME, deps.who)
+        self.engine = replace(deps.engine, owner=self.owner, recent=Recent())
+        self.commands: list[Command] = []
+        self.follow: list[Event] = []
+        self.timers: list[DueTimer] = []
+        self.dropped: list[tuple[int, int | None]] = []
+        self.late: dict[int, list[Delivery]] = {}
+        self.managed = Managed()
+
+    def handle(self, deliveries: list[Delivery]) -> Managed:
+        try:
+            admitted = self.deps.door.admit(deliveries, timers=self.source is self.deps.publisher.timers)
+        except InfrastructureError as away:
+            self.deps.log(f"{len(deliveries)} message(s) are given back: {away}")
+            self.managed.failures += len(deliveries)
+            self._back_off(deliveries)
+            self._give_back()
+            return self.managed
+        self.managed.refused = len(admitted.refused)
+        self._back_off(admitted.unread)
+        for delivery, why in admitted.broken:
+            self._lay_aside(delivery, why, wait=delivery.received < TRIES)
+        self._relay(admitted)
+        fresh = [pair for pair in admitted.events if pair[0].received <= 1]
+        again = [pair for pair in admitted.events if pair[0].received > 1]
+        self.managed.again = bool(again)
+        try:
+            if fresh:
+                self._decide(fresh)
+            for pair in again:
+                self._decide([pair])
+            self._follow()
+        finally:
+            self._publish()
+        self._give_back()
+        return self.managed
+
+    # --- deciding ---
+
+    def _decide(self, pairs: list[tuple[Delivery, Event]]) -> None:
+        error = self._try(pairs)
+        if error is None:
+            return
+        if isinstance(error, InfrastructureError) and is_outage(error):
+            self._put_off(pairs, error)
+        elif len(pairs) == 1:
+            self._failed(*pairs[0], error)
+        else:
+            for pair in pairs:
+                self._decide([pair])
+
+    def _try(self, pairs: list[tuple[Delivery, Event]]) -> Exception | None:
+        """Handle events, and keep what follows. Returns what the engine failed with; a part may have been committed before."""
+        handled, failure = Handled(), None
+        try:
+            handle_events([event for _, event in pairs], self.engine, handled)
+        except BaseException as error:
+            failure = as_exception(error)
+        else:
+            early = {id(event) for event in handled.events}
+            self._back_off([delivery for delivery, event in pairs if id(event) in early], EARLY_SECONDS)
+            self.managed.events += len(pairs)
+            self.managed.executions.update(event.execution_id for _, event in pairs)
+        self._take(handled, [event for _, event in pairs])
+        return failure
+
+    def _put_off(self, pairs: list[tuple[Delivery, Event]], away: InfrastructureError) -> None:
+        """Give events back during an outage: they come again."""
+        for delivery, event in pairs:
+            self.deps.log(
+                f"event {event.event_id} of execution {event.execution_id}, delivery {delivery.received}: {away}"
+            )
+            self._back_off([delivery])
+        self.managed.failures += len(pairs)
+
+    def _failed(self, delivery: Delivery, event: Event, error: Exception) -> None:
+        """Try an event on which the engine failed again, alone, and fail its execution at last.
+
+        The tries are counted here, because the queue counts deliveries during an outage as well.
+        """
+        self.managed.executions.add(event.execution_id)
+        tries, failure = 1, error
+        while (seconds := self._settled(delivery, event, failure, tries)) is not None:
+            if tries == TRIES:
+                self._lay_aside(delivery, brief(failure))
+                return
+            if self.deadline() <= MARGIN_SECONDS:
+                self._keep([delivery], round(seconds))
+                return
+            tries += 1
+            again = self._try([(delivery, event)])
+            if again is None:
+                return
+            failure = again
+
+    def _settled(self, delivery: Delivery, event: Event, error: Exception, tries: int) -> float | None:
+        """Apply the policy for failed events. Returns the pause before the next try; None: the event is settled."""
+        handled = Handled()
+        try:
+            if isinstance(error, InfrastructureError) and is_outage(error):
+                raise error
+            seconds = after_failure(event, error, tries, self.engine, handled)
+            self.managed.failures += 1
+            return seconds
+        except InfrastructureError as away:
+            self._put_off([(delivery, event)], away)
+            return None
+        finally:
+            self._take(handled, [event])
+
+    def _take(self, handled: Handled, inputs: Sequence[Event]) -> None:
+        """Keep what came of ``inputs``; those that were handed back (they came early) stay with their queue."""
+        known = {id(event) for event in inputs}
+        self.commands += handled.commands
+        self.timers += handled.timers
+        self.dropped += handled.dropped
+        self.follow += [event for event in handled.events if id(event) not in known]
+
+    def _follow(self) -> None:
+        """Handle what was caused, as long as there is time; what is left goes through the queue, where it is retried by itself."""
+        while self.follow and self.deadline() > MARGIN_SECONDS:
+            events, self.follow = self.follow, []
+            handled = Handled()
+            try:
+                handle_events(events, self.engine, handled)
+            except BaseException as broken:
+                error = as_exception(broken)
+                self.deps.log(f"{len(events)} event(s) go through the queue: {type(error).__name__}: {error}")
+                # A part of them may have been committed before.
+                self._take(handled, events)
+                self.follow += events
+                return
+            self._take(handled, events)
+            self.managed.followed += len(events)
+
+    # --- out ---
+
+    def _publish(self) -> None:
+        self._revoke()
+        if not (self.commands or self.follow or self.timers):
+            return
+        try:
+            done = self.deps.publisher.publish(self.owner, self.commands, self.follow, self.timers)
+        except InfrastructureError as away:
+            # All of it is committed. What is not marked is published again by a sweep, as further attempts.
+            self.deps.log(f"what was published could not be marked: {away}")
+            self.managed.unsent = len(self.commands) + len(self.follow)
+            return
+        self.managed.commands = len(done.sent_commands)
+        self.managed.unsent = done.unsent
+
+    def _revoke(self) -> None:
+        for execution_id, run in self.dropped:
+            try:
+                self.deps.revocations.revoke(execution_id, run)
+            except BaseException as error:
+                # A mark only saves work.
+                self.deps.log(f"work of {execution_id} could not be revoked: {as_exception(error)!r}")
+
+    def _relay(self, admitted: Admitted) -> None:
+        """What is not due yet waits again; a command whose time has come goes to its worker."""
+        publisher = self.deps.publisher
+        for delivery, message in admitted.early:
+            try:
+                self._forward(message, publisher)
+            except BaseException as error:
+                self.deps.log(f"message {delivery.message_id} is tried again: {as_exception(error)!r}")
+                self._back_off([delivery])
+
+    def _forward(self, message: Message, publisher: Publisher) -> None:
+        """Signed anew: a long delay may outlive the key that it began with."""
+        left = message.due - self.deps.clock()
+        delay = max(1, min(MAX_DELAY, round(left))) if left > 0.5 else 0
+        queue: Queue = publisher.timers
+        if message.command is not None:
+            text = publisher.command_message(message.command, message.due if delay else 0.0)
+            outgoing = Outgoing(text, str(message.command.execution_id), delay=delay)
+            queue = queue if delay else publisher.queue_of(message.command)
+        else:
+            assert message.event is not None
+            signed = signed_event(
+                message.event, self.owner, publisher.keys(), publisher.results, publisher.limit, message.due
+            )
+            outgoing = msgspec.structs.replace(signed, delay=delay)
+        if queue.send([outgoing]):
+            raise InfrastructureError("it could not be sent on", code="not_relayed")
+
+    def _lay_aside(self, delivery: Delivery, why: str, *, wait: bool = False) -> None:
+        """Make a message a dead letter, for it would hold up its group. ``wait``: not yet, it may have come before what it refers to."""
+        dead = None if wait else self.deps.dead_letters(self.source)
+        if dead is None:
+            self._back_off([delivery])
+            return
+        try:
+            lay_aside(delivery, why, dead)
+        except NoetlError as error:
+            self.deps.log(f"message {delivery.message_id} could not be laid aside: {error}")
+            self._back_off([delivery])
+            return
+        self.deps.log(f"message {delivery.message_id} is a dead letter: {why}")
+        self.managed.laid_aside += 1
+
+    def _back_off(self, deliveries: Sequence[Delivery], first: float | None = None) -> None:
+        for delivery in deliveries:
+            self._keep([delivery], self.deps.back_off.after(delivery.received, first))
+
+    def _keep(self, deliveries: Sequence[Delivery], seconds: int) -> None:
+        if deliveries:
+            self.managed.give_back += [delivery.message_id for delivery in deliveries]
+            self.late.setdefault(seconds, []).extend(deliveries)
+
+    def _give_back(self) -> None:
+        """Sooner than the queue's own visibility would; if that cannot be said, the queue does it in its own time."""
+        for seconds, deliveries in self.late.items():
+            try:
+                self.source.nack(deliveries, seconds)
+            except NoetlError as error:
+                self.deps.log(f"{len(deliveries)} message(s) come back later than wanted: {error}")

@@ -1,0 +1,79 @@
+"""What the engine's shell needs from outside, gathered once by ``noetl.runtime``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from noetl.domain.callbacks import CallbackId
+from noetl.domain.commands import Command
+from noetl.domain.events import Event, TimerFired
+from noetl.domain.state import Status
+from noetl.dsl.program import Program
+from noetl.engine.scopes.slot_view import Limits, no_proofs
+from noetl.ports.credentials import CredentialNames
+from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.ports.results import ResultStore
+from noetl.services.orchestrator.snapshot_cache import Recent
+
+
+def _silent(message: str) -> None:
+    """No log."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDeps:
+    """``programs``: hash → Program (raises NotFoundError); ``resolve``: (path, version) → hash (raises NotFoundError).
+
+    ``owner``: this process when it runs commands itself; None when commands go to queues. ``workers``: how many commands of a
+    pool run at once (chunks of a loop are cut accordingly). ``hydrate``: loads what a result reference stands for. ``proofs``: what the
+    wait for a callback keeps of its tokens (domain/callbacks.py).
+    """
+
+    store: ExecutionStore
+    results: ResultStore
+    programs: Callable[[str], Program]
+    resolve: Callable[[str, int | None], str]
+    hydrate: Callable[[Mapping[str, Any]], Any]
+    owner: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    workers: Callable[[str], int] = lambda pool: 1
+    log: Callable[[str], None] = _silent
+    credentials: CredentialNames | None = None
+    """What keychains are held against when executions start; None: they are not."""
+    proofs: Callable[[CallbackId], Sequence[str]] = no_proofs
+    recent: Recent | None = None
+    """Executions this process has just committed; without it every batch reads first."""
+
+
+class DueTimer(msgspec.Struct, frozen=True):
+    """``event`` is to be handled ``seconds`` from now."""
+
+    event: TimerFired
+    seconds: float
+
+
+@dataclass(slots=True)
+class Handled:
+    """What a batch caused: commands to run and events to handle next (both are durable already)."""
+
+    commands: list[Command] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    ended: list[tuple[int, Status]] = field(default_factory=list)
+    """Executions that reached their terminal event in this batch."""
+
+    timers: list[DueTimer] = field(default_factory=list)
+    """Timers that were set. They are rows, too: a process that reads those needs nothing else."""
+    dropped: list[tuple[int, int | None]] = field(default_factory=list)
+    """Work that nobody wants any more: (execution, step run), or (execution, None) when all of it was cut short."""
+    taken: set[tuple[int, str]] = field(default_factory=set)
+    """Starts that were refused, because another execution has their id: (execution id, event id)."""
+    redriven: list[int] = field(default_factory=list)
+    """Executions that run again: their work is wanted, whatever was said before."""
+
+    def add(self, commands: Sequence[Command], events: Sequence[Event]) -> None:
+        self.commands.extend(commands)
+        self.events.extend(events)

@@ -1,0 +1,83 @@
+"""What one batch holds for one execution: the events before the decision, and what the decision leaves to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.domain import ids
+from noetl.domain.errors import NoetlError
+from noetl.domain.events import CommandDone, MainEvent, Pause, Resume, Start
+from noetl.dsl.program import Program
+from noetl.engine.pausing import Waiting
+from noetl.ports.executions.execution_store import Change, EventRow, LoadRequest
+from noetl.services.orchestrator.build_commit import late_row
+from noetl.services.orchestrator.engine_deps import EngineDeps
+
+
+class Work(msgspec.Struct):
+    """The events of one execution in this batch, and what reading for them has to cover."""
+
+    execution_id: int
+    events: list[MainEvent] = msgspec.field(default_factory=list)
+    names: set[str] = msgspec.field(default_factory=set)
+    scopes: set[str] = msgspec.field(default_factory=lambda: {"args"})
+    programs: dict[str, Program] = msgspec.field(default_factory=dict)
+    trust: bool = True
+    """What this process remembers may be used (not after a conflict)."""
+    refused: NoetlError | None = None
+    """Why it cannot begin."""
+    taken: frozenset[int] = frozenset()
+    """Ids that the store refused for its children."""
+
+    def program_of(self, name: str, deps: EngineDeps) -> Program:
+        found = self.programs.get(name)
+        if found is None:
+            found = self.programs[name] = deps.programs(name)
+        return found
+
+    def starts(self) -> bool:
+        """Nothing has to be read: it begins here (a commit over an execution that exists conflicts)."""
+        return isinstance(self.events[0], Start)
+
+    def request(self) -> LoadRequest:
+        return LoadRequest(
+            self.execution_id,
+            tuple(self.names),
+            tuple(self.scopes),
+            tuple(event.command_id for event in self.events if isinstance(event, CommandDone)),
+            tuple(name for event in self.events for name in settled_names(event)),
+        )
+
+
+def settled_names(event: MainEvent) -> tuple[str, ...]:
+    """Rows that say that ``event`` was decided before.
+
+    A pause or a resume that did not fit then must not be decided again, when it is delivered once more: it might fit now.
+    """
+    if isinstance(event, (Pause, Resume)):
+        return event.event_id, ids.late_event(event.event_id)
+    return (event.event_id,)
+
+
+class Decided(msgspec.Struct):
+    """``late``: rows for outcomes that change nothing; ``done``: events that need no handling any more. ``change`` is None when
+    nothing else came of it."""
+
+    change: Change | None = None
+    late: list[tuple[int, EventRow]] = msgspec.field(default_factory=list)
+    done: list[str] = msgspec.field(default_factory=list)
+    slots: dict[tuple[str, str], Any] = msgspec.field(default_factory=dict)
+    """All slots as they are after the decisions, when all were known before."""
+    held: list[Waiting | Start] = msgspec.field(default_factory=list)
+    """Events that a paused execution takes later."""
+    refused: list[Start] = msgspec.field(default_factory=list)
+    """Starts of executions whose id another execution has."""
+    again: list[MainEvent] = msgspec.field(default_factory=list)
+    """Events that have to wait until this decision is committed."""
+
+    def too_late(self, execution_id: int, event: MainEvent, now: float, why: str = "") -> None:
+        self.late.append((execution_id, late_row(event, now, why)))
+        if not isinstance(event, CommandDone):
+            self.done.append(event.event_id)

@@ -1,0 +1,382 @@
+"""The engine's shell: take a batch of events, whatever it holds, and move every execution in it on.
+
+One read for all executions, decisions outside any lock, one write. A batch costs two round trips (more only when a decision needs a
+slot that could not be foreseen, or a loop is folded); losers of a race are decided again, alone, so one bad execution harms only itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeGuard
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, NotFoundError
+from noetl.domain.events import (
+    Cancel,
+    CommandDone,
+    Event,
+    Held,
+    ItemsDone,
+    MainEvent,
+    Pause,
+    Redrive,
+    Resume,
+    Start,
+    WorkGotOn,
+)
+from noetl.domain.facts.facts import Superseded
+from noetl.domain.ids import cascade_parent
+from noetl.domain.outcomes.report_checks import fitting
+from noetl.domain.state import ExecutionState
+from noetl.domain.unreadable import UnreadableRowError
+from noetl.engine.decision import Decision
+from noetl.engine.folds.compensation import REPORT
+from noetl.engine.pausing import Waiting, waits
+from noetl.engine.scopes.prefetch import prefetch
+from noetl.engine.scopes.slot_view import DELETED, SCOPES, NeedSlots, View
+from noetl.ports.executions.execution_store import (
+    Committed,
+    Loaded,
+    LoadRequest,
+    Poll,
+    Snapshot,
+    VersionConflictError,
+)
+from noetl.services.history.execution_state import state_of
+from noetl.services.history.recover_state import cancels_first, recover_state
+from noetl.services.history.steering_order import in_order
+from noetl.services.orchestrator.admission import admitted
+from noetl.services.orchestrator.after_commit import tell_change
+from noetl.services.orchestrator.build_commit import make_change
+from noetl.services.orchestrator.complete_events import Completion
+from noetl.services.orchestrator.decide import decide_one
+from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.execution_work import Decided, Work, settled_names
+from noetl.services.orchestrator.handle_items import handle_items
+from noetl.services.orchestrator.id_collisions import commit_with_free_ids, refuse_start, was_unborn
+from noetl.services.orchestrator.loop_redrive import earlier_loop
+from noetl.services.orchestrator.paused_events import Holding
+from noetl.services.orchestrator.requeue_polls import asks_again, handle_polls
+from noetl.services.orchestrator.snapshot_cache import after_commit
+from noetl.services.results.stored_bytes import outages
+
+READS = 4
+"""Times a decision is made again because it needed slots that were not foreseen; then whole scopes are read. Slots of
+``undo`` belong to none of them: those of a run that is undone cost one more read."""
+TRIES = 20
+"""Most times an execution is decided again because someone else moved it on."""
+
+
+def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | None = None) -> Handled:
+    """Apply a batch. Returns what to run and handle next; raises InfrastructureError when the store is away (nothing was lost).
+
+    ``handled``: filled as far as it came, for who wants to go on from there when this raises."""
+    handled = Handled() if handled is None else handled
+    holding = Holding()
+    items: list[ItemsDone] = []
+    polls: list[Poll | WorkGotOn] = []
+    work: dict[int, Work] = {}
+    batch, refused = admitted(holding.unwrap(events), deps, handled)
+    for event in map(fitting, batch):
+        if (poll := asks_again(event)) is not None:
+            polls.append(poll)
+        elif isinstance(event, ItemsDone):
+            items.append(event)
+        elif not isinstance(event, (Held, WorkGotOn)):
+            found = work.setdefault(event.execution_id, Work(event.execution_id))
+            found.events += in_order(event, found.events, deps.store)
+            # What is remembered does not tell a pause or resume that was delivered before and did not fit then.
+            found.trust = found.trust and not isinstance(event, (Pause, Resume))
+    for execution_id, error in refused.items():
+        work[execution_id].refused = error
+    if polls:
+        handle_polls(polls, deps, handled)
+    if items:
+        handle_items(items, deps, handled, holding)
+    if work:
+        _prepare(work.values(), deps)
+        _handle(list(work.values()), deps, handled, holding)
+    holding.settle(deps)
+    return handled
+
+
+def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
+    def decide_and_commit(taken: frozenset[int]) -> None:
+        left = [work for work in works if work.events]
+        for work in left:
+            work.taken = taken
+        if left:
+            _round(left, deps, handled, holding)
+
+    def refuse_starts(executions: frozenset[int]) -> None:
+        for work in works:
+            if work.execution_id in executions:
+                _refuse_starts(work, deps, handled)
+
+    for _ in range(TRIES + 1):
+        try:
+            known = frozenset[int]().union(*(work.taken for work in works))
+            commit_with_free_ids(decide_and_commit, known, refuse_starts)
+            return
+        except VersionConflictError:
+            works = [work for work in works if work.events]
+            for work in works:
+                work.trust = False
+            if len(works) > 1:
+                for work in works:
+                    _handle([work], deps, handled, holding)
+                return
+    raise InfrastructureError(
+        f"execution {works[0].execution_id} is moved on by others all the time", code="contention"
+    )
+
+
+def _refuse_starts(work: Work, deps: EngineDeps, handled: Handled) -> None:
+    """Leave out the Start of an execution whose id is taken."""
+    work.trust = False
+    for event in [event for event in work.events if isinstance(event, Start)]:
+        refuse_start(event, deps, handled)
+        work.events.remove(event)
+
+
+def _prepare(works: Iterable[Work], deps: EngineDeps) -> None:
+    """Fold finished loops, find the programs, and say what to read."""
+    completion = Completion(deps)
+    for work in works:
+        work.events = [completion.completed(event) for event in work.events]
+        for event in work.events:
+            try:
+                names, scopes = (
+                    prefetch(work.program_of(event.program, deps), event) if event.program else ((), ())
+                )
+            except NotFoundError:
+                continue  # Deciding tells of it: a Start is refused.
+            work.names.update(names)
+            work.scopes.update(scopes)
+
+
+def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
+    loaded, known = _read(works, deps)
+    outcome: dict[int, Decided] = {}
+    for work in works:
+        decided = _decide_isolated(work, loaded, deps, work.execution_id in known)
+        if work.execution_id in known and (decided.late or decided.done):
+            # What was remembered does not tell a repeat from something late: ask the store.
+            del known[work.execution_id]
+            decided = _decide_isolated(work, deps.store.load([work.request()]), deps, known=False)
+        outcome[work.execution_id] = decided
+    for start in [start for decided in outcome.values() for start in decided.refused]:
+        refuse_start(start, deps, handled)
+    late = [row for decided in outcome.values() for row in decided.late]
+    done = [
+        (execution_id, event_id) for execution_id, decided in outcome.items() for event_id in decided.done
+    ]
+    changes = [decided.change for decided in outcome.values() if decided.change is not None]
+    if changes:
+        committed = deps.store.commit(changes, deps.owner)
+        handled.add(committed.commands, committed.events)
+        for change in changes:
+            tell_change(change, handled)
+        _remember(outcome, known, loaded, committed, deps)
+    if late or done:
+        # Only now: an event may be too late because of another one of this batch, which nobody has applied before the commit.
+        deps.store.record_superseded(late, done)
+    holding.hold([event for decided in outcome.values() for event in decided.held], deps, handled)
+    holding.hand_back([event for decided in outcome.values() for event in decided.again], handled)
+
+
+def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
+    """What is needed for deciding, and (execution → bytes of history) for those that are remembered whole and were not read."""
+    now = deps.recent.now() if deps.recent is not None else None
+    if deps.recent is None or now is None:
+        loaded = deps.store.load([work.request() for work in works])
+        if deps.recent is not None:
+            deps.recent.heard(loaded.now)
+        return loaded, {}
+    known: dict[int, int] = {}
+    executions: dict[int, Snapshot] = {}
+    missing: list[LoadRequest] = []
+    for work in works:
+        entry = deps.recent.take(work.execution_id) if work.trust else None
+        if entry is not None:
+            executions[work.execution_id], known[work.execution_id] = entry
+        elif work.trust and work.starts():
+            known[work.execution_id] = 0
+        else:
+            missing.append(work.request())
+    if missing:
+        loaded = deps.store.load(missing)
+        deps.recent.heard(loaded.now)
+        executions.update(loaded.executions)
+        now = loaded.now
+    return Loaded(now, executions), known
+
+
+def _remember(
+    outcome: dict[int, Decided],
+    known: dict[int, int],
+    loaded: Loaded,
+    committed: Committed,
+    deps: EngineDeps,
+) -> None:
+    """Keep what was committed over complete knowledge, until it ends (or compensates: then slots are needed that are not kept)."""
+    if deps.recent is None:
+        return
+    given: dict[int, list[Command]] = {}
+    for command in committed.commands:
+        given.setdefault(command.execution_id, []).append(command)
+    for execution_id, size in known.items():
+        decided = outcome[execution_id]
+        change = decided.change
+        if change is None or change.end or REPORT in change.slots:
+            continue
+        before = loaded.executions.get(execution_id)
+        fences = before.fences if before is not None else {}
+        after = after_commit(change, decided.slots, fences, given.get(execution_id, []))
+        deps.recent.put(after, size + sum(len(row.facts) for row in change.events))
+
+
+def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) -> Decided:
+    """Decide; read again for what was not foreseen; an execution that breaks the engine fails alone.
+
+    ``known``: every slot is at hand.
+    """
+    if known:
+        work.scopes |= SCOPES
+    reads = 0
+    while True:
+        try:
+            with outages():
+                return _decide(work, loaded, deps)
+        except NeedSlots as need:
+            reads += 1
+            if need.names <= work.names and need.scopes <= work.scopes:
+                # NeedSlots is no Exception: what handles failed events would not see it, and the engine would end.
+                raise RuntimeError(f"a decision asks again for slots that were read: {need}") from None
+            work.names |= need.names
+            work.scopes |= need.scopes | (SCOPES if reads >= READS else frozenset())
+            loaded = deps.store.load([work.request()])
+
+
+def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
+    snapshot = loaded.executions.get(work.execution_id)
+    born = snapshot is not None and snapshot.version > 0
+    state = _state(work, snapshot, deps) if snapshot is not None and born else ExecutionState()
+    view = View(
+        dict(snapshot.slots) if snapshot is not None else {},
+        frozenset(work.names),
+        frozenset(work.scopes) if snapshot is not None else SCOPES,
+        deps.hydrate,
+        deps.limits,
+        lambda again, **loop: earlier_loop(deps, work.execution_id, again, **loop),
+        work.taken,
+        deps.proofs,
+    )
+    decided = Decided()
+    decisions: list[tuple[MainEvent, Decision]] = []
+    for event in work.events:
+        known = {handled.event_id for handled, _ in decisions}
+        if decided.again or (isinstance(event, Redrive) and decisions):
+            decided.again.append(event)
+            continue
+        if _needs_nothing(event, snapshot, born, known, decided, loaded.now, deps):
+            continue
+        if born and isinstance(event, Start) and not was_unborn(state):
+            decided.refused.append(event)
+            decided.done.append(event.event_id)
+            continue
+        if _waits(event, state, snapshot):
+            decided.held.append(event)
+            continue
+        before = state if born else None
+        decision = decide_one(
+            event, before, loaded.now, view, lambda name: work.program_of(name, deps), deps, work.refused
+        )
+        if isinstance(decision.facts[0], Superseded):
+            decided.too_late(work.execution_id, event, loaded.now, decision.facts[0].status)
+            continue
+        decisions.append((event, decision))
+        born, state = True, decision.state
+        _show(view, decision)
+    decided.slots = view.slots
+    if decisions:
+        decided.change = make_change(work.execution_id, snapshot, decisions, loaded.now, deps)
+    return decided
+
+
+def _state(work: Work, snapshot: Snapshot, deps: EngineDeps) -> ExecutionState:
+    """The stored state. To cancel the execution, one that cannot be read is made from history: nothing else could end it."""
+    try:
+        return state_of(work.execution_id, snapshot.state)
+    except UnreadableRowError as error:
+        if not any(isinstance(event, Cancel) for event in work.events):
+            raise
+        deps.log(f"{error.message}: it is cancelled by its history")
+        work.events = cancels_first(work.events, error.message)
+        return recover_state(snapshot, deps.store)
+
+
+def _waits(event: MainEvent, state: ExecutionState, snapshot: Snapshot | None) -> TypeGuard[Waiting | Start]:
+    """Whether ``event`` is for an execution that is paused, or (a Start) that was paused with its parent before it began."""
+    if isinstance(event, Start):
+        return snapshot is not None and snapshot.version == 0 and snapshot.status == "paused"
+    return isinstance(event, Waiting) and waits(state, event)
+
+
+def _needs_nothing(
+    event: MainEvent,
+    snapshot: Snapshot | None,
+    born: bool,
+    known: set[str],
+    decided: Decided,
+    now: float,
+    deps: EngineDeps,
+) -> bool:
+    """Whether ``event`` was applied before, has nobody to go to, or comes too late.
+
+    ``known``: events that this batch applies; its commit settles them.
+    """
+    if event.event_id in known:
+        return True
+    if snapshot is not None and not snapshot.applied.isdisjoint(settled_names(event)):
+        decided.done.append(event.event_id)
+        return True
+    if not born and (not isinstance(event, (Start, Cancel)) or _is_of_nothing(event, snapshot, deps)):
+        deps.log(f"event {event.event_id} is for execution {event.execution_id}, which has not started")
+        decided.done.append(event.event_id)
+        return True
+    if isinstance(event, CommandDone) and not is_fenced(event, snapshot):
+        decided.too_late(event.execution_id, event, now)
+        return True
+    return False
+
+
+def _is_of_nothing(event: Start | Cancel, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
+    """Tell whether ``event`` cancels an execution that neither exists nor can begin any more.
+
+    A parent may cancel a child whose Start is still on its way. A client cancels what exists. A cancel that is delivered again after
+    retention has removed the execution, perhaps before its parent, must not create it a second time: it has left the outbox. Its row of
+    history may still be there, in a partition that has not been dropped.
+    """
+    if snapshot is not None or not isinstance(event, Cancel):
+        return False
+    parent = cascade_parent(event.event_id)
+    if parent is None or deps.store.info(parent) is None:
+        return True
+    found = deps.store.find_events(event.execution_id, [event.event_id])
+    return not found or found[0].event is None
+
+
+def is_fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:
+    """Whether the command is open with this attempt and turn."""
+    fence = snapshot.fences.get(event.command_id) if snapshot is not None else None
+    return fence is not None and (fence.attempt, fence.turn) == (event.attempt, event.turn)
+
+
+def _show(view: View, decision: Decision) -> None:
+    """What a decision wrote is what the next event of this batch sees."""
+    for key, value in decision.slots.items():
+        if value is DELETED:
+            view.slots.pop(key, None)
+        else:
+            view.slots[key] = value

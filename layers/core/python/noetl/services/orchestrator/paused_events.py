@@ -1,0 +1,107 @@
+"""Events of paused executions: kept in the outbox as ``Held``, released when the execution goes on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from noetl.domain import ids
+from noetl.domain.commands import Command
+from noetl.domain.events import CommandDone, Event, Held, ItemsDone, LoopDone, Start, encode_event
+from noetl.domain.outcomes.report_checks import fitting
+from noetl.domain.workers.lease_owners import HELD
+from noetl.engine.pausing import Waiting
+from noetl.ports.executions.execution_store import Published
+from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+
+
+def held(event: Waiting | Start) -> Held | Start:
+    """A loop's summary is gathered again when its end is released. The Start of an execution has its row already."""
+    if isinstance(event, Start):
+        return event
+    if isinstance(event, LoopDone):
+        event = msgspec.structs.replace(event, summary=None)
+    return Held(event.execution_id, held_id(event), event.program, event)
+
+
+def held_id(event: Event) -> str:
+    """Name ``event`` so that no other event has its name: outcomes of two attempts are two, and so are messages that were cut elsewhere."""
+    attempt = event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
+    digest = hashlib.sha256(encode_event(event)).hexdigest()[:16] if isinstance(event, ItemsDone) else ""
+    return ids.held_event(event.event_id, attempt, digest)
+
+
+class Holding(msgspec.Struct):
+    """The held ones among a batch, and those that its executions cannot take now."""
+
+    released: dict[str, Held] = msgspec.field(default_factory=dict)
+    """By their own id, per execution and event."""
+    again: set[str] = msgspec.field(default_factory=set)
+    came: dict[tuple[int, str], list[tuple[Event, Event]]] = msgspec.field(default_factory=dict)
+    """What the batch brought, and the event within it that is handled. Outcomes of two attempts have one event id, and so have messages of
+    one command that were cut elsewhere; one event may also come several times, as itself and as what was held of it."""
+    back: set[int] = msgspec.field(default_factory=set)
+    """Identities of the objects that were handed back."""
+
+    def unwrap(self, events: Sequence[Event]) -> list[Event]:
+        """The batch with what was held in its place."""
+        found: list[Event] = []
+        for event in events:
+            inner = event
+            if isinstance(event, Held):
+                self.released[_key(event)] = event
+                inner = event.event
+            self.came.setdefault((inner.execution_id, inner.event_id), []).append((inner, event))
+            found.append(inner)
+        return found
+
+    def hold(self, events: Sequence[Waiting | Start], deps: EngineDeps, handled: Handled) -> None:
+        """Keep ``events`` until their executions go on. Those that have gone on meanwhile are to be handled again."""
+        if not events:
+            return
+        by_key = {_key(one): (one, event) for event in events for one in (held(event),)}
+        refused = deps.store.hold([one for one, _ in by_key.values()])
+        self.again.update(by_key)
+        self.hand_back([by_key[_key(one)][1] for one in refused], handled)
+
+    def settle(self, deps: EngineDeps) -> None:
+        """Rows of what was released, and is applied now, go."""
+        done = [
+            (one.execution_id, one.event_id) for key, one in self.released.items() if key not in self.again
+        ]
+        if done:
+            deps.store.record_superseded([], done)
+
+    def hand_back(self, events: Iterable[Event], handled: Handled) -> None:
+        """Hand ``events`` back to be handled again: every copy that came, once, since each has a row or a message that stays for it alone."""
+        for event in events:
+            for one in self._as_it_came(event):
+                if isinstance(one, Held):
+                    self.again.add(_key(one))
+                if id(one) not in self.back:
+                    self.back.add(id(one))
+                    handled.events.append(one)
+
+    def free(self, early: Sequence[ItemsDone], deps: EngineDeps) -> None:
+        """What was held before an earlier message of its command arrived may wait for it in vain: that was lost with its process if it was not
+        held as well. Nobody has the commands of held messages, so these are for others to run again; what was held is superseded then."""
+        left = [event for event in early if any(isinstance(one, Held) for one in self._as_it_came(event))]
+        if left:
+            commands = tuple(
+                Command(one.execution_id, one.command_id, one.run, one.step, one.program, "") for one in left
+            )
+            deps.store.hand_over(HELD, Published(), freed=Published(commands))
+
+    def _as_it_came(self, event: Event) -> list[Event]:
+        """Find what the batch brought. Completing and fitting an event change it, so ids are compared, not events."""
+        came = self.came.get((event.execution_id, event.event_id), [])
+        if len(came) > 1:
+            name = held_id(event)
+            came = [pair for pair in came if held_id(fitting(pair[0])) == name]
+        return [one for _, one in came] or [event]
+
+
+def _key(event: Held | Start) -> str:
+    return f"{event.execution_id}/{event.event_id}"

@@ -1,0 +1,75 @@
+"""Executions as this process left them: what was just committed need not be read again.
+
+An entry is a Snapshot at one version, complete in its slots, so it never goes stale: if someone else moved the execution on, the commit
+over it conflicts, and the shell reads. Entries are taken out while they are worked on and put back only after a commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from noetl.domain.commands import Command
+from noetl.ports.executions.execution_store import Change, Fence, Snapshot
+from noetl.services.support.store_time import StoreTime
+
+COUNT = 1024
+SIZE = 256 * 1024
+"""Bytes of history that an execution may have written before it is read anew each time (bounds what an entry can hold)."""
+
+
+class Recent:
+    """Thread-safe. ``clock``: seconds by which to go on from the store's last word about the time; None: those of this machine.
+    ``count``: most entries."""
+
+    def __init__(self, clock: Callable[[], float] | None = None, count: int = COUNT) -> None:
+        self._time = StoreTime() if clock is None else StoreTime(clock, clock)
+        self._count = count
+        self._entries: OrderedDict[int, tuple[Snapshot, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, execution_id: int) -> tuple[Snapshot, int] | None:
+        """The entry, which is forgotten, with the bytes it has grown by so far."""
+        with self._lock:
+            return self._entries.pop(execution_id, None)
+
+    def put(self, snapshot: Snapshot, size: int) -> None:
+        """Remember an execution right after its commit."""
+        if size > SIZE:
+            return
+        with self._lock:
+            self._entries[snapshot.execution_id] = (snapshot, size)
+            while len(self._entries) > self._count:
+                self._entries.popitem(last=False)
+
+    def heard(self, now: float) -> None:
+        """The store said what time it is."""
+        self._time.heard(now)
+
+    def now(self) -> float | None:
+        """Return the store's time; None when it has to be asked."""
+        return self._time.now()
+
+
+def after_commit(
+    change: Change, slots: dict[tuple[str, str], object], fences: dict[str, Fence], given: list[Command]
+) -> Snapshot:
+    """What reading the execution would give now. ``slots`` and ``fences``: as they were decided over; ``given``: its commands that
+    the commit gave out. Runs registered for undoing are not kept: there may be many, and they are wanted only when it fails."""
+    open_commands = {
+        name: fence for name, fence in fences.items() if name not in {done for done, _, _ in change.close}
+    }
+    for command in given:
+        if command.loop is None:
+            open_commands[command.command_id] = Fence(command.attempt, command.turn)
+    return Snapshot(
+        change.execution_id,
+        change.expected + 1,
+        change.program,
+        change.status,
+        change.state,
+        {key: value for key, value in slots.items() if key[0] != "undo"},
+        open_commands,
+        frozenset(),
+    )

@@ -1,0 +1,160 @@
+"""Why a command has no outcome yet: it waits for a time, for something outside, for a worker, or a worker has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from noetl.domain.callbacks import Awaited
+from noetl.domain.state import TERMINAL, Token
+from noetl.domain.wait_request import iso
+from noetl.domain.workers.lease_owners import HELD, QUEUE, is_aside, leaseholder, pool_of, until
+from noetl.ports.deliveries import Deliveries
+from noetl.ports.executions.answers import ExecutionFilter
+from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
+from noetl.ports.executions.inspection import OpenCommand
+from noetl.services.history.progress import StepRun
+from noetl.services.queries.diagnosis import Finding, waits_for_callback
+from noetl.services.queries.queue_findings import delivered
+from noetl.services.queries.read_execution import view_status
+
+LATE = 60.0
+"""Seconds that a command may be due without anybody taking it before that is called a problem."""
+LONG = 600.0
+"""Seconds that a call may take before it is worth a look."""
+CHILDREN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFindings:
+    """``awaited``: command → the callback it waits for. ``limited``: step runs that wait for a key, which another finding tells."""
+
+    info: ExecutionInfo
+    store: ExecutionStore
+    deliveries: Deliveries | None
+    awaited: Mapping[str, Awaited]
+    limited: frozenset[int]
+
+    def of(self, token: Token, run: StepRun | None, command: OpenCommand) -> Finding | None:
+        """Tell why this command has no outcome. None: another finding of the execution tells it."""
+        what = f"step {token.step}: command {command.command_id} (attempt {command.attempt}, turn {command.turn})"
+        if command.waiting and command.command_id in self.awaited:
+            found = self.awaited[command.command_id]
+            return waits_for_callback(self.info.execution_id, token.step, token.run, found)
+        if token.run in self.limited and (command.waiting or command.due_for < 0):
+            return None
+        if command.waiting:
+            return self._waiting(token, what, run.child if run is not None else None)
+        if is_aside(command.owner) and command.alive:
+            return _aside(token, what, command)
+        if command.due_for < 0:
+            return _delayed(token, what, run, command)
+        if not command.alive or pool_of(command.owner) is not None:
+            return _free(token, what, command)
+        return None if command.owner == HELD else self._held(token, what, command)
+
+    def _waiting(self, token: Token, what: str, child: int | None) -> Finding:
+        if child is None:
+            return self._some_children(token, what)
+        found = self.store.info(child)
+        over = found is None or found.status in TERMINAL
+        status = "which is gone" if found is None else f"which is {view_status(found)}"
+        return Finding(
+            "waits_for_child",
+            "warning" if over else "info",
+            f"{what} waits for execution {child}, {status}",
+            token.step,
+            token.run,
+            ("its end is on the way: ask again in a moment",) if over else (f"`noetl analyze {child}`",),
+        )
+
+    def _some_children(self, token: Token, what: str) -> Finding:
+        """An item of a loop waits: history does not tell for which of the children."""
+        wanted = ExecutionFilter(parent=self.info.execution_id, statuses=("running", "paused"))
+        children = [one.execution_id for one in self.store.executions(limit=CHILDREN + 1, wanted=wanted)]
+        named = ", ".join(map(str, children[:CHILDREN])) + (" and others" if len(children) > CHILDREN else "")
+        return Finding(
+            "waits_for_child",
+            "info" if children else "warning",
+            f"{what} waits for one of its sub-executions, of which {named} have not ended"
+            if children
+            else f"{what} waits for a sub-execution whose end is on the way",
+            token.step,
+            token.run,
+            tuple(f"`noetl analyze {one}`" for one in children[:1])
+            or ("ask again in a moment; if that stays, no engine is running: `noetl resume`",),
+        )
+
+    def _held(self, token: Token, what: str, command: OpenCommand) -> Finding:
+        if command.owner == QUEUE:
+            found = delivered(self.info.execution_id, what, token.step, command, self.deliveries)
+            if found is not None:
+                return found
+        long = command.due_for > LONG
+        tries = ("give the step a timeout: `spec.timeout`", f"`noetl cancel {self.info.execution_id}`")
+        return Finding(
+            "long_running" if long else "running",
+            "warning" if long else "info",
+            f"{what} has been running for {command.due_for:.0f} s ({who_has(command.owner)})",
+            token.step,
+            token.run,
+            tries if long else (),
+        )
+
+
+def who_has(owner: str) -> str:
+    """Name the owner of a command for people."""
+    if owner == QUEUE:
+        return "the queue has it, or a worker that reads it"
+    if (found := leaseholder(owner)) is not None:
+        return f"worker {found[1]} of the pool {found[0]}"
+    return owner
+
+
+def _aside(token: Token, what: str, command: OpenCommand) -> Finding:
+    """Tell that a process could not read the row of this command."""
+    again = until(command.owner)
+    return Finding(
+        "unreadable_row",
+        "error",
+        f"{what} cannot be read, so it is set aside" + ("" if again is None else f" until {iso(again)}"),
+        token.step,
+        token.run,
+        ("docs/operations.md: rows that cannot be read",),
+    )
+
+
+def _delayed(token: Token, what: str, run: StepRun | None, command: OpenCommand) -> Finding:
+    """Tell what a command waits for that is not due yet."""
+    soon = f"in {-command.due_for:.0f} s" if command.due_for <= -1 else "in a moment"
+    if command.lost:
+        died = "a process" if command.lost == 1 else f"{command.lost} processes"
+        kind, why = "after_deaths", f"runs again {soon}, alone: {died} died while running it"
+    elif command.remote:
+        kind, why = "waits_for_work", f"waits for work that goes on elsewhere; it asks again {soon}"
+    elif run is not None and run.status == "waiting" and run.until is not None:
+        kind, why = "waits_for_time", f"waits until {iso(run.until)}"
+    elif run is not None and run.loop is not None:
+        kind, why = "delayed", f"goes on {soon}: its item waits, or is tried again"
+    else:
+        kind, why = "delayed", f"is tried again {soon}"
+    return Finding(kind, "info", f"{what} {why}", token.step, token.run)
+
+
+def _free(token: Token, what: str, command: OpenCommand) -> Finding:
+    """Tell that nobody who is alive has a command that is due."""
+    pool = pool_of(command.owner)
+    lost = bool(command.owner) and pool is None
+    lapsed = f"{who_has(command.owner)} had it and gave no sign of life" if lost else "nobody has taken it"
+    lapsed += "" if pool is None else f"; it is offered to workers of the pool {pool}"
+    return Finding(
+        "orphan_command" if lost else "not_taken",
+        "warning" if lost or command.due_for > LATE else "info",
+        f"{what} has been due for {command.due_for:.0f} s; {lapsed}",
+        token.step,
+        token.run,
+        (
+            "a worker of its pool takes it: `noetl resume`, `noetl serve` or `noetl worker start`",
+            "`GET /api/queue` shows what waits by pool",
+        ),
+    )

@@ -1,0 +1,137 @@
+"""Findings about an execution, and the analysis that they make up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from noetl.domain.callbacks import Awaited
+from noetl.domain.state import TERMINAL
+from noetl.domain.unreadable import Unreadable
+from noetl.domain.wait_request import iso
+from noetl.domain.workers.lost_owners import MOST
+from noetl.ports.executions.execution_store import ExecutionInfo
+from noetl.services.history.external_changes import ExternalChange
+from noetl.services.queries.limits import WaitView
+
+Severity = Literal["error", "warning", "info"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """``kind``: what it is, a stable word. ``next``: what to try, commands or words."""
+
+    kind: str
+    severity: Severity
+    message: str
+    step: str = ""
+    run: int = 0
+    next: tuple[str, ...] = ()
+
+
+class Analysis(msgspec.Struct, frozen=True):
+    """``verdict``: one sentence. ``findings``: the most serious first. ``stuck``: it will not go on without help."""
+
+    execution_id: str
+    status: str
+    stuck: bool
+    verdict: str
+    findings: list[Finding]
+    changes: list[ExternalChange]
+    outstanding: dict[str, int]
+
+
+def verdict(status: str, findings: list[Finding]) -> str:
+    """Return the most serious finding as a sentence, or that nothing is wrong. ``findings``: sorted."""
+    if findings:
+        return findings[0].message
+    return (
+        "nothing is wrong: it has ended" if status in TERMINAL else "nothing is wrong: it is making progress"
+    )
+
+
+def processes_died(commands: int) -> Finding:
+    """Tell that processes of this machine died while they ran commands of the execution."""
+    what = "a command was" if commands == 1 else f"{commands} commands were"
+    return Finding(
+        "processes_died",
+        "info",
+        f"{what} under way in a process that died; one that {MOST} processes die of fails as `worker_lost`",
+        next=("docs/operations.md: a task that kills its process",),
+    )
+
+
+def limited(wait: WaitView) -> Finding:
+    """Something waits for a key that executions share."""
+    return Finding(
+        "waits_for_limit",
+        "info",
+        f"{f'step {wait.step}' if wait.step else 'the execution'} {wait.reason}",
+        wait.step,
+        wait.run,
+        (f"`noetl limit list {wait.key}` shows who holds it", f"`noetl limit set {wait.key} …` changes it"),
+    )
+
+
+def waits_for_callback(execution_id: int, step: str, run: int, found: Awaited) -> Finding:
+    """Tell that a task waits for its callback."""
+    until = "however long it takes" if found.until is None else f"until {iso(found.until)}"
+    about = f" ({found.message})" if found.message else ""
+    return Finding(
+        "waits_for_callback",
+        "info",
+        f"step {step}: task {found.task} waits for a callback since {iso(found.since)}, {until}{about}",
+        step,
+        run,
+        (f"`noetl callback {execution_id}` shows what answers it",),
+    )
+
+
+def paused(info: ExecutionInfo, fact: Mapping[str, Any]) -> Finding:
+    """Tell who paused it, and what lets it go on. ``fact``: its last pause, as history has it."""
+    parent = info.parent_execution_id if fact.get("word") else None
+    who = f" by {fact['principal']}" if fact.get("principal") else ""
+    why = f" (reason: {fact['reason']})" if fact.get("reason") else ""
+    above = "" if parent is None else f" with execution {parent}, which started it"
+    return Finding(
+        "paused",
+        "warning",
+        f"the execution was paused{above}{who}{why}; the engine begins nothing new",
+        next=(f"`noetl unpause {info.execution_id if parent is None else parent}` continues it",),
+    )
+
+
+def compensating(fact: Mapping[str, Any]) -> Finding:
+    """Tell why what was done is being undone. ``fact``: ``compensation.started``, as history has it."""
+    error = fact.get("error") or {}
+    step = str(fact.get("step", ""))
+    return Finding(
+        "compensating",
+        "info",
+        f"{f'step {step}' if step else 'it'} failed ({error.get('message') or 'see its history'}); "
+        "what was done before is being undone, then it ends as failed",
+        step,
+    )
+
+
+def unreadable_row(row: Unreadable) -> Finding:
+    """Tell that a row of the execution cannot be read."""
+    return Finding(
+        "unreadable_row", "error", str(row), next=("docs/operations.md: rows that cannot be read",)
+    )
+
+
+def not_begun(starts_at: float, *, ahead: bool, in_outbox: bool) -> Finding:
+    """It has no state yet: because its moment is to come (``ahead``), or because no engine has taken its start."""
+    if ahead:
+        return Finding(
+            "scheduled", "info", f"it starts at {iso(starts_at)}", next=("`noetl cancel` takes it back",)
+        )
+    where = "no engine has taken its start yet" if in_outbox else "its start is with the queue of the engine"
+    return Finding(
+        "not_started",
+        "warning",
+        f"it has not begun: {where}",
+        next=("`noetl resume` or `noetl serve` runs an engine here", "look at `GET /api/queue`: events"),
+    )

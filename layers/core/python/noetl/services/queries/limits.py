@@ -1,0 +1,185 @@
+"""Limits by key, for operators and people: what holds, who has it, who waits; and why an execution waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.limits import EXECUTIONS, Numbers
+from noetl.domain.sizes.gate import check_text
+from noetl.domain.sizes.table import LIMIT_KEY
+from noetl.ports.limit_store import KeyState, KeyUse, LimitStore, Wait
+
+_HIGHEST = 2**31 - 1
+
+
+class LimitWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``concurrent``: how many at once (0: nothing begins). ``rate``: how many begin every ``per`` seconds, ``burst`` at the same moment.
+    What is left out is not limited."""
+
+    concurrent: int | None = None
+    rate: float | None = None
+    per: float = 1.0
+    burst: int = 1
+
+
+class UseView(msgspec.Struct, frozen=True):
+    """Who holds a slot, or waits for one. ``step`` empty: the execution itself, until it has ended. ``since`` and ``lease_until``: epoch
+    seconds. ``alive`` false: whoever worked on it gave no sign of life; the next attempt has the slot."""
+
+    execution_id: str
+    step: str
+    run: int
+    priority: int
+    since: float
+    alive: bool
+    lease_until: float | None
+
+
+class LimitView(msgspec.Struct, frozen=True):
+    """``source``: whose numbers these are. ``holders`` (the oldest first) and ``first`` (who is next first) name some of ``in_use`` and
+    ``waiting``. ``next_at``: when the rate is free again; null: now, or there is none."""
+
+    key: str
+    concurrent: int | None
+    rate: float | None
+    per: float
+    burst: int
+    source: Literal["operator", "playbook"]
+    principal: str
+    in_use: int
+    waiting: int
+    oldest_wait: float | None
+    next_at: float | None
+    holders: list[UseView]
+    first: list[UseView]
+
+
+class WaitView(msgspec.Struct, frozen=True):
+    """Why something of an execution does not go on, in words and in parts. ``step`` empty: the execution itself has not begun."""
+
+    key: str
+    step: str
+    run: int
+    reason: str
+    since: float
+    position: int | None = None
+    in_use: int | None = None
+    limit: int | None = None
+    holders: list[str] = []
+    next_at: float | None = None
+
+
+def list_limits(store: LimitStore, *, limit: int, after: str = "") -> list[LimitView]:
+    return [view(one) for one in store.limit_keys(after=after, limit=limit)]
+
+
+def find_limit(store: LimitStore, key: str) -> LimitView:
+    """Raises NotFoundError."""
+    found = store.limit_keys(key=_key(key), limit=1)
+    if not found:
+        raise _unknown(key)
+    return view(found[0])
+
+
+def set_limit(store: LimitStore, key: str, wish: LimitWish, principal: str) -> LimitView:
+    """Raises InvalidInputError for what is no key or no limit."""
+    _key(key)
+    if wish.concurrent is None and wish.rate is None:
+        hint = "give concurrent (how many at once), or rate (how many every `per` seconds), or both"
+        raise InvalidInputError("the limit bounds nothing", code="invalid_limit", hint=hint)
+    _between("concurrent", wish.concurrent, 0, _HIGHEST)
+    _between("rate", wish.rate, 1e-6, 1e9)
+    _between("per", wish.per, 1e-3, 366 * 86_400)
+    _between("burst", wish.burst, 1, _HIGHEST)
+    store.set_limit(key, Numbers(wish.concurrent, wish.rate, wish.per, wish.burst), principal)
+    return find_limit(store, key)
+
+
+def _between(name: str, value: float | None, lowest: float, highest: float) -> None:
+    if value is not None and not lowest <= value <= highest:
+        raise InvalidInputError(
+            f"{name} is {value:g}", code="invalid_limit", hint=f"from {lowest:g} to {highest:g}"
+        )
+
+
+def remove_limit(store: LimitStore, key: str) -> None:
+    """Raises NotFoundError when no operator said anything of ``key``."""
+    if not store.remove_limit(_key(key)):
+        raise _unknown(key)
+
+
+def _unknown(key: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no limit for {key[:80]!r}",
+        code="limit_not_found",
+        hint="`noetl limit list` shows the keys there are; those of executions begin with execution:",
+    )
+
+
+def _key(key: str) -> str:
+    check_text(LIMIT_KEY, key.removeprefix(EXECUTIONS), "the key of a limit", code="invalid_limit")
+    if not key or "\0" in key or any("\ud800" <= char <= "\udfff" for char in key):
+        raise InvalidInputError(
+            f"{key[:40]!r} cannot be a key",
+            code="invalid_limit",
+            hint=f"text of 1 to {LIMIT_KEY.value} characters",
+        )
+    return key
+
+
+def view(state: KeyState) -> LimitView:
+    numbers = state.numbers
+    return LimitView(
+        state.key,
+        numbers.concurrent,
+        numbers.rate,
+        numbers.per,
+        numbers.burst,
+        state.source,
+        state.principal,
+        state.in_use,
+        state.waiting,
+        min((one.since for one in state.first), default=None),
+        state.next_at,
+        [_use(one) for one in state.holders],
+        [_use(one) for one in state.first],
+    )
+
+
+def _use(use: KeyUse) -> UseView:
+    return UseView(
+        str(use.execution_id), use.step, use.run, use.priority, use.since, use.alive, use.lease_until
+    )
+
+
+def waits(store: LimitStore, execution_id: int) -> list[WaitView]:
+    """Why an execution, or what is under way in it, waits for keys; the slots first."""
+    return [_wait(one) for one in store.waits_of(execution_id)]
+
+
+def _wait(wait: Wait) -> WaitView:
+    if wait.at is not None:
+        at = datetime.fromtimestamp(wait.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        reason = f"waits for its moment: the rate of key {wait.key!r}; next at {at}"
+        return WaitView(wait.key, wait.step, wait.run, reason, wait.since, next_at=wait.at)
+    holders = [str(one) for one in wait.holders]
+    return WaitView(
+        wait.key,
+        wait.step,
+        wait.run,
+        f"waits for key {wait.key!r}: {wait.in_use} of {wait.most} in use{_by(holders)}, position {wait.position}",
+        wait.since,
+        wait.position,
+        wait.in_use,
+        wait.most,
+        holders,
+    )
+
+
+def _by(holders: Sequence[str]) -> str:
+    return f" by {', '.join(holders)}" if holders else ""

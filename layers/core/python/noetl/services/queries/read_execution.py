@@ -1,0 +1,389 @@
+"""What an execution is doing and what came of it, for people and clients. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+from noetl.domain.errors import ConflictError, NoetlError, NotFoundError, TaskError
+from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.domain.results.manifests import is_manifest, join
+from noetl.domain.results.references import is_ref
+from noetl.domain.state import TERMINAL, ExecutionState
+from noetl.domain.unreadable import Unreadable, attempt
+from noetl.dsl.program import Admission, Expr, Program
+from noetl.ports.executions.answers import EVERY, ExecutionFilter
+from noetl.ports.executions.execution_store import Ending, ExecutionInfo, ExecutionStore
+from noetl.ports.results import ResultStore
+from noetl.services.callbacks.open_callbacks import AwaitedCallback as AwaitedCallback
+from noetl.services.callbacks.open_callbacks import awaited, count_awaited
+from noetl.services.history.execution_state import read_state
+from noetl.services.history.progress import Progress, StepRun, read_progress
+from noetl.services.queries.limits import WaitView, waits
+from noetl.services.results.ending_value import ending_value
+from noetl.services.results.hydration import NOT_VALUES, make_hydrate
+from noetl.services.results.stored_bytes import outages
+
+Programs = Callable[[str], Program]
+STATUSES = ("scheduled", "queued", "running", "waiting", "paused", "completed", "failed", "cancelled")
+MAX_DEPTH = 100
+
+
+class LoopView(msgspec.Struct, frozen=True):
+    total: int
+    done: int
+    failed: int
+    issued: int
+    mode: str
+
+
+class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step run. ``status``: running, waiting, retrying, done, failed, skipped, cancelled. Durations in milliseconds."""
+
+    run: int
+    step: str
+    status: str
+    started_at: float
+    duration_ms: int
+    attempts: int = 1
+    loop: LoopView | None = None
+    child_execution_id: str | None = None
+    error: dict[str, Any] | None = None
+    until: float | None = None
+    """When it goes on, while it waits for a time (epoch seconds)."""
+
+
+class ParkedStep(msgspec.Struct, frozen=True):
+    """A step that is not admitted (what waits for a lock is). ``guard``: the rule's text; ``keys``: context keys it reads, which a
+    patch would set."""
+
+    step: str
+    guard: str
+    keys: tuple[str, ...]
+
+
+class ExecutionSummary(msgspec.Struct, frozen=True):
+    """One line of a list. ``status`` is ``waiting`` when every token waits for something outside, ``queued`` until it has a slot to
+    begin, and ``scheduled`` until ``started_at`` when the start was asked for a later time."""
+
+    execution_id: str
+    path: str
+    name: str
+    status: str
+    started_at: float
+    ended_at: float | None
+    duration_ms: int
+    parent_execution_id: str | None
+    unreadable: str | None = None
+    """Why its state cannot be read; what else is said of it comes from its row."""
+
+
+class ExecutionView(msgspec.Struct, frozen=True):
+    """``error`` has message, kind, code, hint, position, step and details (``input``: what the call was made with).
+    ``outstanding``: counts of commands, timers, outbox. ``waits``: what waits for keys that executions share. ``awaiting``: callbacks that
+    it waits for (``awaiting_left_out`` counts those of items of loops that are not shown). ``unreadable``: rows that cannot be read, and
+    why; the rest of the view does without them.
+    """
+
+    summary: ExecutionSummary
+    steps: list[StepView]
+    error: dict[str, Any] | None
+    reason: str
+    parked: list[ParkedStep]
+    outstanding: dict[str, int]
+    waits: list[WaitView] = []
+    awaiting: list[AwaitedCallback] = []
+    awaiting_left_out: int = 0
+    unreadable: list[str] = []
+
+    @property
+    def status(self) -> str:
+        return self.summary.status
+
+    def to_dict(self) -> dict[str, Any]:
+        """The view as one JSON mapping."""
+        shown: dict[str, Any] = msgspec.to_builtins(self)
+        return {**shown.pop("summary"), **shown}
+
+
+def find(store: ExecutionStore, execution_id: int) -> ExecutionInfo:
+    """Raises NotFoundError."""
+    return store.info(execution_id) or no_execution(execution_id)
+
+
+def no_execution(execution_id: int) -> NoReturn:
+    """Raises NotFoundError."""
+    raise NotFoundError(
+        f"there is no execution {execution_id}",
+        code="execution_not_found",
+        hint="`noetl list` shows what there is",
+    )
+
+
+def describe(
+    store: ExecutionStore,
+    programs: Programs,
+    execution_id: int,
+    *,
+    now: float,
+    progress: Progress | None = None,
+) -> ExecutionView:
+    """An execution with its steps. ``progress``: what an earlier look folded already. Raises NotFoundError."""
+    info = find(store, execution_id)
+    progress = read_progress(store, execution_id, progress)
+    state, unreadable = read_state(info)
+    waiting = waits(store, execution_id) if info.status not in TERMINAL else []
+    awaiting = attempt(lambda: awaited(store, execution_id, state), f"a callback of execution {execution_id}")
+    unread = [one for one in (unreadable, awaiting) if isinstance(one, Unreadable)]
+    shown = [] if isinstance(awaiting, Unreadable) else awaiting
+    return ExecutionView(
+        summary=summarize(info, now, queued=any(not wait.step for wait in waiting)),
+        steps=[step_view(run, now) for run in progress.runs.values()],
+        error=_error(state, progress),
+        reason=progress.reason,
+        parked=parked_steps(state, programs),
+        outstanding=dict(store.open_work(execution_id)),
+        waits=waiting,
+        awaiting=shown,
+        awaiting_left_out=max(0, count_awaited(state) - len(shown)) if shown else 0,
+        unreadable=[str(one) for one in (*unread, *progress.unreadable)],
+    )
+
+
+def list_executions(
+    store: ExecutionStore,
+    *,
+    limit: int,
+    now: float,
+    before: int | None = None,
+    status: str | None = None,
+    wanted: ExecutionFilter = EVERY,
+) -> list[ExecutionSummary]:
+    """Newest first. ``status``: one of ``STATUSES``."""
+    stored = "running" if status in ("waiting", "scheduled", "queued") else status
+    found: list[ExecutionSummary] = []
+    for page in _pages(store, limit, before, stored, wanted):
+        queued = _queued(store, page)
+        for info in page:
+            summary = summarize(info, now, queued=info.execution_id in queued)
+            if status is None or summary.status == status:
+                found.append(summary)
+            if len(found) == limit:
+                return found
+    return found
+
+
+def _all(
+    store: ExecutionStore,
+    limit: int,
+    before: int | None,
+    status: str | None,
+    wanted: ExecutionFilter = EVERY,
+) -> Iterator[ExecutionInfo]:
+    for page in _pages(store, limit, before, status, wanted):
+        yield from page
+
+
+def _pages(
+    store: ExecutionStore, limit: int, before: int | None, status: str | None, wanted: ExecutionFilter
+) -> Iterator[Sequence[ExecutionInfo]]:
+    while True:
+        page = store.executions(limit=limit, before=before, status=status, wanted=wanted)
+        yield page
+        if len(page) < limit:
+            return
+        before = page[-1].execution_id
+
+
+def latest(store: ExecutionStore) -> int:
+    """The execution that was started last, and not by another. Raises NotFoundError when there is none."""
+    for info in _all(store, limit=100, before=None, status=None):
+        if info.parent_execution_id is None:
+            return info.execution_id
+    raise NotFoundError(
+        "nothing has been executed yet", code="execution_not_found", hint="start with `noetl run FILE`"
+    )
+
+
+def result(store: ExecutionStore, results: ResultStore, execution_id: int) -> Any:
+    """What a completed execution gave, large parts read from where they lie.
+
+    One step that ended without a successor (or the final step): its value; several: a mapping by step name.
+    Raises NotFoundError, ConflictError (codes ``not_completed``, ``execution_failed``) when there is no result, and
+    TaskError(code="REFERENCE_NOT_AVAILABLE") when a part of it is gone or damaged.
+    """
+    return resolve(unresolved_result(store, execution_id), results)
+
+
+def unresolved_result(store: ExecutionStore, execution_id: int) -> Any:
+    """As ``result``, with references where large values were put aside. Raises NotFoundError and ConflictError."""
+    return result_of(find_ending(store, execution_id))
+
+
+def find_ending(store: ExecutionStore, execution_id: int) -> Ending:
+    """Raises NotFoundError."""
+    return store.endings([execution_id]).get(execution_id) or no_execution(execution_id)
+
+
+def result_of(ending: Ending) -> Any:
+    """What an execution gave, with references where large values were put aside. Raises ConflictError when it did not complete."""
+    if ending.info.status != "completed":
+        raise _no_result(ending.info)
+    return ending_value(ending)
+
+
+def _no_result(info: ExecutionInfo) -> ConflictError:
+    status = view_status(info)
+    if info.status in TERMINAL:
+        error = read_state(info)[0].error
+        return ConflictError(
+            f"execution {info.execution_id} {info.status}, so it has no result",
+            code="execution_failed",
+            hint=error.message if error else f"`noetl status {info.execution_id}` tells why",
+        )
+    return ConflictError(
+        f"execution {info.execution_id} is {status}; its result is known when it has completed",
+        code="not_completed",
+        hint=f"`noetl status {info.execution_id}` shows how far it is",
+    )
+
+
+def resolve(value: Any, results: ResultStore) -> Any:
+    """``value`` with every result reference in it replaced by what it refers to, but for files that are no values.
+
+    Raises TaskError(code="REFERENCE_NOT_AVAILABLE"), and InfrastructureError when the store is away.
+    """
+    return resolve_with(value, make_hydrate(results, cache_bytes=0))
+
+
+def resolve_with(value: Any, hydrate: Callable[[Mapping[str, Any]], Any]) -> Any:
+    """As ``resolve``, reading by ``hydrate``."""
+    with outages():
+        return _resolved(value, hydrate, 0)
+
+
+def _resolved(value: Any, hydrate: Callable[[Mapping[str, Any]], Any], depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        return value
+    if is_ref(value):
+        try:
+            found = hydrate(value)
+        except TaskError as error:
+            if error.code in NOT_VALUES:
+                return value
+            raise
+        return _resolved(found, hydrate, depth + 1)
+    if is_manifest(value):
+        return _resolved(join(value, hydrate), hydrate, depth + 1)
+    if isinstance(value, Mapping):
+        return {key: _resolved(item, hydrate, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_resolved(item, hydrate, depth + 1) for item in value]
+    return value
+
+
+# --- parts of a view ----------------------------------------------------------------------------
+
+
+def view_status(info: ExecutionInfo) -> str:
+    """The stored status, or ``waiting`` when every token is parked or waits for a callback (or, at a join, for one that does)."""
+    if info.status != "running":
+        return info.status
+    tokens = read_state(info)[0].tokens.values()
+    outside = [token for token in tokens if token.phase == "parked" or token.serial >= 0]
+    joining = sum(token.phase == "arrived" for token in tokens)
+    return "waiting" if outside and len(outside) + joining == len(tokens) else "running"
+
+
+def is_queued(store: ExecutionStore, info: ExecutionInfo) -> bool:
+    """Whether it waits for a slot to begin."""
+    return bool(_queued(store, [info]))
+
+
+def _queued(store: ExecutionStore, infos: Sequence[ExecutionInfo]) -> frozenset[int]:
+    """Those that wait for a slot to begin, in one statement; none when all have begun."""
+    unbegun = [
+        one.execution_id for one in infos if not one.version and one.status == "running" and not one.ahead
+    ]
+    return store.queued_starts(unbegun) if unbegun else frozenset()
+
+
+def _status(info: ExecutionInfo, queued: bool) -> str:
+    if info.status == "running" and info.ahead:
+        return "scheduled"
+    return "queued" if queued else view_status(info)
+
+
+def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> ExecutionSummary:
+    """One line about an execution, from its row alone. ``queued``: it waits for a slot to begin."""
+    parent = info.parent_execution_id
+    unreadable = read_state(info)[1]
+    return ExecutionSummary(
+        execution_id=str(info.execution_id),
+        path=info.path,
+        name=info.name,
+        status=_status(info, queued),
+        started_at=info.started_at,
+        ended_at=info.ended_at,
+        duration_ms=_milliseconds(info.started_at, info.ended_at, now),
+        parent_execution_id=None if parent is None else str(parent),
+        unreadable=None if unreadable is None else unreadable.why,
+    )
+
+
+def step_view(run: StepRun, now: float) -> StepView:
+    """One step run for people."""
+    loop = run.loop
+    return StepView(
+        run=run.run,
+        step=run.step,
+        status=run.status,
+        started_at=run.started,
+        duration_ms=_milliseconds(run.started, run.ended, now),
+        attempts=run.attempts,
+        loop=LoopView(loop.total, loop.done, loop.failed, loop.issued, loop.mode) if loop else None,
+        child_execution_id=str(run.child) if run.child else None,
+        error=run.error,
+        until=run.until,
+    )
+
+
+def _milliseconds(started: float, ended: float | None, now: float) -> int:
+    return max(0, round(((now if ended is None else ended) - started) * 1000))
+
+
+def error_of(info: ExecutionInfo) -> dict[str, Any] | None:
+    """Why an execution failed, from its row alone."""
+    error = read_state(info)[0].error
+    return None if error is None else msgspec.to_builtins(error)
+
+
+def _error(state: ExecutionState, progress: Progress) -> dict[str, Any] | None:
+    if progress.error is None and state.error is None:
+        return None
+    error: ErrorInfo | None = state.error
+    shown = dict(progress.error) if progress.error is not None else msgspec.to_builtins(error)
+    return {**shown, "step": progress.error_step or None}
+
+
+def parked_steps(state: ExecutionState, programs: Programs) -> list[ParkedStep]:
+    """Steps that are not admitted, and what would admit them."""
+    steps = [token.step for token in state.tokens.values() if token.phase == "parked" and not token.lock]
+    if not steps:
+        return []
+    try:
+        program = programs(state.program)
+    except NoetlError:
+        return [ParkedStep(step, "", ()) for step in steps]
+    return [_parked_step(step, program.step(step).admit) for step in steps]
+
+
+def _parked_step(step: str, admit: Admission | None) -> ParkedStep:
+    """Tells what would open the gate: the first rule that admits on a condition."""
+    for rule in admit.rules if admit else ():
+        if rule.allow == "yes" and isinstance(rule.when, Expr):
+            keys = tuple(name.removeprefix("ctx.") for name in rule.when.reads if name.startswith("ctx."))
+            return ParkedStep(step, rule.when.source.strip(), tuple(key for key in keys if key != "*"))
+    return ParkedStep(step, "", ())

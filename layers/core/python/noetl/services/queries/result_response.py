@@ -1,0 +1,100 @@
+"""The result of an execution for a reader whose answers have a limit: all of it, or where its large parts can be fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec
+from noetl.domain.results.manifests import is_manifest
+from noetl.domain.results.references import canonical, is_ref, size_of
+from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.ports.results import ResultStore
+from noetl.services.queries import read_execution
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.results.stored_bytes import fetch, outages
+
+LEAST = 256
+"""Bytes that reading one reference counts for at least."""
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """``whole``: ``value`` is the result. Otherwise it has references (``parts``, by URI) where large values belong; so it has in any case
+    for files that are no values."""
+
+    value: Any
+    whole: bool
+    parts: dict[str, Mapping[str, Any]]
+
+
+def in_parts(store: ExecutionStore, results: ResultStore, execution_id: int) -> Delivered:
+    """The result with every large value as its reference. Raises as ``deliver_result``."""
+    return divided(read_execution.unresolved_result(store, execution_id), results)
+
+
+def divided(value: Any, results: ResultStore) -> Delivered:
+    """``value`` with every large value as its reference. Raises TaskError and InfrastructureError."""
+    parts = {str(ref["ref"]): ref for ref in map(canonical, _references(value))}
+    return Delivered(value, not parts, parts | _pieces(parts, results))
+
+
+class _TooMuchError(Exception):
+    """More has to be read than anybody could be told."""
+
+
+def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: int, *, most: int) -> Delivered:
+    """As ``deliver``, of an execution.
+
+    Raises NotFoundError, ConflictError (codes ``not_completed``, ``execution_failed``), TaskError(code="REFERENCE_NOT_AVAILABLE") and
+    InfrastructureError.
+    """
+    return deliver(read_execution.unresolved_result(store, execution_id), results, most=most)
+
+
+def deliver(value: Any, results: ResultStore, *, most: int) -> Delivered:
+    """Read large parts of ``value`` as long as the whole stays below ``most`` bytes of JSON. Raises TaskError and InfrastructureError."""
+    told = divided(value, results)
+    if told.whole:
+        return told
+    left = most
+    hydrate = make_hydrate(results, cache_bytes=0)
+
+    def read(ref: Mapping[str, Any]) -> Any:
+        nonlocal left
+        left -= max(size_of(ref), LEAST)  # a reference may tell less than there is, and lead to others
+        if left < 0:
+            raise _TooMuchError
+        return hydrate(ref)
+
+    try:
+        whole = read_execution.resolve_with(told.value, read)
+    except _TooMuchError:
+        return told
+    if len(codec.encode(whole)) > most:
+        return told
+    return Delivered(whole, True, {str(ref["ref"]): ref for ref in map(canonical, _references(whole))})
+
+
+def _pieces(parts: Mapping[str, Mapping[str, Any]], results: ResultStore) -> dict[str, Mapping[str, Any]]:
+    """The parts of those large values that are kept in parts themselves."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for ref in parts.values():
+        meta = ref.get("meta")
+        if isinstance(meta, Mapping) and meta.get("parts"):
+            with outages():
+                listed = codec.decode(fetch(results, ref))
+            found |= {str(part["ref"]): part for part in listed["parts"]} if is_manifest(listed) else {}
+    return found
+
+
+def _references(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    if is_ref(value):
+        yield value
+    elif depth <= read_execution.MAX_DEPTH and isinstance(value, Mapping):
+        for item in value.values():
+            yield from _references(item, depth + 1)
+    elif depth <= read_execution.MAX_DEPTH and isinstance(value, list):
+        for item in value:
+            yield from _references(item, depth + 1)

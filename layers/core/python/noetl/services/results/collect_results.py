@@ -1,0 +1,64 @@
+"""Large results whose time is over go, before their execution does.
+
+Marked first, then their objects, then the rows that name them: whoever dies in between leaves something that the next round finds again.
+What was marked counts as gone, so that an execution that is redriven at that moment sees the same as one that is redriven later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from noetl.domain.errors import InfrastructureError
+from noetl.ports.executions.retention import Listed, Retention
+from noetl.ports.results import ResultStore
+
+OWNERS = 200
+"""Executions that are looked at in one statement."""
+BATCH = 500
+"""Permanent results in one round."""
+
+
+def collect(
+    retention: Retention, results: ResultStore, now: float, more_time: Callable[[], bool]
+) -> tuple[int, bool]:
+    """Remove results that have served their time. The second value is false when there may be more.
+
+    Raises InfrastructureError (do it later).
+    """
+    removed, after = 0, 0
+    while more_time():
+        found = retention.claim_expired(now, after, OWNERS)
+        removed += _remove(retention, results, found.results)
+        if found.after is None:
+            return removed, True
+        after = found.after
+    return removed, False
+
+
+def remove_permanent(
+    retention: Retention, results: ResultStore, before: float, more_time: Callable[[], bool]
+) -> tuple[int, bool]:
+    """Remove results of scope ``permanent`` that were made before then, as ``collect``."""
+    removed = 0
+    while more_time():
+        found = retention.permanent(before, BATCH)
+        gone = _remove(retention, results, found)
+        removed += gone
+        if len(found) < BATCH or not gone:  # what is left cannot be reached from here
+            return removed, True
+    return removed, False
+
+
+def _remove(retention: Retention, results: ResultStore, found: Sequence[Listed]) -> int:
+    """What a tier that is not set up here holds stays noted: somebody who has it removes it."""
+    gone: list[Listed] = []
+    for store in sorted({store for _, _, store in found}):
+        own = [one for one in found if one[2] == store]
+        try:
+            results.at(store).delete([ref for _, ref, _ in own])
+        except InfrastructureError as error:
+            if error.retryable:
+                raise
+            continue
+        gone += own
+    return retention.forget_results(gone) if gone else 0

@@ -1,0 +1,35 @@
+"""The value that a completed execution gave, of what the store tells of its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noetl.domain import codec
+from noetl.ports.executions.execution_store import Ending
+
+
+def ending_value(ending: Ending) -> Any:
+    """Join what the last steps left: the value of one, a mapping by name of several.
+
+    None when there are none.
+    """
+    steps = _completed_steps(ending)
+    if len(steps) == 1:
+        return _step_value(ending.slots, steps[0])
+    return {name: _step_value(ending.slots, name) for name in steps} or None
+
+
+def _completed_steps(ending: Ending) -> Sequence[str]:
+    for fact in codec.decode(ending.facts):
+        if fact.get("name") == "playbook.completed":
+            return tuple(fact.get("steps") or ())
+    return ()
+
+
+def _step_value(slots: Mapping[str, Any], step: str) -> Any:
+    slot = slots.get(step)
+    data = slot.get("data") if isinstance(slot, Mapping) else None
+    if isinstance(data, Mapping) and data.get("kind") == "loop_result":
+        return data.get("results")
+    return data

@@ -1,0 +1,202 @@
+"""Retention: what ended long ago goes, with all that belongs to it, in bounded batches.
+
+Results go before the rows that name them, and rows of history before their execution: whoever dies in between leaves something that the
+next round finds again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from noetl.domain.automations.schedules import instant
+from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.ports.executions.retention import NOTHING, HistoryLayout, Removed, Retention
+from noetl.ports.results import ResultStore
+from noetl.ports.task_logs import TaskLogs
+from noetl.services.results.collect_results import collect, remove_permanent
+
+DAY = 86_400.0
+BATCH = 200
+"""Executions in one round."""
+ROWS = 10_000
+"""Rows of history, variables or moments in one statement."""
+COUNTED = 10_000
+"""Most executions that a dry run tells of."""
+MOMENT_DAYS = 366
+"""How long it is known which moments of a schedule started something, where executions are kept for ever or longer than that."""
+LEAST_SECONDS = 3600.0
+"""How long an execution is kept after its end, at least. It has to outlast every delivery of the Start that began it: a Start whose execution
+is gone begins it anew."""
+TOO_LARGE = "retention deletes history row by row: the last partition of noetl.event is too large to get an end while commits wait"
+TOO_LARGE_FIX = 'give it one by hand: "Partitions of history" in docs/operations.md'
+KEY_SECONDS = 7 * DAY
+"""How long an idempotency key is remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionDays:
+    """How many days after their end executions are kept, and (if that is shorter) their variables. None: for ever, or as long as they."""
+
+    executions: float | None = None
+    variables: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PruneDeps:
+    """``clock``: epoch seconds. ``days``: what the deployment, or this machine, is set to."""
+
+    retention: Retention
+    results: ResultStore
+    logs: TaskLogs
+    clock: Callable[[], float]
+    days: RetentionDays = RetentionDays()
+
+
+class PruneWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``older_than_days``: since they ended; without it, what the deployment is set to. ``dry_run``: only tell.
+
+    ``permanent``: instead of executions, results of scope ``permanent`` that were made so long ago (the days have to be named).
+    """
+
+    older_than_days: float | None = None
+    dry_run: bool = False
+    permanent: bool = False
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """``before``: what ended before then was meant. With ``dry_run`` only executions (or permanent results) are counted. ``results``: those
+    that went before their execution. ``status`` partly: there is more, ask again."""
+
+    before: str
+    dry_run: bool
+    status: Literal["complete", "partly"]
+    executions: int
+    events: int
+    variables: int
+    results: int = 0
+
+
+def prune(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
+    """Remove what ended before a moment, until nothing is left or ``more_time`` says no.
+
+    Raises InvalidInputError (codes ``retention_unset``, ``invalid_retention``), InfrastructureError (ask again).
+    """
+    if wish.permanent:
+        return _prune_permanent(wish, deps, more_time)
+    now = deps.clock()
+    before = now - _seconds(wish, deps.days)
+    if wish.dry_run:
+        found = deps.retention.old(before, COUNTED)
+        status: Literal["complete", "partly"] = "complete" if len(found) < COUNTED else "partly"
+        return Pruned(instant(before), True, status, len(found), 0, 0)
+    results, looked = collect(deps.retention, deps.results, now, more_time)
+    removed, complete = _remove(before, deps, more_time)
+    status = "complete" if complete and looked else "partly"
+    return Pruned(
+        instant(before), False, status, removed.executions, removed.events, removed.variables, results
+    )
+
+
+def _prune_permanent(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
+    before = deps.clock() - _seconds(wish, RetentionDays())
+    if wish.dry_run:
+        count = len(deps.retention.permanent(before, COUNTED))
+        return Pruned(instant(before), True, "complete" if count < COUNTED else "partly", 0, 0, 0, count)
+    removed, complete = remove_permanent(deps.retention, deps.results, before, more_time)
+    return Pruned(instant(before), False, "complete" if complete else "partly", 0, 0, 0, removed)
+
+
+def keep_to(
+    deps: PruneDeps, more_time: Callable[[], bool], log: Callable[[str], None] = lambda line: None
+) -> Removed:
+    """What maintenance does now and then: everything whose time is over by the settings. Raises InfrastructureError (do it later)."""
+    now, days, removed = deps.clock(), deps.days, Removed()
+    collect(deps.retention, deps.results, now, more_time)
+    if days.variables is not None:
+        removed += Removed(
+            variables=_repeat(deps.retention.remove_variables, now - days.variables * DAY, more_time)
+        )
+    # Without days there is still what another removal began: it was cut off, and is finished here.
+    before = 0.0 if days.executions is None else now - days.executions * DAY
+    deferred = _drop(now, before, deps, more_time, log)
+    removed += _remove(before, deps, more_time, deferred)[0]
+    kept = MOMENT_DAYS if days.executions is None else min(days.executions, MOMENT_DAYS)
+    _repeat(deps.retention.remove_moments, now - kept * DAY, more_time)
+    return removed
+
+
+def _drop(
+    now: float, before: float, deps: PruneDeps, more_time: Callable[[], bool], log: Callable[[str], None]
+) -> range:
+    """Make and drop partitions of history; executions whose history is dropped later. When it fails, history is deleted by rows."""
+    layout = HistoryLayout(overdue=now)
+    try:
+        if deps.days.executions is not None:
+            layout = deps.retention.partition_history(now, now - before)
+            if layout.too_large:
+                log(f"{TOO_LARGE}; {TOO_LARGE_FIX}")
+        while more_time() and deps.retention.drop_history(before, layout.overdue):
+            pass
+    except InfrastructureError as error:
+        log(f"partitions of history are made and dropped later: {error}")
+        return NOTHING
+    return layout.deferred
+
+
+def _repeat(remove: Callable[[float, int], int], before: float, more_time: Callable[[], bool]) -> int:
+    count = 0
+    while more_time():
+        found = remove(before, ROWS)
+        count += found
+        if found < ROWS:
+            break
+    return count
+
+
+def _remove(
+    before: float, deps: PruneDeps, more_time: Callable[[], bool], deferred: range = NOTHING
+) -> tuple[Removed, bool]:
+    """``deferred``: executions whose history ``drop_history`` removes. The second value is false when there is more."""
+    removed = Removed()
+    while more_time():
+        claimed = deps.retention.claim(before, BATCH)
+        if not claimed:
+            return removed, True
+        for execution_id in claimed:
+            deps.results.delete_execution(execution_id)
+            deps.logs.delete_execution(execution_id)
+        apart = [execution_id for execution_id in claimed if execution_id not in deferred]
+        events = ROWS if apart else 0
+        while events == ROWS:
+            if not more_time():
+                return removed, False
+            events = deps.retention.remove_events(apart, ROWS)
+            removed += Removed(events=events)
+        gone = deps.retention.remove(claimed, deferred)
+        removed += gone
+        if not gone.executions:
+            return removed, True
+    return removed, False
+
+
+def _seconds(wish: PruneWish, days: RetentionDays) -> float:
+    asked = days.executions if wish.older_than_days is None else wish.older_than_days
+    if asked is None:
+        raise InvalidInputError(
+            "permanent results go by age alone: say how old they have to be"
+            if wish.permanent
+            else "executions are kept for ever here: say how old they have to be",
+            code="retention_unset",
+            hint="older_than_days (noetl prune --older-than 30d), or a setting: NOETL_RETENTION_DAYS",
+        )
+    if not LEAST_SECONDS / DAY <= asked <= 36_500:
+        raise InvalidInputError(
+            f"{asked:g} days is not between an hour and a hundred years",
+            code="invalid_retention",
+            hint="such as 30, or 0.5 for half a day",
+        )
+    return asked * DAY

@@ -1,0 +1,62 @@
+"""Bytes behind references: verified, decompressed; and what it means that the result store cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from noetl.domain.errors import InfrastructureError, NotFoundError, TaskError
+from noetl.domain.results.references import unavailable
+from noetl.domain.results.result_bytes import opened
+from noetl.ports.results import ResultStore
+
+MOST = 64 * 1024 * 1024
+"""Bytes of an artifact that a template may load."""
+
+
+class ResultsAway(BaseException):
+    """The result store cannot be reached now, which is nobody's fault.
+
+    A BaseException, because it has to pass through template evaluation, which turns every Exception into an author's error. The
+    shells (``handle_events``, ``run_command``) turn it into the InfrastructureError it came from (its ``__cause__``).
+    """
+
+
+@contextmanager
+def store_calls() -> Iterator[None]:
+    """A result store that is away for now is nobody's fault. Raises ResultsAway; what will not pass by itself, as it is."""
+    try:
+        yield
+    except InfrastructureError as error:
+        if error.retryable:
+            raise ResultsAway(str(error)) from error
+        raise
+
+
+@contextmanager
+def outages() -> Iterator[None]:
+    """Raises InfrastructureError where a result store was away while something was hydrated."""
+    try:
+        yield
+    except ResultsAway as away:
+        assert isinstance(away.__cause__, InfrastructureError)
+        raise away.__cause__ from None
+
+
+def fetch(results: ResultStore, ref: Mapping[str, Any], most: int = MOST) -> bytes:
+    """The bytes behind a reference, or of a part of a manifest, as they were kept: verified, and decompressed to at most ``most`` bytes.
+
+    Raises TaskError (codes ``REFERENCE_NOT_AVAILABLE``, ``result_too_large_to_load``), InfrastructureError.
+    """
+    tier, uri = results.at(ref.get("store")), str(ref["ref"])
+    try:
+        try:
+            return opened(tier.get(uri), ref, most)
+        except TaskError as damaged:
+            if damaged.code != "REFERENCE_NOT_AVAILABLE" or not tier.doubt(uri):
+                raise
+        return opened(tier.get(uri), ref, most)
+    except NotFoundError as error:
+        why = error.message.replace(uri, "it")
+        raise unavailable(ref, f"is not available: {why}") from error

@@ -1,0 +1,145 @@
+"""Lists in the result store as sequences: an element, a slice or an iteration reads the parts that hold it, one or a few at a time."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping
+from itertools import accumulate
+from typing import Any, TypeGuard, overload
+
+from noetl.domain.errors import TaskError
+from noetl.domain.results.manifests import is_manifest
+from noetl.domain.results.paged_list import PartedList
+from noetl.domain.results.references import decoded
+from noetl.ports.results import ResultStore
+from noetl.services.results.stored_bytes import fetch, store_calls
+
+CACHE_BYTES = 4 * 1024 * 1024
+"""Most bytes of encoded parts and manifests kept decoded in one process (where rows take some ten times as much). Whoever goes over a
+list needs a part at a time."""
+
+
+def is_parted(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether an object is the manifest of a list whose parts are lists, one after the other, and tell how long they are."""
+    return (
+        is_manifest(value)
+        and value.get("strategy", "concat") == "concat"
+        and not value.get("merge_path")
+        and all(type(part.get("count")) is int for part in value["parts"])
+    )
+
+
+def object_key(ref: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """What the decoded content of an object is remembered under: all that decides about it, since references may come from anybody. One
+    that tells another checksum, or none, does not get (and does not leave) what an honest one gets."""
+    meta = ref.get("meta")
+    packed = meta.get("compression") if isinstance(meta, Mapping) else None
+    return ref["ref"], ref.get("sha256"), ref.get("store"), str(packed)
+
+
+class StoredLists:
+    """The lists of one result store. Thread-safe.
+
+    What reads raises TaskError(code="REFERENCE_NOT_AVAILABLE"), InfrastructureError, and ResultsAway inside a template.
+    """
+
+    def __init__(self, results: ResultStore, cache_bytes: int = CACHE_BYTES) -> None:
+        self._results = results
+        self._limit = cache_bytes
+        self._size = 0
+        self._cache: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, ref: Mapping[str, Any]) -> StoredList:
+        """The list behind a reference. It is read when it is first asked for something."""
+        return StoredList(self, ref)
+
+    def value(self, ref: Mapping[str, Any]) -> Any:
+        """What an object holds, decoded."""
+        key = object_key(ref)
+        with self._lock:
+            found = self._cache.get(key)
+            if found is not None:
+                self._cache.move_to_end(key)
+                return found[0]
+        with store_calls():
+            data = fetch(self._results, ref)
+        value = decoded(data, ref)
+        self.keep(ref, value, len(data))
+        return value
+
+    def keep(self, ref: Mapping[str, Any], value: Any, size: int) -> None:
+        """Remember what an object of ``size`` bytes holds."""
+        key = object_key(ref)
+        with self._lock:
+            self._size += size - self._cache.get(key, (None, 0))[1]
+            self._cache[key] = (value, size)
+            while self._size > self._limit and len(self._cache) > 1:
+                self._size -= self._cache.popitem(last=False)[1][1]
+
+
+class StoredList(PartedList):
+    """Read like a list, and never changed. One thread's: it remembers the part that it read last."""
+
+    __slots__ = ("_ends", "_held", "_lists", "_parts", "_ref")
+
+    def __init__(self, lists: StoredLists, ref: Mapping[str, Any]) -> None:
+        self._lists = lists
+        self._ref = ref
+        self._parts: list[Mapping[str, Any]] | None = None
+        self._ends: list[int] = []
+        self._held: tuple[int, int, list[Any]] = (0, 0, [])
+        """First place, last place + 1, elements."""
+
+    def __len__(self) -> int:
+        self._open()
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, place: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Any]: ...
+
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return [self[index] for index in range(*place.indices(len(self)))]
+        begin, past, held = self._held
+        if begin <= place < past:
+            return held[place - begin]
+        count = len(self)
+        index = place + count if place < 0 else place
+        if not 0 <= index < count:
+            raise IndexError(place)
+        number = bisect_right(self._ends, index)
+        begin = self._ends[number - 1] if number else 0
+        part = self._part(number)
+        self._held = (begin, self._ends[number], part)
+        return part[index - begin]
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(len(self._open())):
+            yield from self._part(number)
+
+    def _open(self) -> list[Mapping[str, Any]]:
+        if self._parts is None:
+            found = self._lists.value(self._ref)
+            if is_parted(found):
+                parts = found["parts"]
+            elif isinstance(found, list):
+                parts = [{**self._ref, "count": len(found)}]
+            else:
+                raise TaskError(
+                    f"the result {self._ref['ref']} is not a list",
+                    kind="storage_access",
+                    code="REFERENCE_NOT_AVAILABLE",
+                )
+            self._ends = list(accumulate(part["count"] for part in parts))
+            self._parts = parts
+        return self._parts
+
+    def _part(self, number: int) -> list[Any]:
+        found: list[Any] = self._lists.value(self._open()[number])
+        return found

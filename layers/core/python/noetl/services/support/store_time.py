@@ -1,0 +1,54 @@
+"""What time the store says it is: of many processes, whose own clocks may differ, all follow its clock alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from noetl.ports.executions.execution_store import Loaded, LoadRequest
+
+DRIFT_SECONDS = 1.0
+"""Most by which the wall clock and the monotonic one may have parted: more, and the machine slept, or its clock was set."""
+EVERY_SECONDS = 60.0
+"""How long the store's word is gone on from before it is asked again."""
+
+
+class StoreTime:
+    """Continues from the store's last answer. ``clock``: monotonic seconds; ``wall``: seconds that also count while the machine sleeps."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._clock = clock
+        self._wall = wall
+        self._said: tuple[float, float, float] | None = None
+
+    def heard(self, now: float) -> None:
+        """Take the store's word: it is ``now`` (epoch seconds)."""
+        self._said = (now, self._clock(), self._wall())
+
+    def now(self, most_age: float = float("inf")) -> float | None:
+        """Return the store's time; None when it has to be asked: never heard, ``most_age`` seconds ago, or the machine slept since."""
+        if self._said is None:
+            return None
+        said, clock, wall = self._said
+        passed = self._clock() - clock
+        if abs(self._wall() - wall - passed) > DRIFT_SECONDS or passed > most_age:
+            return None
+        return said + passed
+
+
+def store_clock(load: Callable[[Sequence[LoadRequest]], Loaded]) -> Callable[[], float]:
+    """Return a clock (epoch seconds) that follows the store, which it asks once a minute. ``load``: of the store.
+
+    The clock raises InfrastructureError when it has to ask and the store is away.
+    """
+    told = StoreTime()
+
+    def now() -> float:
+        found = told.now(EVERY_SECONDS)
+        if found is None:
+            told.heard(found := load([]).now)
+        return found
+
+    return now

@@ -1,0 +1,90 @@
+"""What a batch of commands is run with, and what it did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+
+from noetl.domain.commands import Command
+from noetl.dsl.program import Program
+from noetl.ports.command_tries import TriesStore
+from noetl.ports.credentials import Credentials
+from noetl.ports.queue import Queue
+from noetl.ports.revocations import Revocations
+from noetl.services.messaging.back_off import USUAL, BackOff
+from noetl.services.messaging.large_messages import MESSAGE_LIMIT
+from noetl.services.worker.cancellation_marks import RevocationWatch
+from noetl.services.worker.worker_deps import WorkerDeps
+
+BETWEEN_SECONDS = 0.5
+"""Of short calls that follow one another, not each one asks whether it is still wanted."""
+
+
+def _nobody(execution_id: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDeps:
+    """``slots``: pool → commands that run at once (``io`` has to be there and stands in for others). ``revoked``: asks now; see
+    ``WorkerDeps.revoked`` for the cheap one. ``marks``: for (a command, its token), where a worker can ask about no command
+    but its own. ``lease_seconds``: how long the queue waits for a sign of life of a worker that takes more than a moment; 0 leaves the
+    queue's own visibility alone. ``credentials``: for (a command, its token),
+    where a worker has to prove which command it runs; without it, those of ``worker``. ``exactly``: the program with a
+    digest, where programs are read from a store that others may write to. ``about``: names the execution in what its thread
+    logs. ``now``: epoch seconds. ``tries``: counts how often commands are begun; without it, deliveries count. ``back_off``: pauses while
+    something is away.
+    """
+
+    worker: WorkerDeps
+    commands: Queue
+    events: Queue
+    slots: Mapping[str, int]
+    revoked: Callable[[int, int], bool] = lambda execution_id, run: False
+    message_limit: int = MESSAGE_LIMIT
+    lease_seconds: int = 60
+    credentials: Callable[[Command, str], Credentials] | None = None
+    marks: Callable[[Command, str], Revocations] | None = None
+    exactly: Callable[[str, str], Program] | None = None
+    about: Callable[[int], AbstractContextManager[None]] = _nobody
+    now: Callable[[], float] = time.time
+    tries: TriesStore | None = None
+    back_off: BackOff = USUAL
+
+    def worker_of(self, command: Command, token: str, callbacks: str, digest: str) -> WorkerDeps:
+        """What one command is run with; ``token``, ``callbacks`` and ``digest`` came with it."""
+        worker = self.worker
+        if callbacks:
+            worker = replace(worker, callback_key=lambda command: callbacks)
+        if (exactly := self.exactly) is not None:
+            worker = replace(worker, programs=lambda program: exactly(program, digest))
+        if self.marks is not None:
+            marks = self.marks(command, token)
+            between = RevocationWatch(marks, worker.clock, BETWEEN_SECONDS)
+            worker = replace(
+                worker,
+                revoked=RevocationWatch(marks, worker.clock),
+                withdrawn=lambda command: between.now(command.execution_id, command.run),
+            )
+        if self.credentials is None:
+            return worker
+        return replace(worker, credentials=self.credentials(command, token))
+
+
+@dataclass(slots=True)
+class Worked:
+    """Result of a batch. ``give_back``: ids of messages that the queue has to keep; all others are done with."""
+
+    give_back: list[str] = field(default_factory=list)
+    commands: int = 0
+    failures: int = 0
+    """Commands that could not be run, or not to the end, for reasons that are not the playbook's."""
+    revoked: int = 0
+    lost: int = 0
+    refused: int = 0
+    """Messages that are no commands."""
+    events: int = 0
+    sends: int = 0
+    executions: set[int] = field(default_factory=set)

@@ -1,0 +1,396 @@
+"""A batch of commands from a queue: run together, their outcomes sent together.
+
+Nothing is lost here and nothing dies silently. A command is done with when the queue of events has accepted all it said; any other is
+given back, and the worker that gets it next runs it again. While something is away it waits, however often that happens. A command that
+broke its worker, or that no worker ended, three times is answered as ``worker_lost``: tries are counted, not deliveries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
+from noetl.domain.events import Event
+from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
+from noetl.domain.text.masking import loggable
+from noetl.ports.queue import Delivery, Outgoing
+from noetl.services.messaging.large_messages import pack, unpack
+from noetl.services.worker.batch_deps import BatchDeps, Worked
+from noetl.services.worker.ready_commands import Turns
+from noetl.services.worker.run_command import run_command
+from noetl.services.worker.run_tasks import MARGIN_SECONDS
+from noetl.services.worker.try_counter import TryCounter
+from noetl.services.worker.worker_lost import worker_lost
+
+BROKEN_TRIES = 3
+"""How often a command that breaks its worker, or that no worker ends, is begun before it is answered."""
+BROKEN = "its workers began it several times, and none ended it"
+NOT_BEGUN = "its worker had no time left to begin it"
+YOUNG_SECONDS = 5.0
+"""A command younger than this is run without asking whether it is still wanted."""
+LINGER_SECONDS = 0.02
+"""How long an outcome waits for others of its batch, to share their request and the engine's commit."""
+SEND_AT = 10
+"""Outcomes that fill a request."""
+SHOWN = 4000
+"""Characters of an unreadable message that the log keeps."""
+TICK_SECONDS = 0.5
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """``back``: seconds until the queue offers the command again; None while it is not given back. ``tries``: how often it was begun, with
+    this time; 0 before. ``away``: what it is given back for, when that is no fault of its own."""
+
+    delivery: Delivery
+    command: Command
+    token: str
+    callbacks: str = ""
+    digest: str = ""
+    twins: list[Delivery] = field(default_factory=list)
+    ended: bool = False
+    back: int | None = None
+    tries: int = 0
+    away: str = ""
+
+
+def work_batch(deliveries: Sequence[Delivery], deps: BatchDeps) -> Worked:
+    """Run the commands of ``deliveries`` and send their outcomes. Returns when all are done with or given back.
+
+    It returns in time even when a call does not: what still runs at the end of ``deps.worker.deadline`` is given back, or lost.
+    """
+    return _Batch(deps).work(deliveries)
+
+
+class _Batch:
+    """The caller's thread sends, keeps hold of the messages and watches the time; threads per pool run commands."""
+
+    def __init__(self, deps: BatchDeps) -> None:
+        self.deps = deps
+        self.worker = deps.worker
+        self.clock = deps.worker.clock
+        self.tries = TryCounter(deps.tries, BROKEN_TRIES, deps.now, self.worker.log)
+        self.changed = threading.Condition()
+        self.jobs: list[_Job] = []
+        self.under_way: list[_Job] = []
+        self.waiting: deque[tuple[_Job, Outgoing]] = deque()
+        self.waiting_since = 0.0
+        self.closed = False
+        self.backs: dict[int, list[Delivery]] = {}
+        self.worked = Worked()
+
+    def work(self, deliveries: Sequence[Delivery]) -> Worked:
+        self._admit(deliveries)
+        for jobs in self._apart():
+            self._start(jobs)
+            self._see_through()
+        self._hand_back()
+        return self.worked
+
+    # --- in ---
+
+    def _admit(self, deliveries: Iterable[Delivery]) -> None:
+        known: dict[tuple[int, str, int, int], _Job] = {}
+        for delivery in deliveries:
+            job = self._unpacked(delivery)
+            if job is None:
+                continue
+            command = job.command
+            key = (command.execution_id, command.command_id, command.attempt, command.turn)
+            if key in known:
+                known[key].twins.append(delivery)
+                continue
+            known[key] = job
+            self.jobs.append(job)
+            self.worked.executions.add(command.execution_id)
+
+    def _unpacked(self, delivery: Delivery) -> _Job | None:
+        try:
+            message = unpack(delivery.body, self.worker.results)
+            if message.command is not None:
+                return _Job(delivery, message.command, message.token, message.callbacks, message.digest)
+            raise InvalidInputError("it holds no command", code="message_invalid")
+        except NewerMessageError as newer:
+            self._refuse(delivery, newer)
+        except InfrastructureError as away:
+            self._refuse(delivery, away)
+        except (InvalidInputError, NotFoundError) as invalid:
+            if delivery.received < BROKEN_TRIES:
+                self._refuse(delivery, invalid)
+            else:
+                self._drop(delivery, invalid)
+        except BaseException as error:
+            self._refuse(delivery, as_exception(error))
+        return None
+
+    def _refuse(self, delivery: Delivery, why: Exception) -> None:
+        """Give back what this worker cannot read now."""
+        self.worker.log(f"message {delivery.message_id} is given back: {why}")
+        self.worked.refused += 1
+        self.backs.setdefault(self.deps.back_off.after(delivery.received), []).append(delivery)
+
+    def _drop(self, delivery: Delivery, why: Exception) -> None:
+        """Take what no worker can read out of the queue; the log keeps it."""
+        self.worker.log(
+            f"message {delivery.message_id} is dropped, for it cannot be read: {why}; it was {loggable(delivery.body, SHOWN)!r}"
+        )
+        self.worked.refused += 1
+
+    # --- commands, each in a thread of its pool ---
+
+    def _apart(self) -> list[list[_Job]]:
+        """What is begun together. A last try is made alone, when all else is sent: workers that died in the middle of several commands
+        died of one of them, and the others must not be given up with it."""
+        if len(self.jobs) == 1:
+            return [self.jobs]
+        last = [job for job in self.jobs if self.tries.is_last(job.command, job.delivery.received)]
+        return [[job for job in self.jobs if job not in last], *([job] for job in last)]
+
+    def _start(self, jobs: list[_Job]) -> None:
+        self.under_way = jobs
+        pools: dict[str, Turns[_Job]] = {}
+        for job in jobs:
+            pool = job.command.pool if job.command.pool in self.deps.slots else "io"
+            turns = pools.setdefault(pool, Turns(len(jobs)))
+            turns.add(job, job.command.execution_id, job.command.priority, self.clock())
+        for pool, turns in pools.items():
+            for _ in range(min(turns.ready, max(1, self.deps.slots[pool]))):
+                name = f"noetl-{pool}"
+                threading.Thread(target=self._run_all, args=(turns,), name=name, daemon=True).start()
+
+    def _run_all(self, turns: Turns[_Job]) -> None:
+        while (job := self._next(turns)) is not None:
+            with self.deps.about(job.command.execution_id):
+                self._run(job)
+            with self.changed:
+                turns.done(job.command.execution_id)
+
+    def _next(self, turns: Turns[_Job]) -> _Job | None:
+        """The next command that there is time to begin; the others are for somebody else, at once."""
+        with self.changed:
+            if self.closed:
+                return None
+            if self.worker.deadline() >= MARGIN_SECONDS:
+                return turns.next(self.clock())
+            for job in turns.take(turns.ready):
+                self._end(job, back=0)
+            return None
+
+    def _run(self, job: _Job) -> None:
+        command = job.command
+        try:
+            if self._unwanted(job):
+                with self.changed:
+                    self.worked.revoked += 1
+            elif self._begin(job):
+                run_command(
+                    command,
+                    self.deps.worker_of(command, job.token, job.callbacks, job.digest),
+                    lambda event: self._emit(job, event),
+                )
+            else:
+                self._broken(job, BROKEN)
+                return
+        except InfrastructureError as away:
+            self._fail(job, f"is tried again: {away}", str(away))
+        except BaseException as error:
+            self._broken(job, f"{type(error).__name__}: {error}")
+        else:
+            with self.changed:
+                self._end(job)
+
+    def _begin(self, job: _Job) -> bool:
+        """Count the try. False: no worker ended the earlier ones."""
+        job.tries = self.tries.begin(job.command, job.delivery.received)
+        return job.tries <= BROKEN_TRIES
+
+    def _unwanted(self, job: _Job) -> bool:
+        """Whether the answer to a command would be superseded anyway, its execution or step run having ended: then none is given.
+
+        The items of a loop are answered always: a loop that closes counts the chunks that are out. (A revoked one is answered at once.)
+        A command whose work goes on elsewhere is run always, if only to stop that.
+        """
+        command = job.command
+        if (
+            command.loop is not None
+            or command.remote
+            or self.deps.now() - job.delivery.sent_at <= YOUNG_SECONDS
+        ):
+            return False
+        return self.deps.revoked(command.execution_id, command.run)
+
+    def _emit(self, job: _Job, event: Event) -> None:
+        """Put an outcome in line. Raises InfrastructureError when it cannot be sent any more: the command then runs again elsewhere."""
+        body = pack(
+            Message(VERSION, token=job.token, event=event),
+            self.worker.results,
+            limit=self.deps.message_limit,
+        )
+        # By its text: a second run of a chunk may cut its items into other messages, under the same event ids.
+        dedup = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+        with self.changed:
+            if self.closed or job.ended:
+                raise InfrastructureError("the outcome comes too late or cannot be sent")
+            self._put(job, Outgoing(body, event_group(event), dedup))
+
+    def _put(self, job: _Job, message: Outgoing) -> None:
+        if not self.waiting:
+            self.waiting_since = self.clock()
+        self.waiting.append((job, message))
+        self.changed.notify_all()
+
+    def _fail(self, job: _Job, why: str, away: str = "") -> None:
+        """Give a command back. ``away``: what was away, so that this was no try."""
+        with self.changed:
+            if job.ended:
+                return
+            self.worker.log(f"command {job.command.command_id} {why}")
+            self.worked.failures += 1
+            job.away = away
+            self._end(job, back=self.deps.back_off.after(job.delivery.received))
+
+    def _broken(self, job: _Job, why: str) -> None:
+        """A defect: tried again, then answered."""
+        if job.tries < BROKEN_TRIES:
+            self._fail(job, f"broke this worker and is tried again: {why}")
+            return
+        try:
+            self._emit(job, worker_lost(job.command, why))
+        except InfrastructureError as away:
+            self._fail(job, f"is lost, but its outcome could not be sent: {away}", str(away))
+            return
+        self.worker.log(f"command {job.command.command_id} is lost: {why}")
+        with self.changed:
+            self.worked.lost += 1
+            self._end(job)
+
+    def _end(self, job: _Job, back: int | None = None) -> None:
+        """Under the lock. The first end of a job counts."""
+        if not job.ended:
+            job.ended, job.back = True, back
+            self.worked.commands += 1
+            self.changed.notify_all()
+
+    # --- the caller's thread ---
+
+    def _see_through(self) -> None:
+        lease = self.deps.lease_seconds
+        beat = self.clock() + min(1.0, lease / 3) if lease else float("inf")
+        if lease and any(job.delivery.received > 1 for job in self.under_way):
+            # The worker before this one may have died of one of them: the wait after the next death begins now.
+            self._keep_hold(lease)
+        while True:
+            with self.changed:
+                if self._unfinished() and not self._due():
+                    self.changed.wait(self._patience(beat))
+                batch = self._take()
+            if batch:
+                self._send(batch)
+            elif not self._unfinished() and not self.waiting:
+                return
+            if self.worker.deadline() <= 0 and not self.closed:
+                self._give_up()
+            if self.clock() >= beat:
+                self._keep_hold(lease)
+                beat = self.clock() + lease / 3
+
+    def _unfinished(self) -> bool:
+        return not all(job.ended for job in self.under_way)
+
+    def _due(self) -> bool:
+        """Whether to send what there is: a full request, the last outcomes, or outcomes that have waited long enough."""
+        if not self.waiting:
+            return False
+        waited = self.clock() - self.waiting_since
+        return len(self.waiting) >= SEND_AT or waited >= LINGER_SECONDS or not self._unfinished()
+
+    def _patience(self, beat: float) -> float:
+        now = self.clock()
+        times = [TICK_SECONDS, beat - now, self.worker.deadline()]
+        if self.waiting:
+            times.append(self.waiting_since + LINGER_SECONDS - now)
+        return max(0.001, min(times))
+
+    def _take(self) -> list[tuple[_Job, Outgoing]]:
+        """Under the lock: what to send now. What an earlier message of the same command could not reach is dropped."""
+        if not self._due():
+            return []
+        taken = [(job, message) for job, message in self.waiting if job.back is None]
+        self.waiting.clear()
+        return taken
+
+    def _send(self, batch: Sequence[tuple[_Job, Outgoing]]) -> None:
+        self.worked.sends += 1
+        try:
+            unsent = set(self.deps.events.send([message for _, message in batch]))
+        except InfrastructureError as away:
+            self.worker.log(f"{len(batch)} outcome(s) could not be sent: {away}")
+            unsent = set(range(len(batch)))
+        except InvalidInputError as refused:
+            if len(batch) > 1:
+                for one in batch:
+                    self._send([one])
+                return
+            self.worker.log(f"an outcome of {batch[0][0].command.command_id} cannot be sent: {refused}")
+            unsent = {0}
+        with self.changed:
+            self.worked.events += len(batch) - len(unsent)
+            for place in unsent:
+                self._unsend(batch[place][0])
+
+    def _unsend(self, job: _Job) -> None:
+        """Under the lock: something that a command said did not arrive, so it has to say it again."""
+        if job.back is None:
+            self.worked.failures += 1
+            job.away = "its outcome could not be sent"
+            pause = self.deps.back_off.after(job.delivery.received)
+            if job.ended:
+                job.back = pause
+            else:
+                self._end(job, back=pause)
+
+    def _keep_hold(self, seconds: int) -> None:
+        """Tell the queue that these are being worked on. The first time it shortens the wait for a worker that dies."""
+        with self.changed:
+            held = [one for job in self.jobs if not job.ended for one in (job.delivery, *job.twins)]
+        try:
+            self.deps.commands.nack(held, seconds)
+        except InfrastructureError as away:
+            self.worker.log(f"{len(held)} command(s) could not be held: {away}")
+
+    def _give_up(self) -> None:
+        """The time is over: nothing more is begun or said, and what still runs was not answered."""
+        with self.changed:
+            late = [job for job in self.jobs if not job.ended]
+            for job in late:
+                if job.tries < BROKEN_TRIES:
+                    self.worked.failures += 1
+                    self._end(job, back=0)
+        for job in late:
+            if not job.ended:
+                self._broken(job, "it did not end within this worker's time")
+        with self.changed:
+            self.closed = True
+
+    def _hand_back(self) -> None:
+        with self.changed:
+            self.closed = True
+            for job in self.jobs:
+                if job.back is not None:
+                    self.backs.setdefault(job.back, []).extend((job.delivery, *job.twins))
+        for job in self.jobs:
+            if job.back is not None and job.tries and job.away:
+                self.tries.excuse(job.command, job.tries, job.delivery.received, job.away)
+            elif job.back is not None and not job.tries:
+                self.tries.pass_over(job.command, job.delivery.received, job.away or NOT_BEGUN)
+        for delay, deliveries in self.backs.items():
+            self.worked.give_back += [delivery.message_id for delivery in deliveries]
+            try:
+                self.deps.commands.nack(deliveries, delay)
+            except InfrastructureError as away:
+                self.worker.log(f"{len(deliveries)} message(s) come back later than meant: {away}")

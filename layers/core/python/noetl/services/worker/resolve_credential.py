@@ -1,0 +1,114 @@
+"""Credentials for those who run tasks: by the name of a keychain's entry, or by their own.
+
+A worker shows the token of a command that is open, and gets what that command's playbook names; nobody computes a name here that the
+playbook did not: whatever its code has been talked into, a worker reads no other secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl.domain.capability_tokens import KeyRing, verified
+from noetl.domain.errors import NoetlError, NotFoundError
+from noetl.domain.events import Start
+from noetl.domain.kinds import Credential
+from noetl.domain.workers.command_token import Capability
+from noetl.dsl.keychain import mentioned
+from noetl.dsl.program import Program
+from noetl.engine.scopes.slot_view import SCOPES, View
+from noetl.ports.executions.execution_store import ExecutionStore, Fence, LoadRequest, Snapshot
+from noetl.services.credentials.credentials import CredentialDeps, read_lasting
+
+
+@dataclass(frozen=True, slots=True)
+class GiveDeps:
+    """``programs``: hash → Program. ``keys(fresh)``: what capability tokens are verified with; None: none are given out here.
+    ``workspace``: the credential of the scratch database, which tasks need not name."""
+
+    store: ExecutionStore
+    programs: Callable[[str], Program]
+    hydrate: Callable[[Mapping[str, Any]], Any]
+    credentials: CredentialDeps
+    keys: Callable[[bool], KeyRing] | None = None
+    workspace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """``seconds``: for how long it may be used without asking again."""
+
+    credential: Credential
+    seconds: float
+
+
+class NotAllowedError(NoetlError):
+    """This command may not have this. Codes: ``command_refused``, ``credential_not_named``."""
+
+    default_code = "command_refused"
+
+
+def give_to_command(capability: Capability, name: str, deps: GiveDeps) -> Given:
+    """The credential ``name`` (its own one) for an open command whose playbook names it.
+
+    Raises NotAllowedError, NotFoundError(code="credential_not_found"), TaskError, InfrastructureError.
+    """
+    if deps.keys is None or not verified(capability.token, capability.holds, deps.keys):
+        raise NotAllowedError("the command's token does not fit")
+    execution_id = capability.execution_id
+    snapshot = _snapshot(execution_id, deps, capability.command_id)
+    fence = snapshot.fences.get(capability.command_id) if snapshot is not None else None
+    if snapshot is None or fence != Fence(capability.attempt, capability.turn):
+        raise NotAllowedError(
+            "the command is not open any more: it was answered, withdrawn, or given to another worker"
+        )
+    program = deps.programs(capability.program)
+    names = _names(program, execution_id, snapshot, deps)
+    allowed = {names.get(one, one) for one in mentioned(program)} | {*names.values(), deps.workspace} - {""}
+    if name not in allowed:
+        raise NotAllowedError(
+            f"the playbook {program.path} does not name the credential {name[:120]!r}",
+            code="credential_not_named",
+            hint="name it in `auth`; a name that is computed belongs into the keychain: {name: db, kind: …, credential: '{{ … }}'}",
+        )
+    return _read(name, deps, execution_id)
+
+
+def give_for_execution(execution_id: int, name: str, deps: GiveDeps) -> Given:
+    """What ``keychain.<name>`` is in an execution; a name that is no entry is a credential's own. For whoever may read all of them.
+
+    Raises NotFoundError(code="execution_not_found" or "credential_not_found"), TaskError, TemplateError, InfrastructureError.
+    """
+    snapshot = _snapshot(execution_id, deps)
+    if snapshot is None or not snapshot.program:
+        raise NotFoundError(f"there is no execution {execution_id}", code="execution_not_found")
+    names = _names(deps.programs(snapshot.program), execution_id, snapshot, deps)
+    return _read(names.get(name, name), deps, execution_id)
+
+
+def give_for_playbook(program: Program, name: str, deps: GiveDeps, now: float) -> Given:
+    """The same outside of any execution: with the playbook's own workload."""
+    from noetl.engine.keychain import names_at_start
+
+    start = Start(0, "", program.hash, program.path)
+    names = names_at_start(program, start, now, View(scopes=SCOPES))
+    return _read(names.get(name, name), deps, None)
+
+
+def _read(name: str, deps: GiveDeps, execution_id: int | None) -> Given:
+    return Given(*read_lasting(name, deps.credentials, execution_id=execution_id))
+
+
+def _snapshot(execution_id: int, deps: GiveDeps, *commands: str) -> Snapshot | None:
+    request = LoadRequest(execution_id, scopes=("workload",), commands=commands)
+    return deps.store.load([request]).executions.get(execution_id)
+
+
+def _names(program: Program, execution_id: int, snapshot: Snapshot, deps: GiveDeps) -> dict[str, str]:
+    """Entry → credential. Templates of a keychain see the workload alone, so nothing else was read."""
+    if not program.keychain:
+        return {}
+    from noetl.engine.keychain import names_later
+
+    return names_later(program, execution_id, View(dict(snapshot.slots), scopes=SCOPES, hydrate=deps.hydrate))

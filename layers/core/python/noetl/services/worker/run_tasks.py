@@ -1,0 +1,413 @@
+"""One pipeline driven to its outcome: calls are made, results checked, secrets taken out, large values stored.
+
+Everything the items of a command share is prepared once, in ``TaskRunner``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
+from noetl.domain.kinds import ResultWish, TaskContext, TaskResult
+from noetl.domain.outcomes.outcomes import (
+    CallbackRequest,
+    ErrorInfo,
+    Outcome,
+    PollRequest,
+    Suspend,
+    WaitRequest,
+)
+from noetl.domain.outcomes.report_checks import short_error
+from noetl.domain.sizes.gate import find_unfit
+from noetl.domain.text.untrusted_text import task_line
+from noetl.domain.wait_request import within
+from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
+from noetl.pipeline import ChildIds, Item, PipelineRun, RunTask, Surroundings, TaskOutcome, declared_workload
+from noetl.pipeline.errors import error_of
+from noetl.pipeline.overlay import Overlay
+from noetl.pipeline.preview import call_input
+from noetl.pipeline.result_binding import settled
+from noetl.services.callbacks.callback_tokens import callback_tokens
+from noetl.services.redaction.redaction import Secrets
+from noetl.services.results.artifacts import TaskArtifacts
+from noetl.services.results.hydrate_values import hydrated
+from noetl.services.results.store_results import Keeper, unpack
+from noetl.services.worker.external_jobs import Elsewhere
+from noetl.services.worker.task_errors import (
+    SECRET_IN_PAYLOAD,
+    NotWantedError,
+    internal,
+    too_long,
+    unstorable,
+)
+from noetl.services.worker.worker_deps import WorkerDeps
+from noetl.templating import unwrap
+
+MARGIN_SECONDS = 5.0
+"""A run that goes on with less time than this is handed back between two calls."""
+HELPERS = frozenset({"http", "pg", "py"})
+"""What rules of an item have seen already; its row in history does not repeat them."""
+PLAIN_KINDS = frozenset({"playbook", "wait"})
+"""Kinds that only ask for something: their parameters keep references (a sub-execution reads them itself), and no call takes long."""
+
+
+class TaskRunner:
+    """Runs the pipeline of one command, for the step run itself or for item after item."""
+
+    def __init__(
+        self, command: Command, program: Program, step: Step, pipeline: Pipeline, deps: WorkerDeps
+    ) -> None:
+        self.command = command
+        self.pipeline = pipeline
+        self.deps = deps
+        self.secrets = Secrets(
+            deps.credentials, command.execution_id, program, command.scope.workload, self._read_again
+        )
+        self.keeper = Keeper(
+            deps.results,
+            command.execution_id,
+            command.run,
+            command.step,
+            deps.inline_bytes,
+            deps.settings.output_max_bytes,
+        )
+        self.spec = step.result or (pipeline.tasks[-1].result if pipeline.tasks else None)
+        self.specs: dict[str, ResultSpec | None] = {task.label: task.result for task in pipeline.tasks}
+        self.source_name = program.source_name
+        key = deps.callback_key(command) if pipeline.calls_back else ""
+        self.settings = deps.settings_of(program)
+        assert deps.hydrate is not None
+        self.hydrate = deps.hydrate
+        self.around = Surroundings(
+            command.scope,
+            command.execution_id,
+            command.step,
+            program.source_name,
+            deps.hydrate,
+            self.secrets.keychain,
+            lambda value: self.keeper.reference(self.secrets.redact(value), self.spec),
+            ChildIds(command),
+            self._kept,
+            self.secrets.redact_error,
+            declared_workload(program),
+            aliases_of(program),
+            callback_tokens(command, key, deps.callback_base, self.secrets) if pipeline.calls_back else None,
+            lambda value, spec: self.keeper.part(self.secrets.redact(value), spec),
+        )
+        self.lines = None if deps.lines is None else deps.lines.of(command)
+        self.timeouts: dict[str, float] = {}
+        self.artifacts: dict[str, TaskArtifacts] = {}
+        self.longest_seen = MARGIN_SECONDS
+        """What a later item's calls are likely to want: the longest time-out so far."""
+        self.unbegun = False
+        """The last pass was handed back before its first call."""
+        # Entries of a case may name their tasks alike, and one entry may run at two boundaries.
+        apart = command.stage in ("case", "compensate")
+        self.prefix = f"{command.execution_id}/{command.command_id if apart else command.run}"
+        self.elsewhere = Elsewhere(command, deps, self._log)
+        self.placed = partial(task_line, command.execution_id, command.step)
+        self.growing = command.loop is None
+        self.reads = frozenset(pipeline.reads.names)
+
+    def run(
+        self,
+        item: Item | None,
+        overlay: Overlay,
+        machine: Mapping[str, Any] | None = None,
+        child: Outcome | None = None,
+    ) -> Outcome:
+        """The outcome of one pass, ready to be sent.
+
+        Raises InfrastructureError when the result store is away (the command is delivered again); nothing else.
+        """
+        deps = self.deps
+        began = deps.clock() if item is None else 0.0
+        if item is not None:
+            self.secrets.forget_callbacks()
+        run = PipelineRun(self.pipeline, self.around, item, overlay)
+        self.unbegun = False
+        try:
+            outcome = self._drive(run, machine, child)
+            outcome = self._ready(run, outcome)
+        except InfrastructureError:
+            raise
+        except NoetlError as error:
+            outcome = self.failed(error_of(error, self.source_name))
+        except Exception as error:
+            self._log(f"defect in step {self.command.step} of {self.prefix}: {type(error).__name__}: {error}")
+            outcome = self.failed(internal(error))
+        outcome = self.keeper.told(outcome)
+        if item is None:
+            outcome.meta["duration_ms"] = round((deps.clock() - began) * 1000, 3)
+        elif outcome.meta:
+            for name in HELPERS & outcome.meta.keys():
+                del outcome.meta[name]
+        return outcome
+
+    def stop(self, item: Item | None, machine: Mapping[str, Any] | None) -> None:
+        """Nobody waits any more for what a pipeline began elsewhere: end it there. What goes wrong with that is logged."""
+        run = PipelineRun(self.pipeline, self.around, item)
+        try:
+            op = run.resume(self.secrets.unseal(unpack(dict(machine or {}), self.hydrate)))
+            if isinstance(op, RunTask):
+                self.elsewhere.stop(op, self._context(op, run, op.input, self._timeout(op)))
+        except InfrastructureError:
+            raise
+        except NoetlError as error:
+            self._log(f"what {self.prefix} began elsewhere could not be stopped: {error}")
+
+    def _kept(self, value: Any) -> Any:
+        """One result of a nested loop: a large one is stored at once (without secrets), so that the loop's state stays small."""
+        if self.keeper.travels(value):
+            return value
+        return self.keeper.keep(self.secrets.redact(value))
+
+    def failed(self, error: ErrorInfo) -> Outcome:
+        return Outcome("error", error=short_error(self.secrets.redact_error(error)), meta={})
+
+    def _drive(self, run: PipelineRun, machine: Mapping[str, Any] | None, child: Outcome | None) -> Outcome:
+        if machine is None:
+            op = run.begin()
+        else:
+            op = run.resume(self.secrets.unseal(unpack(dict(machine), self.hydrate)), child)
+        calls = 0
+        while isinstance(op, RunTask):
+            if calls and self.deps.is_over(self.command):
+                raise NotWantedError(op.label, "not begun")
+            timeout = self._timeout(op)
+            if self._must_stop(timeout, calls):
+                self.unbegun = calls == 0
+                return run.park()
+            calls += 1
+            op = run.feed(self._call(op, run, timeout))
+        return op.outcome
+
+    def _must_stop(self, timeout: float, calls: int) -> bool:
+        """Whether a call of ``timeout`` seconds is left to another turn. One that would fit into none is not: it fails instead."""
+        deps = self.deps
+        left = deps.deadline()
+        if math.isinf(deps.longest):
+            return calls > 0 and left < MARGIN_SECONDS
+        return left < timeout <= deps.longest
+
+    def _timeout(self, op: RunTask) -> float:
+        """Seconds a call may take. A kind's own default gives way to what a worker can give; what the playbook asks for does not."""
+        longest = self.deps.longest
+        timeout = op.timeout or min(self._default_timeout(op.kind), longest)
+        if op.kind in PLAIN_KINDS:
+            return min(timeout, MARGIN_SECONDS)
+        if one := self.elsewhere.seconds_of(op.kind):
+            timeout = min(op.timeout or one, one, longest)
+        if timeout <= longest < math.inf:
+            self.longest_seen = max(self.longest_seen, timeout)
+        return timeout
+
+    # --- one call ---------------------------------------------------------------------------------
+
+    def _call(self, op: RunTask, run: PipelineRun, timeout: float) -> TaskOutcome:
+        deps = self.deps
+        began = deps.clock()
+        if timeout > deps.longest:
+            return self._error(too_long(op, timeout, deps.longest), began, op)
+        whole = op.timeout or self._default_timeout(op.kind)
+        try:
+            if self.elsewhere.is_over(op):
+                self.elsewhere.stop(op, self._context(op, run, op.input, timeout))
+                return self._error(self.elsewhere.too_late(op, whole), began, op)
+            params, given = op.params, op.input
+            if op.kind not in PLAIN_KINDS:
+                params = self._loaded_params(op.kind, params)
+                given = hydrated(given, self.hydrate)
+            context = self._context(op, run, given, timeout)
+            answer = deps.registry.run(op.kind, params, context)
+            if isinstance(answer, PollRequest):
+                return self.elsewhere.goes_on(op, answer, whole, context)
+        except NotWantedError:
+            raise
+        except NoetlError as error:
+            return self._error(error_of(error, self.source_name), began, op)
+        except Exception as error:
+            self._log(f"defect in kind {op.kind} ({self.prefix}/{op.key}): {type(error).__name__}: {error}")
+            return self._error(internal(error), began, op)
+        elapsed = self._elapsed(op, began)
+        if isinstance(answer, TaskResult):
+            problem = find_unfit(answer.result)
+            if problem is not None:
+                return self._error(unstorable(op.label, problem), began, op)
+            return TaskOutcome(answer.result, meta=answer.meta, duration_ms=elapsed)
+        if isinstance(answer, WaitRequest):
+            return TaskOutcome(wait=within(answer, op.timeout), duration_ms=elapsed)
+        if self.secrets.holds_secret(answer.payload):
+            return self._error(SECRET_IN_PAYLOAD, began, op)
+        return TaskOutcome(child=answer, duration_ms=elapsed)
+
+    def _loaded_params(self, kind: str, params: Any) -> Any:
+        """Parameters with the large results that they refer to, but for those that the kind reads itself."""
+        try:
+            spec = self.deps.registry.spec(kind)
+        except (KeyError, PlaybookError):
+            return params
+        if not spec.ref_fields or not isinstance(params, dict):
+            return hydrated(params, self.hydrate)
+        return {
+            name: value if spec.aliases.get(name, name) in spec.ref_fields else hydrated(value, self.hydrate)
+            for name, value in params.items()
+        }
+
+    def _artifacts(self, label: str) -> TaskArtifacts:
+        """The same for every item of a command."""
+        if label not in self.artifacts:
+            self.artifacts[label] = self._made_artifacts(label)
+        return self.artifacts[label]
+
+    def _made_artifacts(self, label: str) -> TaskArtifacts:
+        deps, command = self.deps, self.command
+        spec = self.specs.get(label) or self.spec
+        wish = ResultWish(spec.store, spec.scope, spec.ttl, spec.compression) if spec is not None else None
+        return TaskArtifacts(
+            deps.results,
+            command.execution_id,
+            command.step,
+            max_bytes=self.settings.artifact_max_bytes,
+            folder=self.settings.work_dir,
+            wish=wish,
+            masking=self.secrets.mask_of_stream,
+            run=command.run,
+            note=self.keeper.note,
+        )
+
+    def _error(self, error: ErrorInfo, began: float, op: RunTask) -> TaskOutcome:
+        """Secrets are taken out where the pipeline binds it."""
+        elapsed = self._elapsed(op, began)
+        shown = call_input(op.params, op.input, self.secrets.redact, leave_out=self._raw_fields(op.kind))
+        if shown:
+            error = msgspec.structs.replace(error, details={**error.details, "input": shown})
+        return TaskOutcome(error=error, duration_ms=elapsed, chance=self.deps.chance())
+
+    def _elapsed(self, op: RunTask, began: float) -> float:
+        """Milliseconds of a call, from its first turn on."""
+        if op.pending is not None:
+            return max(0.0, self.deps.now() - op.pending.since) * 1000
+        return (self.deps.clock() - began) * 1000
+
+    def _raw_fields(self, kind: str) -> tuple[str, ...]:
+        try:
+            return self.deps.registry.spec(kind).raw_fields
+        except (KeyError, PlaybookError):
+            return ()
+
+    def _context(
+        self, op: RunTask, run: PipelineRun, given: Mapping[str, Any], timeout: float
+    ) -> TaskContext:
+        command, item = self.command, run.item
+        loop = command.loop
+        place = f"/{loop.round}.{item.index}" if loop is not None and item is not None else ""
+        return TaskContext(
+            command.execution_id,
+            command.step,
+            op.label,
+            op.attempt,
+            f"{self.prefix}{place}/{op.key}",
+            timeout,
+            self.settings,
+            self.secrets.credential,
+            lambda: self.deps.revoked(command.execution_id, command.run),
+            partial(self._told, op.label, op.attempt, None if item is None else item.index),
+            given,
+            lambda name: self._lookup(run, name),
+            self.secrets.conceal,
+            self._artifacts(op.label),
+            pending=op.pending.state if op.pending is not None else None,
+            left=self.elsewhere.left(op, op.timeout or self._default_timeout(op.kind)),
+            wake=self.elsewhere.wake(item),
+            jobs=self.deps.jobs,
+        )
+
+    def _read_again(self, params: dict[str, Any]) -> None:
+        """Secrets of a provider, for a pipeline that goes on. Raises TaskError."""
+        command = self.command
+        context = TaskContext(
+            command.execution_id,
+            command.step,
+            "secrets",
+            1,
+            f"{self.prefix}/secrets",
+            self._default_timeout("secrets"),
+            self.settings,
+            self.secrets.credential,
+            conceal=self.secrets.conceal,
+        )
+        self.deps.registry.run("secrets", params, context)
+
+    def _log(self, line: str) -> None:
+        self.deps.log(self.placed(self.secrets.redact_told(line)))
+
+    def _told(self, task: str, attempt: int, index: int | None, line: str) -> None:
+        """A line of a task's own output."""
+        self.deps.log(self.placed(line := self.secrets.redact_told(line)))
+        if self.lines is not None:
+            self.lines.add(task, attempt, index, line)
+
+    def flush_lines(self) -> None:
+        """What was printed can be read before it shows that its task has ended."""
+        if self.lines is not None:
+            self.lines.flush()
+
+    def _default_timeout(self, kind: str) -> float:
+        if kind not in self.timeouts:
+            try:
+                self.timeouts[kind] = self.deps.registry.spec(kind).default_timeout
+            except KeyError:
+                self.timeouts[kind] = 60.0
+        return self.timeouts[kind]
+
+    def _lookup(self, run: PipelineRun, name: str) -> Any:
+        """A name of the task's scope as plain data, large results loaded. Raises KeyError."""
+        try:
+            return hydrated(unwrap(run.lookup(name)), self.hydrate)
+        except TaskError:
+            raise
+        except NoetlError as error:
+            raise KeyError(name) from error
+
+    # --- the way out ------------------------------------------------------------------------------
+
+    def _ready(self, run: PipelineRun, outcome: Outcome) -> Outcome:
+        if outcome.suspend is not None:
+            return self._suspended(outcome, outcome.suspend)
+        outcome = self.secrets.redact_outcome(outcome)
+        if run.state.parts:
+            outcome = settled(run, outcome, self.keeper.keep)
+        return self.keeper.outcome(outcome, self.specs, self.spec, self._grown(run, outcome))
+
+    def _suspended(self, outcome: Outcome, suspend: Suspend) -> Outcome:
+        machine = self.keeper.pack(self.secrets.seal(suspend.machine))
+        bare = msgspec.structs.replace(outcome, suspend=None)
+        kept = msgspec.structs.replace(suspend, machine=machine, callback=self._asked(suspend.callback))
+        return msgspec.structs.replace(self.secrets.redact_outcome(bare), suspend=kept)
+
+    def _asked(self, callback: CallbackRequest | None) -> CallbackRequest | None:
+        """What is asked for is kept, and shown: without secrets, and without its own address."""
+        if callback is None or not self.secrets.holds_secret(callback):
+            return callback
+        return codec.convert(self.secrets.redact(msgspec.to_builtins(callback)), CallbackRequest)
+
+    def _grown(self, run: PipelineRun, outcome: Outcome) -> dict[str, Any]:
+        """Whole values of the ctx lists this run extended, where it saw what they held before; they are stored as they are given here."""
+        if not self.growing or not outcome.patches:
+            return {}
+        found = {
+            f"ctx.{patch.name}": run.overlay.get("ctx", patch.name)
+            for patch in outcome.patches
+            if patch.scope == "ctx"
+            and patch.op == "extend"
+            and not self.reads.isdisjoint(("ctx.*", f"ctx.{patch.name}", patch.name))
+        }
+        return dict(self.secrets.redact(found))

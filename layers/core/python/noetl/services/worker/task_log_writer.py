@@ -1,0 +1,104 @@
+"""Lines that tasks print, on their way to where they are kept: gathered for a moment, written before the outcome of their command.
+
+Losing some is better than failing a task over them: what cannot be kept is logged, and dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from noetl.domain.commands import Command
+from noetl.domain.sizes.table import LINES_BYTES
+from noetl.domain.task_logs import TaskLine, line_time
+from noetl.ports.task_logs import TaskLogs
+
+FLUSH_SECONDS = 1.0
+"""How old a line gets at most, before it is written, while its command goes on."""
+FLUSH_BYTES = 256 * 1024
+COMMAND_BYTES = LINES_BYTES.value
+"""Most text of one command (a step run, or a chunk of a loop's items) that is kept."""
+
+
+class LineKeeper:
+    """One per process, for all its commands. ``log``: one line when lines could not be kept."""
+
+    def __init__(
+        self, logs: TaskLogs, log: Callable[[str], None], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._logs, self._log, self._clock = logs, log, clock
+        self._changed = threading.Condition()
+        self._open: set[CommandLines] = set()
+        self._writer: threading.Thread | None = None
+
+    def of(self, command: Command) -> CommandLines:
+        return CommandLines(self, command)
+
+    def now(self) -> str:
+        return line_time(self._clock())
+
+    def began(self, lines: CommandLines) -> None:
+        """Somebody has to write these within a second."""
+        with self._changed:
+            self._open.add(lines)
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write, name="noetl-lines", daemon=True)
+                self._writer.start()
+            self._changed.notify()
+
+    def keep(self, execution_id: int, lines: list[TaskLine]) -> None:
+        try:
+            self._logs.append(execution_id, lines)
+        except Exception as error:
+            # The thread that writes, and the task that prints, go on after any error.
+            self._log(f"{len(lines)} line(s) that tasks of {execution_id} printed are lost: {error}")
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                while not self._open:
+                    self._changed.wait()
+            time.sleep(FLUSH_SECONDS)
+            with self._changed:
+                waiting, self._open = self._open, set()
+            for lines in waiting:
+                lines.flush()
+
+
+class CommandLines:
+    """The lines of one command. Used by its own thread, and by the keeper's."""
+
+    def __init__(self, keeper: LineKeeper, command: Command) -> None:
+        self._keeper, self._command = keeper, command
+        self._lock = threading.Lock()
+        self._waiting: list[TaskLine] = []
+        self._bytes = self._kept = 0
+
+    def add(self, task: str, attempt: int, index: int | None, line: str) -> None:
+        """``line`` holds no secret."""
+        size = len(line) + 100
+        with self._lock:
+            if self._kept > COMMAND_BYTES:
+                return
+            self._kept += size
+            if self._kept > COMMAND_BYTES:
+                line = f"… more than {COMMAND_BYTES} bytes of this step's output are not kept"
+            command = self._command
+            first = not self._waiting
+            self._waiting.append(
+                TaskLine(self._keeper.now(), command.step, task, line, command.run, attempt, index)
+            )
+            self._bytes += size
+            full = self._bytes > FLUSH_BYTES
+        if full:
+            self.flush()
+        elif first:
+            self._keeper.began(self)
+
+    def flush(self) -> None:
+        """What was added can be read when this returns."""
+        with self._lock:
+            lines, self._waiting, self._bytes = self._waiting, [], 0
+            if lines:
+                self._keeper.keep(self._command.execution_id, lines)

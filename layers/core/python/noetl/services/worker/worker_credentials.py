@@ -1,0 +1,61 @@
+"""How workers of this process find credentials: what was registered first, then what the machine itself knows."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from noetl.domain.kinds import Credential
+from noetl.ports.credential_store import CredentialStore
+from noetl.ports.credentials import CredentialNames, Credentials
+from noetl.services.credentials.credentials import SUGGESTED_FROM, CredentialDeps, note_access, read_kept
+
+WORKER = "worker"
+"""Who reads for a task in this process."""
+KNOWN = 4096
+
+
+class RegisteredFirst(msgspec.Struct, frozen=True):
+    """``otherwise``: asked for names that nobody registered. What an execution reads is recorded once by each process."""
+
+    deps: CredentialDeps
+    otherwise: Credentials
+    _recorded: OrderedDict[tuple[int, str], None] = msgspec.field(default_factory=OrderedDict)
+    _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
+
+    def get(self, name: str, execution_id: int) -> Credential:
+        """Raises TaskError(kind="auth"), InfrastructureError."""
+        found = read_kept(name, self.deps, execution_id=execution_id)
+        if found is None:
+            return self.otherwise.get(name, execution_id)
+        if self._is_new((execution_id, found[0].name)):
+            note_access(self.deps, found[0].name, "read", WORKER, execution_id)
+        return found[0]
+
+    def _is_new(self, reading: tuple[int, str]) -> bool:
+        with self._lock:
+            if reading in self._recorded:
+                return False
+            self._recorded[reading] = None
+            if len(self._recorded) > KNOWN:
+                self._recorded.popitem(last=False)
+            return True
+
+
+class KnownCredentials(msgspec.Struct, frozen=True):
+    """Names of what was registered, and of what is known otherwise."""
+
+    store: CredentialStore
+    otherwise: CredentialNames
+
+    def types(self, names: Collection[str]) -> Mapping[str, str]:
+        found = self.store.types(names)
+        rest = set(names) - found.keys()
+        return {**self.otherwise.types(rest), **found} if rest else found
+
+    def known(self) -> Sequence[str]:
+        registered = [one.name for one in self.store.entries(limit=SUGGESTED_FROM)]
+        return [*registered, *self.otherwise.known()]

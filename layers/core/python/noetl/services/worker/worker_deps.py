@@ -1,0 +1,110 @@
+"""What running a command needs from outside, gathered once per process by ``noetl.runtime``."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from noetl.domain.commands import Command
+from noetl.domain.kinds import KindSpec, TaskContext, TaskResult, TaskSettings
+from noetl.domain.outcomes.outcomes import ChildRequest, PollRequest, WaitRequest
+from noetl.domain.results.references import INLINE_LIMIT
+from noetl.domain.workers.container_jobs import Jobs, NoJobs
+from noetl.dsl.program import Program
+from noetl.ports.credentials import Credentials
+from noetl.ports.results import ResultStore
+from noetl.services.results.hydration import make_hydrate
+from noetl.services.results.stored_lists import StoredLists
+from noetl.services.worker.task_log_writer import LineKeeper
+
+
+class Kinds(Protocol):
+    """The registry as a worker uses it (``noetl.kinds.registry.Registry``)."""
+
+    def spec(self, name: str) -> KindSpec:
+        """Raises KeyError."""
+
+    def run(
+        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
+    ) -> TaskResult | ChildRequest | WaitRequest | PollRequest:
+        """Raises TaskError, and other errors of ours."""
+
+    def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
+        """End what a call began elsewhere. Raises KeyError, and errors of ours."""
+
+
+def _silent(line: str) -> None:
+    """No log."""
+
+
+def _nowhere(program: Program) -> str | None:
+    """Programs have no folder where playbooks come from a catalog alone."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDeps:
+    """Shared by all threads of a worker.
+
+    ``programs``: hash → Program (raises NotFoundError). ``deadline``: seconds this worker has left; a run that goes on is handed back
+    between two calls when they get short. ``longest``: seconds that one call can have here at all; where it is finite, a call is only
+    begun when its whole time-out is left. ``revoked(execution_id, run)``: whether its work is no longer wanted; asked between items and calls,
+    so it has to be cheap; ``given_up`` asks now. ``folder_of``: where a program's own files are, which its tasks may read (local runs).
+    ``clock``: monotonic seconds; ``now``: epoch seconds.
+    ``chance``: numbers in [0, 1) for jitter. ``log``: one line per defect or of a task's own output.
+    """
+
+    programs: Callable[[str], Program]
+    registry: Kinds
+    results: ResultStore
+    credentials: Credentials
+    settings: TaskSettings = field(default_factory=TaskSettings)
+    hydrate: Callable[[Mapping[str, Any]], Any] | None = None
+    """Reads a result reference; made over ``results`` when not given."""
+    lists: StoredLists | None = None
+    """What loops go over, where that is stored; made over ``results`` when not given."""
+    inline_bytes: int = INLINE_LIMIT
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    chance: Callable[[], float] = random.random
+    folder_of: Callable[[Program], str | None] = _nowhere
+    deadline: Callable[[], float] = lambda: math.inf
+    longest: float = math.inf
+    revoked: Callable[[int, int], bool] = lambda execution_id, run: False
+    given_up: Callable[[int, int], bool] | None = None
+    """``revoked``, when not given."""
+    withdrawn: Callable[[Command], bool] = lambda command: False
+    """Whether this very command is gone from the store, while its step run may go on; asked between calls and between items."""
+    jobs: Jobs = field(default_factory=NoJobs)
+    callback_key: Callable[[Command], str] = lambda command: ""
+    """What tokens of a command's callbacks are made with (domain/callbacks.py); empty: none can be made here."""
+    callback_base: str = ""
+    """The address that callbacks are answered at, as those outside reach it."""
+    log: Callable[[str], None] = _silent
+    lines: LineKeeper | None = None
+    """Keeps what tasks print; None: it is only told."""
+
+    def __post_init__(self) -> None:
+        if self.hydrate is None:
+            object.__setattr__(self, "hydrate", make_hydrate(self.results))
+        if self.lists is None:
+            object.__setattr__(self, "lists", StoredLists(self.results))
+
+    def is_over(self, command: Command) -> bool:
+        """Whether a command goes no further, as far as that is cheap to know: asked between its calls."""
+        return self.revoked(command.execution_id, command.run) or self.withdrawn(command)
+
+    def unwanted(self, command: Command) -> bool:
+        """Whether a command's work is not wanted any more: asked where it is better to look than to guess."""
+        return self.withdrawn(command) or (self.given_up or self.revoked)(command.execution_id, command.run)
+
+    def settings_of(self, program: Program) -> TaskSettings:
+        """Limits and grants of the tasks of a program: they may read its own folder."""
+        folder = self.folder_of(program)
+        return (
+            replace(self.settings, data_dirs=(folder, *self.settings.data_dirs)) if folder else self.settings
+        )

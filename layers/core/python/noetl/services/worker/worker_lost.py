@@ -1,0 +1,92 @@
+"""What the engine is told when a command cannot be run at all: its worker broke on it, again and again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import msgspec
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, TaskError
+from noetl.domain.events import Event
+from noetl.domain.kinds import KindSpec, TaskContext
+from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
+from noetl.dsl.program import Program
+from noetl.ports.results import ResultStore
+from noetl.services.worker.run_command import refused, run_command
+from noetl.services.worker.worker_deps import WorkerDeps
+
+HINT = "the log of the worker says more"
+
+
+def worker_lost(command: Command, reason: str) -> Event:
+    """The failed outcome of ``command`` (of every item, when it carries a loop's), of kind ``worker_lost``."""
+    error = ErrorInfo(
+        message=f"the worker could not run this: {reason}",
+        kind="worker_lost",
+        code="worker_lost",
+        retryable=True,
+        hint=HINT,
+    )
+    return refused(command, Outcome("error", error=error))
+
+
+def answer_lost(
+    command: Command,
+    programs: Callable[[str], Program],
+    results: ResultStore,
+    reason: str,
+    log: Callable[[str], None],
+) -> list[Event]:
+    """What the playbook makes of it: rules and retries see the call that was to be made fail as ``worker_lost``; what comes after that
+    call is left to a worker (in a loop, each item's remaining calls fail as well).
+
+    Raises InfrastructureError when the program or the results cannot be reached.
+    """
+    lost = _Lost(reason)
+    deps = WorkerDeps(
+        programs=programs,
+        registry=lost,
+        results=results,
+        credentials=lost,
+        deadline=lambda: math.inf if command.loop is not None else 0.0,
+        log=log,
+    )
+    told: list[Event] = []
+    try:
+        run_command(command, deps, told.append)
+    except InfrastructureError:
+        raise
+    except Exception as error:
+        log(f"rules of step {command.step} cannot answer its loss: {type(error).__name__}: {error}")
+        return [worker_lost(command, reason)]
+    return told
+
+
+class _Lost(msgspec.Struct, frozen=True):
+    """Kinds and credentials of a worker that is not there."""
+
+    reason: str
+
+    def spec(self, name: str) -> KindSpec:
+        raise KeyError(name)
+
+    def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> NoReturn:
+        raise self._error()
+
+    def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
+        """Nobody is there who could."""
+
+    def get(self, name: str, execution_id: int) -> NoReturn:
+        raise self._error()
+
+    def _error(self) -> TaskError:
+        return TaskError(
+            f"the worker could not run this: {self.reason}",
+            kind="worker_lost",
+            code="worker_lost",
+            retryable=True,
+            hint=HINT,
+        )
