@@ -16,7 +16,7 @@ SUITES = {
     "tests.unit.templating.test_sizes": "templates",
     "tests.unit.services.test_sizes": "what workers run and report",
     "tests.contract.test_engine_sizes": "the engine",
-    "tests.unit.runtime.test_http_server": "the server of `noetl serve`",
+    "tests.unit.runtime.server.test_http_server": "the server of `noetl serve`",
 }
 
 
@@ -84,7 +84,7 @@ DOORS = {
 NAMED_DOORS = {
     "the API": {"tests.unit.api.test_sizes", "tests.unit.api.test_named_sizes"},
     "the command line": {"tests.unit.cli.test_sizes"},
-    "`noetl serve`": {"tests.unit.runtime.test_http_server"},
+    "`noetl serve`": {"tests.unit.runtime.server.test_http_server"},
 }
 """What the table calls a public door, and the suites that try it."""
 

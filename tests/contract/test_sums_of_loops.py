@@ -18,8 +18,8 @@ from noetl.domain.state import decode_state
 from noetl.services.executions.change_execution import Asked
 from noetl.services.executions.redrive_execution import plan
 from tests.contract.test_left_loops import LOOP, ME, START, Engine
-from tests.unit.services.test_run_command import LOOP as ADDING
-from tests.unit.services.test_run_command import Worker
+from tests.unit.services.worker.test_run_command import LOOP as ADDING
+from tests.unit.services.worker.test_run_command import Worker
 
 MOST = 10**INTEGER_DIGITS.value - 1
 ADD = Patch("ctx", "sum", MOST, "add")

@@ -16,9 +16,9 @@ from noetl.cli.client import event_polling, http_client, runtime_access
 from noetl.services.history.history_pages import history
 from noetl.services.history.progress import Progress, read_progress
 from tests.unit.api.ground import BROKEN, FAILING, GATED, HELLO
+from tests.unit.cli.actions.test_execute import FAILS, GREET, LOOPS, PARKS
 from tests.unit.cli.fake_runtime import MemoryRuntime
 from tests.unit.cli.far import TOKEN, URL, Answer, Far
-from tests.unit.cli.test_execute import FAILS, GREET, LOOPS, PARKS
 
 SCHEDULED = HELLO.replace(
     "path: demo/hello", "path: demo/daily, schedule: {cron: 0 6 * * *, timezone: Europe/Berlin}"

@@ -9,7 +9,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.kinds import TaskContext
 from noetl.domain.results.references import is_ref
-from tests.unit.services.test_run_command import CANARY, Worker
+from tests.unit.services.worker.test_run_command import CANARY, Worker
 
 HEAD = "keychain: [{ name: warehouse, kind: postgres_credential }]\n"
 

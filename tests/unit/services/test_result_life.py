@@ -21,7 +21,7 @@ from noetl.services.results.hydration import make_hydrate
 from noetl.services.results.stored_lists import StoredLists
 from noetl.templating import wrap
 from noetl.templating.views import raw
-from tests.unit.services.test_run_command import Worker
+from tests.unit.services.worker.test_run_command import Worker
 
 URI = "noetl://execution/7/result/fetch/0b9e6f6e-0000-4000-8000-000000000000"
 BIG = [{"n": n, "text": "same words again and again"} for n in range(2000)]
@@ -134,7 +134,7 @@ def test_streams_live_and_are_packed_as_results_are(compression, packed):
       - made: {{ kind: tool, output: {{ ttl: 1h, compression: {compression} }} }}
       - read: {{ kind: tool, source: "{{{{ made }}}}" }}
 """
-    from tests.unit.services.test_artifacts import Streaming
+    from tests.unit.services.results.test_artifacts import Streaming
 
     worker = Worker(body, tool, registry=Streaming(tool))
     outcome = worker.outcome()

@@ -49,8 +49,8 @@ from noetl.services.worker import task_log_writer
 from tests.doubles.task_logs import MemoryTaskLogs
 from tests.unit.api.ground import Ground
 from tests.unit.api.test_events_in import deliver, message
-from tests.unit.services.test_keep_lines import Command as Printing
-from tests.unit.services.test_run_command import Worker
+from tests.unit.services.worker.test_run_command import Worker
+from tests.unit.services.worker.test_task_log_writer import Command as Printing
 
 OVER = pytest.mark.parametrize("over", [-1, 0, 1])
 

@@ -11,7 +11,7 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult, TaskSettings
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.services.queries.read_execution import resolve
-from tests.unit.services.test_run_command import CANARY, Kinds, Worker
+from tests.unit.services.worker.test_run_command import CANARY, Kinds, Worker
 
 LINES = b'{"n":1}\n{"n":2}\n'
 BODY = """workflow:

@@ -21,8 +21,8 @@ from noetl.cli.render.output import duration, one_line, printable
 from noetl.runtime.settings import Settings
 from noetl.runtime.storage_settings import StorageSettings
 from noetl.services.history.progress import StepRun
+from tests.unit.cli.actions.test_execute import FAILS, GREET, LOOPS, PARKS
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
-from tests.unit.cli.test_execute import FAILS, GREET, LOOPS, PARKS
 from tests.waiting import PATIENCE
 
 
