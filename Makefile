@@ -202,6 +202,8 @@ lock: $(READY) ## pin dependencies again (needs PyPI)
 	@for layer in layers/deps/*.in; do \
 	  build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    --upgrade "$$layer" -o "$${layer%.in}.lock"; done
+	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --upgrade docs/site/requirements.in -o docs/site/requirements.lock
 	@for name in emulator functions; do build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --upgrade $(EMULATED)/$$name.in -o $(EMULATED)/$$name.txt; done
 

@@ -20,7 +20,7 @@ REFUSED = re.compile(
     r"^```yaml\n((?:(?!^```)[^\n]*\n)*?)^```\n\n```text\n(.*?)^```", re.DOTALL | re.MULTILINE
 )
 CHANGED = re.compile(
-    r"^```yaml\n((?:(?!^```)[^\n]*\n)*?)^```\n\n`noetl fmt --canonical` makes of it:\n\n```yaml\n(.*?)^```",
+    r"^```yaml\n((?:(?!^```)[^\n]*\n)*?)^```\n\n`noetl fmt --canonical` rewrites it to:\n\n```yaml\n(.*?)^```",
     re.DOTALL | re.MULTILINE,
 )
 

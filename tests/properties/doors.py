@@ -69,7 +69,7 @@ class Root:
 
 @law("starts-get-their-own-execution", "call")
 def check_own_start(root: Root) -> None:
-    """Whoever asks for a start is answered with an execution of the playbook asked for, whoever else draws its id."""
+    """Every start is answered with an execution of the requested playbook, even when another start draws the same id."""
     info = root.world.store.info(root.execution_id)
     path = None if info is None else info.path
     assert path == root.path, f"the start of {root.path} was answered with {root.execution_id} of {path}"

@@ -74,7 +74,7 @@ def audit_one(store: ExecutionStore, info: ExecutionInfo) -> None:
 
 @law("history-is-the-state", "always")
 def check_state(store: ExecutionStore, info: ExecutionInfo) -> None:
-    """The stored state is small, and is what folding the stored history gives."""
+    """The stored state is small, and equals the fold of the stored history."""
     assert len(info.state) <= STATE_LIMIT, f"state of {info.path} takes {len(info.state)} bytes"
     report = replay(store, info.execution_id)
     assert report.agrees, (info.path, report.differences)
@@ -311,7 +311,7 @@ def check_ended(
 
 @law("events-come-in-order", "end")
 def check_told(store: ExecutionStore, info: ExecutionInfo) -> None:
-    """The events that clients are told come in the documented order, with the terminal event of the status last."""
+    """The events that clients read come in the documented order, with the terminal event of the status last."""
     check_order(list(told(store, info.execution_id)), info.status)
 
 

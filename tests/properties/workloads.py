@@ -230,7 +230,7 @@ def difference(seen: dict[Any, int], wanted: dict[Any, int]) -> str:
 
 @law("keys-stand-for-one-call", "end")
 def check_keys(calls: Iterable[Call]) -> None:
-    """An idempotency key stands for one call: every attempt asks the same under it."""
+    """An idempotency key names one call: every attempt sends the same request under it."""
     asked: dict[tuple[int, str], Any] = {}
     for call in calls:
         known = asked.setdefault((call.execution_id, call.key), call.asked)

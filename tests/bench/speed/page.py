@@ -6,6 +6,7 @@ Usage: python -m tests.bench.speed.page   (`make speed-page`)
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def tables(run: Record) -> str:
         if any(cells):
             title = _title(row, next(one for one in cells if one))
             second.append(_row([title, *(_told(one) for one in cells)]))
-    return "\n".join([_about(run), "", *first, "", "Every kind of step:", "", *second])
+    return "\n".join([textwrap.fill(_about(run), 120), "", *first, "", "Every kind of step:", "", *second])
 
 
 def brief(run: Record) -> str:

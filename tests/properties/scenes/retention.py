@@ -202,7 +202,7 @@ def check_claimed(world: World, claimed: Collection[int], infos: Collection[Exec
 
 @law("what-is-removed-stays-gone", "always")
 def check_removals(world: World) -> None:
-    """What is being removed is not moved on any more, what is gone never comes back, and only history that is dropped later is left of it."""
+    """No process changes an execution that is being removed, a removed one never returns, and only history to be dropped later is left."""
     known = {info.execution_id: info for info in world.store.executions(limit=MOST)}
     world.removed |= world.leaving.keys() - known.keys()
     back = world.removed & known.keys()

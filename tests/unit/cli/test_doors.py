@@ -109,7 +109,7 @@ def test_every_command_is_remote_or_says_why_not():
     remote = {name for name, one in known.items() if has(one, "--remote")} - OF_A_SERVER
     assert remote == CASES.keys(), "each of them is tried here and there below"
     assert all(has(known[name], option) for name in remote for option in ("--context", "--json"))
-    page = REMOTE_PAGE.read_text("utf-8").partition("## Only here")[2]
+    page = REMOTE_PAGE.read_text("utf-8").partition("## Local commands")[2]
     rows = re.findall(r"^\| (`.+?`) \| (.+?) \|$", page, re.MULTILINE)
     told = {name for names, reason in rows for name in re.findall(r"`(.+?)`", names) if reason.strip()}
     groups = {name for name in told if any(one.startswith(f"{name} ") for one in known)}

@@ -1,4 +1,4 @@
-"""The page about testing: every file on it is written, every command run, and the output is the one that is shown."""
+"""The pages about testing: every file on them is written, every command run, and the output is the one that is shown."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from typing import NamedTuple
 
 import pytest
 
-PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = ("testing.md", "testing-in-a-build.md")
+"""In reading order: the second page uses files of the first."""
+TEXTS = {page: (DOCS / page).read_text() for page in PAGES}
 BLOCK = re.compile(r"^```(?P<kind>yaml|console)\n(?P<text>.*?)^```\n", re.DOTALL | re.MULTILINE)
 TIMES = re.compile(r"\(\d+ ms|in \d+\.\d\d s")
 
 
 class Block(NamedTuple):
+    page: str
     line: int
     kind: str
     text: str
 
 
 BLOCKS = [
-    Block(PAGE.read_text()[: found.start()].count("\n") + 1, found["kind"], found["text"])
-    for found in BLOCK.finditer(PAGE.read_text())
+    Block(page, text[: found.start()].count("\n") + 1, found["kind"], found["text"])
+    for page, text in TEXTS.items()
+    for found in BLOCK.finditer(text)
 ]
 COMMANDS = [number for number, block in enumerate(BLOCKS) if block.kind == "console"]
 TESTS = [
@@ -33,7 +38,7 @@ SHOWN = {number - 1 for number in COMMANDS}
 
 
 def _write(folder: Path, until: int) -> str:
-    """The files of the page as they are there; gives the name of the last one."""
+    """Write the files of the pages up to a block; return the name of the last one."""
     name = ""
     for block in BLOCKS[: until + 1]:
         if block.kind == "yaml":
@@ -43,7 +48,7 @@ def _write(folder: Path, until: int) -> str:
 
 
 def _label(number: int) -> str:
-    return f"line-{BLOCKS[number].line}"
+    return f"{BLOCKS[number].page}-{BLOCKS[number].line}"
 
 
 @pytest.mark.parametrize("number", COMMANDS, ids=_label)
@@ -65,14 +70,14 @@ def test_every_other_test_file_passes(number: int, noetl, tmp_path: Path) -> Non
     assert (ran.code, ran.err) == (0, ""), ran.out
 
 
-def test_the_page_shows_enough() -> None:
+def test_the_pages_show_enough() -> None:
     assert len(COMMANDS) >= 6
     assert len(TESTS) >= 10
 
 
-def test_the_page_names_every_key() -> None:
+def test_the_pages_name_every_key() -> None:
     from noetl.testing.document import Case, Expectation, TestDocument
 
-    page = PAGE.read_text()
+    text = "".join(TEXTS.values())
     keys = {*Case.known_keys(), *Expectation.known_keys(), *TestDocument.known_keys()}
-    assert not [key for key in keys if f"`{key}`" not in page]
+    assert not [key for key in keys if f"`{key}`" not in text]

@@ -1,0 +1,179 @@
+"""What every page of documentation keeps to: length, links, paths that exist, words."""
+
+import re
+from pathlib import Path
+
+import pytest
+from source import PACKAGE, ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        ROOT / "events" / "README.md",
+        *DOCS.rglob("*.md"),
+        *(ROOT / "playbooks").rglob("README.md"),
+    ]
+)
+WRITTEN = [page for page in PAGES if page.name != "CHANGELOG.md"]
+MOST_LINES, MOST_COLUMNS = 400, 120
+FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`[^`]+`")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
+TOP_FOLDERS = {folder.name for root in (ROOT, PACKAGE) for folder in root.iterdir() if folder.is_dir()} - {
+    "build"
+}
+PATH = re.compile(r"[\w.*-]+(?:/[\w.*-]+)+/?")
+MODULE = re.compile(r"(?:noetl|infra|tests)(?:\.\w+)+")
+
+
+def _id(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def _text(page: Path) -> str:
+    """Return the page without code blocks, in which brackets and words mean something else."""
+    return FENCE.sub(lambda found: "\n" * found[0].count("\n"), page.read_text("utf-8"))
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return headings as links spell them, and anchors that the page names itself."""
+    titles = re.findall(r"^#+ (.+)$", _text(page), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles)
+    return {*plain, *re.findall(r'<a id="([^"]+)">', _text(page))}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_id)
+def test_links_lead_somewhere(page: Path) -> None:
+    lost = []
+    for target, anchor in LINK.findall(_text(page)):
+        other = page.parent / target if target else page
+        if re.match(r"[a-z]+:", target):
+            continue
+        if not other.exists() or (anchor and other.suffix == ".md" and anchor not in _anchors(other)):
+            lost.append(f"{target}#{anchor}")
+    assert not lost
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=_id)
+def test_a_page_is_short_and_its_prose_is_wrapped(page: Path) -> None:
+    lines = _text(page).splitlines()
+    assert len(lines) <= MOST_LINES
+    wide = [
+        number for number, line in enumerate(lines, 1) if len(line) > MOST_COLUMNS and not _is_one_unit(line)
+    ]
+    assert not wide, f"wrap these lines at {MOST_COLUMNS} columns"
+
+
+def _is_one_unit(line: str) -> bool:
+    """Tell whether a line cannot be wrapped: a row of a table, a heading, or one long code span."""
+    return bool(re.match(r" *[|#]", line)) or len(SPAN.sub("", line)) < MOST_COLUMNS // 4
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=_id)
+def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
+    spans = [span.strip("`") for span in SPAN.findall(_text(page))]
+    assert [name for name in spans if not _exists(name)] == []
+
+
+def _exists(name: str) -> bool:
+    """Tell whether a span is no path of this repository, or one that is there. A path may end in a name of its module."""
+    if MODULE.fullmatch(name) and name.split(".")[1] in TOP_FOLDERS:
+        return _has_module(name)
+    path, _, attribute = name.partition("::")
+    if not PATH.fullmatch(path) or path.split("/", 1)[0] not in TOP_FOLDERS:
+        return True
+    if any(any(root.glob(path.rstrip("/"))) for root in (ROOT, PACKAGE)):
+        return True
+    found = [file for root in (ROOT, PACKAGE) if (file := root / f"{path}.py").is_file()]
+    if not found and "." in path.rsplit("/", 1)[1]:
+        path, attribute = path.rsplit(".", 1)
+        found = [file for root in (ROOT, PACKAGE) if (file := root / f"{path}.py").is_file()]
+    return bool(found) and (not attribute or any(attribute in file.read_text("utf-8") for file in found))
+
+
+def _has_module(name: str) -> bool:
+    """Tell whether a module exists, with or without a name of it behind the last dot."""
+    parts = name.split(".")
+    for length in (len(parts), len(parts) - 1):
+        base = (PACKAGE.parent if parts[0] == "noetl" else ROOT).joinpath(*parts[:length])
+        file = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+        if base.is_dir() and length == len(parts):
+            return True
+        if file.is_file():
+            return length == len(parts) or parts[-1] in file.read_text("utf-8")
+    return False
+
+
+BANNED_TABLE = re.compile(r"<!-- banned -->\n(.*?)<!-- /banned -->", re.DOTALL)
+BANNED = [
+    phrase.strip()
+    for row in re.findall(
+        r"^\| ([^|]+) \|",
+        BANNED_TABLE.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))[0],
+        re.MULTILINE,
+    )[1:]
+    for phrase in row.split(",")
+]
+
+
+def test_the_table_of_words_is_read() -> None:
+    assert {"nobody", "goes on", "what came of", "gives"} <= set(BANNED) and len(BANNED) < 40
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=_id)
+def test_a_page_has_none_of_the_banned_words(page: Path) -> None:
+    prose = SPAN.sub("", BANNED_TABLE.sub("", _text(page)))
+    prose = LINK.sub("]", prose)
+    pattern = re.compile(
+        r"\b(?:" + "|".join(phrase.replace(" ", r"\s+") for phrase in BANNED) + r")\b", re.IGNORECASE
+    )
+    found = [f"{prose.count(chr(10), 0, one.start()) + 1}: {one[0]}" for one in pattern.finditer(prose)]
+    assert not found, "CONTRIBUTING.md says what to write instead"
+
+
+def _linked(page: Path) -> set[Path]:
+    return {
+        (page.parent / target).resolve() for target, _ in LINK.findall(_text(page)) if target.endswith(".md")
+    }
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """The front page links to it, or an index page of the front page whose folder it is in (docs/site/build.py)."""
+    front = DOCS / "README.md"
+    shown = _linked(front)
+    for index in sorted(shown):
+        folder = index.parent if index.name == "README.md" else index.with_suffix("")
+        shown |= {page for page in _linked(index) if page.parent == folder}
+    assert sorted(_id(page) for page in DOCS.rglob("*.md") if page not in shown | {front}) == []
+
+
+def test_the_index_of_decisions_has_every_number_with_title_and_status() -> None:
+    folder = DOCS / "adr"
+    rows = re.findall(
+        r"^\| (?:\[(\d+)\]\((.+?)\)|(\d+)) \| (.+) \| (.+) \|$",
+        (folder / "README.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    assert [int(number or unused) for number, _, unused, _, _ in rows] == list(range(1, len(rows) + 1))
+    records = {file.name for file in folder.glob("[0-9]*.md")}
+    assert {file for _, file, _, _, _ in rows if file} == records
+    for number, file, _, title, status in rows:
+        text = (folder / file).read_text("utf-8") if file else ""
+        assert not file or text.startswith(f"# {int(number)}. {title}\n\nStatus: {status}\n")
+
+
+def test_pages_that_the_code_names_exist() -> None:
+    """Docstrings and hints lead to pages, sections and numbers of decisions."""
+    lost = []
+    for folder in (PACKAGE, ROOT / "infra", ROOT / "functions"):
+        for file in folder.rglob("*.py"):
+            if "node_modules" in file.parts:
+                continue
+            for page, anchor in re.findall(
+                r"\b(docs/[\w./-]+?(?:\.md|/\d{4}))(?:#([\w-]+))?\b", file.read_text("utf-8")
+            ):
+                found = next(iter(ROOT.glob(f"{page}*" if page[-1].isdigit() else page)), None)
+                if found is None or (anchor and anchor not in _anchors(found)):
+                    lost.append(f"{_id(file)}: {page}#{anchor}")
+    assert not lost
