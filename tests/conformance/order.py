@@ -1,13 +1,13 @@
-"""A history read with the machines of ``noetl.domain.event_order``."""
+"""A history read with the machines of ``tests.event_order``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from noetl.domain.event_names import TERMINAL_EVENTS
-from noetl.domain.event_order import EXECUTION, ITEM, STEP_RUN
 from noetl.services.history.read_history import HistoryEvent
 from noetl.testing.play_case import per_step_run
+from tests.event_order import EXECUTION, ITEM, STEP_RUN
 
 
 def check_order(events: Sequence[HistoryEvent], status: str) -> None:

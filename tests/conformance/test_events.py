@@ -22,10 +22,10 @@ from noetl.domain.event_names import (
     Vocabulary,
     names_in,
 )
-from noetl.domain.event_order import EXECUTION, ITEM, STEP_RUN, Order
 from noetl.services.history.history_pages import history
 from noetl.services.history.read_history import HistoryEvent
 from tests.conformance.memory import CASES, in_memory
+from tests.event_order import EXECUTION, ITEM, STEP_RUN, Order
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = json.loads((DOCS / "event.schema.json").read_text())
