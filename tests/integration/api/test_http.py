@@ -92,6 +92,7 @@ REFUSED = {
     "a body of minus five bytes": (START + b"Content-Length: -5\r\n", 400, "bad_request"),
     "two lengths": (START + b"Content-Length: 2\r\nContent-Length: 3\r\n", 400, "bad_request"),
     "a chunk of no size": (START + b"Host: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}", 400, "bad_request"),
+    "a chunk far too large": (START + b"Host: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"F" * 60 + b"\r\n{}", 400, "bad_request"),
     "an unknown transfer": (START + b"Transfer-Encoding: gzip\r\n", 501, "not_implemented"),
     "a body that is announced far too large": (START + b"Content-Length: %d\r\n" % (TAKEN + 1), 413, "body_too_large"),
     "a length of 5,000 digits": (START + b"Content-Length: " + b"9" * 5000 + b"\r\n", 400, "bad_request"),

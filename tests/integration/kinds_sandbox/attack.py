@@ -10,6 +10,18 @@ import socket
 import sys
 from pathlib import Path
 
+UNCOUNTED = {
+    "memfd_create": ((319, 279), (b"kept", 0)),
+    "memfd_secret": ((447, 447), (0,)),
+    "shmget": ((29, 194), (0, 4096, 0o1600)),
+    "semget": ((64, 190), (0, 1, 0o1600)),
+    "msgget": ((68, 186), (0, 0o1600)),
+    "vmsplice": ((278, 75), (1, None, 0, 0)),
+    "bpf": ((321, 280), (0, b"\2\0\0\0\4\0\0\0\10\0\0\0\1\0\0\0" + bytes(112), 128)),
+    "io_uring_setup": ((425, 425), (1, bytes(120))),
+}
+"""Calls that keep memory which no process has mapped: their numbers (x86-64, ARM64) and arguments for the least of it."""
+
 
 def attempts(target):
     home, victim, worker = Path(target["home"]), target["victim"], target["worker"]
@@ -40,6 +52,11 @@ def attempts(target):
     yield "memory: working folder", lambda: os.readlink(f"/proc/{victim}/cwd")
     yield "memory: arguments", lambda: Path(f"/proc/{victim}/cmdline").read_bytes().decode()
     yield "memory: ptrace", lambda: attach(victim)
+    yield "memory: another task's own", lambda: str(os.open(f"/proc/{target['other_pid']}/mem", os.O_RDONLY))
+    yield "memory: another task's descriptors", lambda: str(os.listdir(f"/proc/{target['other_pid']}/fd"))
+    yield "memory: ptrace of another task", lambda: attach(target["other_pid"])
+    for name in UNCOUNTED:
+        yield f"hidden memory: {name}", lambda name=name: keep_uncounted(name)
     yield "keys: keep one", add_key
     yield "keys: the user's own", lambda: key_control(0, -4, 0)
     yield "keys: those of the session", lambda: key_control(0, -3, 0)
@@ -105,6 +122,21 @@ def attach(pid):
     if os.waitpid(helper, 0)[1] != 0:
         raise PermissionError(pid)
     return "attached"
+
+
+def keep_uncounted(name):
+    numbers, arguments = UNCOUNTED[name]
+    given = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    libc = ctypes.CDLL(None, use_errno=True)
+    if name == "vmsplice":
+        given[0] = ctypes.c_long(os.pipe()[1])
+    kept = libc.syscall(ctypes.c_long(numbers[os.uname().machine == "aarch64"]), *given)
+    if kept < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    remove = {"shmget": libc.shmctl, "semget": libc.semctl, "msgget": libc.msgctl}.get(name)
+    if remove is not None:  # it would outlive this process
+        remove(kept, 0, 0, None) if name == "semget" else remove(kept, 0, None)
+    return "kept"
 
 
 def add_key():

@@ -110,9 +110,6 @@ WAYS = {
     ),
     "what its processes used": ("sum(range(10**6))", "os.path.exists('/proc/1/stat')"),
     "the processor time of the first process": ("pass", "is_told(~1 << 3 | 2) or is_told(~1 << 3)"),
-    "shared memory of System V": ("assert libc.shmget(77, 4096, 0o1600) >= 0", "libc.shmget(77, 4096, 0) >= 0"),
-    "a semaphore of System V": ("assert libc.semget(77, 1, 0o1600) >= 0", "libc.semget(77, 1, 0) >= 0"),
-    "a queue of System V": ("assert libc.msgget(77, 0o1600) >= 0", "libc.msgget(77, 0) >= 0"),
     "a queue of POSIX": ("refuse(libc.mq_open(b'/left', 0o102, 0o600, None))", "libc.mq_open(b'/left', 2) >= 0"),
     "a lock of an open folder": (
         "keep_in_flight(open_file_lock('/tmp', 37, fcntl.F_RDLCK)[0])",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,8 @@ import yaml
 
 import noetl
 from noetl.kinds.sandbox.layers import WITHOUT, Detected, Layers, choose_layers, detect
+from tests.integration.kinds_sandbox import shared_memory
+from tests.integration.kinds_sandbox.attack import UNCOUNTED
 from tests.parts import parted
 from tests.waiting import PATIENCE, wait_until
 
@@ -211,6 +214,7 @@ def test_another_user_reaches_nothing_that_has_an_owner(ground):
         "memory: arguments",
     }
     open_to_all |= {"files: list other tasks", "sockets: an abstract one"}
+    open_to_all |= {f"hidden memory: {name}" for name in UNCOUNTED}
     open_to_all |= {"keys: keep one", "keys: the user's own", "keys: those of the session"}
     assert [set(one) - open_to_all for one in reached(found)] == [set(), set(), set()]
 
@@ -219,7 +223,9 @@ def test_without_layers_everything_is_reached(ground):
     """Or the tests above prove nothing."""
     outcome = reached(ground.run(attacks(ground)[:1], layers_for("none", ground.user), target=True))[0]
     kinds = {name.split(":")[0] for name in outcome}
-    assert kinds | {"keys"} == {"files", "sockets", "signals", "memory", "keys"}, "containers may forbid keys"
+    assert kinds | {"keys"} == {"files", "sockets", "signals", "memory", "hidden memory", "keys"}, (
+        "containers may forbid keys"
+    )
     held = {"memory: mem", "memory: ptrace", "signals: the worker", "files: by the worker's root"}
     names = {"files: by /proc/1/root", "files: a second name", "files: in a namespace of its own", *held}
     assert len(outcome) >= 30 - len(names), outcome
@@ -371,6 +377,64 @@ def test_processes_are_bounded(ground, shape):
     assert bomb.get("result") or bomb["code"] == "process_crashed", bomb
     assert "error" in shell
     assert following["result"] == "next"
+
+
+MIB = 1024**2
+GROW = """
+import os, socket, time
+def pages():
+    return bytearray(b"x") * (80 * 2**20)
+def sockets():
+    return [socket.socketpair() for _ in range(240)]
+for _ in range(4):
+    if os.fork() == 0:
+        kept = WAY()
+        time.sleep(3600)
+time.sleep(3600)
+"""
+"""Each of four processes stays far below the limit of one. What the sockets take is nothing, until they are written to."""
+
+
+@pytest.mark.parametrize("way", ["pages", "sockets"])
+@pytest.mark.parametrize("shape", ["all", "a root of its own", "landlock", "namespaces", "another user"])
+def test_the_memory_of_all_processes_together_is_bounded(ground, shape, way):
+    """The task is ended, whichever kind started them; the next one works."""
+    if way == "sockets" and not Path("/proc/self/fd").stat().st_size:
+        pytest.skip("this kernel does not count open files")
+    layers = layers_for(shape, ground.user)
+    ground.program = interpreter_of(ORDINARY) if shape == "another user" else ground.program
+    code = GROW.replace("WAY", way)
+    (ground.playbooks / "grow.py").write_text(code)
+    (ground.playbooks / "grow.py").chmod(0o644)
+    shell = {"command": 'exec "$PYTHON" "$FILE"',
+        "env": {"PYTHON": ground.program, "FILE": str(ground.playbooks / "grow.py")}}  # fmt: skip
+    calls: Calls = [
+        {"kind": "python", "params": {"code": code}},
+        {"kind": "script", "params": {"uri": "grow.py"}},
+        {"kind": "shell", "params": shell},
+        {"kind": "python", "params": {"code": "result = 'next'"}},
+    ]
+    *grown, following = ground.run(calls, layers, python_memory_bytes=256 * MIB)
+    assert [one.get("code") for one in grown] == ["out_of_memory"] * 3, grown
+    assert following["result"] == "next"
+
+
+@pytest.mark.parametrize("left_out", ["", "common_root", "namespaces", "landlock", "landlock,namespaces"])
+def test_memory_that_processes_share_counts_once(ground, left_out):
+    """A worker that is no root may look, or a pool of processes would count what all of them read for each."""
+    if ground.user and left_out == "landlock,namespaces":
+        pytest.skip("nothing keeps other tasks out: no process may be looked into")
+    shared, own = ground.outcome_of(shared_memory.__file__, left_out=left_out)
+    assert shared == {"sizes": True, "exceeds": False}
+    assert own == {"sizes": True, "exceeds": True}
+
+
+@pytest.mark.parametrize("shape", ["all", "landlock", "none"])
+def test_a_task_that_crashes_is_handed_to_no_collector_of_dumps(ground, shape):
+    """The kernel calls one for a limit of 0 bytes, too, and for none of 1."""
+    code = "import resource\nresult = resource.getrlimit(resource.RLIMIT_CORE)"
+    (found,) = ground.run([{"kind": "python", "params": {"code": code}}], layers_for(shape, ground.user))
+    assert found["result"] == [min(1, resource.getrlimit(resource.RLIMIT_CORE)[1] % 2**64)] * 2
 
 
 FILLER = "n = 0\nwhile True:\n    open(f'f{n}', 'wb').write(b'x' * 2**20)\n    n += 1\n"

@@ -7,6 +7,7 @@ process of the same user with a secret in its environment, and another task with
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -78,6 +79,7 @@ class Target:
             ["/bin/sleep", "3600"], env={"CANARY": "canary of the environment"}, cwd=self.home
         )
         self.mark = f"noetl-test-{secrets.token_hex(8)}"
+        other = self._start_other(settings)
         self.about: dict[str, Any] = {
             "home": str(self.home),
             "secrets": SECRETS,
@@ -87,7 +89,8 @@ class Target:
             "abstract": abstract,
             "victim": self._victim.pid,
             "worker": os.getpid(),
-            "other": self._start_other(settings),
+            "other": other,
+            "other_pid": _works_in(str(Path(other).parent)),
             "mark": self.mark,
         }
 
@@ -127,6 +130,16 @@ class Target:
         self._victim.wait()
 
 
+def _works_in(folder: str) -> int:
+    """The number, as this machine counts, of the process that was started last in ``folder``; 0 where none may be looked into."""
+    found = [0]
+    for place in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if place.name.isdigit() and str((place / "cwd").readlink()) == folder:
+                found.append(int(place.name))
+    return max(found)
+
+
 def main() -> None:
     order = json.load(sys.stdin)
     if order["layers"] is not None:
@@ -140,6 +153,7 @@ def main() -> None:
         task_folders=tuple(settings.task_folders),
     )
     target = Target(ground, settings) if order["target"] else None
+    assert target is None or target.about["other_pid"] or not process.layers().confines_files
     results = []
     for number, call in enumerate(order["calls"], 2):
         if target is not None:

@@ -17,6 +17,7 @@ from noetl.domain.sizes.table import (
     BATCH_BYTES,
     BATCH_EVENTS,
     BODY_BYTES,
+    BODY_VALUES,
     CAPABILITY,
     CATCH_UP,
     COMMAND_NAME,
@@ -112,6 +113,25 @@ def body_bytes(path: str) -> Ask:
     """A body of so many bytes, padded with blanks."""
     around = '{"path": "demo/hello"}' if path == "/api/executions" else "{}"
     return lambda ground, count: ground.ask("POST", path, around.ljust(count))
+
+
+def values(path: str, around: str) -> Ask:
+    """A body of so many lists, mappings and commas, most of them empty lists in a list. Those within a text count nothing."""
+    given = around.replace("X", json.dumps({"text": '[,{\\"' * 1000, "x": ["Y"]}))
+    outside = sum(around.count(mark) for mark in "[{,") + 3
+
+    def ask(ground: Ground, count: int) -> Reply:
+        lists, commas = divmod(count - outside - 1, 2)
+        return ground.ask(
+            "POST", path or hook(ground), given.replace('"Y"', "[]" + ",[]" * lists + ",1" * commas)
+        )
+
+    return ask
+
+
+def hook(ground: Ground) -> str:
+    path: str = ground.ask("POST", "/api/triggers", trigger()).json["hook"]
+    return path
 
 
 def batch_bytes(ground: Ground, count: int) -> Reply:
@@ -216,6 +236,8 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "path beside": (PATH, lambda g, n: g.ask("POST", "/api/catalog/register", {"content": HELLO, "path": "p" * n}), 422, "invalid_path"),
     "batch bytes": (BATCH_BYTES, batch_bytes, 413, "body_too_large"),
     "body": (BODY_BYTES, body_bytes("/api/executions"), 413, "body_too_large"),
+    "values": (BODY_VALUES, values("/api/executions", '{"path": "demo/hello", "payload": X}'), 413, "body_too_large"),
+    "values of a webhook": (BODY_VALUES, values("", "X"), 413, "body_too_large"),
     "answer": (ANSWER_BYTES, answered, 422, "answer_too_large"),
     "capability": (CAPABILITY, capability, 422, "capability_invalid"),
     "command": (COMMAND_NAME, lambda g, n: g.ask("POST", f"/api/commands/7:{'c' * n}/claim", {"name": "w"}), 400, "invalid_command"),
@@ -236,6 +258,18 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "task of a line": (LOG_LINE, lines("task"), 422, "body_invalid"),
     **{f"cursor of {path}": (CURSOR, cursor(path), 400, "invalid_cursor") for path in LISTS},
 }  # fmt: skip
+
+
+def test_a_report_of_a_worker_may_have_more_values_than_other_requests(ground: Ground) -> None:
+    """Each of its results is as long as one may be that is not stored."""
+    ground.register()
+    results = "[" + "[]," * 10_900 + "[]]"
+    assert len(results) <= INLINE_BYTES.value
+    told = json.dumps(body_of(ground, ground.issued(), result="R")).replace('"R"', results)
+    count = 2 * BATCH_BYTES.value // 3 // len(results)
+    assert 2 * 10_900 * count > BODY_VALUES.value
+    reply = ground.ask("POST", "/api/events/batch", f'{{"events": [{",".join([told] * count)}]}}')
+    assert reply.status == 202, reply
 
 
 FITS = {

@@ -42,7 +42,17 @@ def missing(found: Detected) -> set[str]:
         (Detected("linux", 0, "refused", "", "not root"), {"files", "signals", "memory"}),
         (
             Detected("darwin"),
-            {"files", "sockets", "signals", "memory", "keys", "leftovers", "processes", "disk"},
+            {
+                "files",
+                "sockets",
+                "signals",
+                "memory",
+                "keys",
+                "hidden memory",
+                "leftovers",
+                "processes",
+                "disk",
+            },
         ),
     ],
 )
@@ -138,7 +148,7 @@ def test_each_combination_of_layers_is_reported(machine, left_out, monkeypatch):
     if not {"namespaces", "socket_filter"} & there and not user:
         lacks.add("sockets")
     if "socket_filter" not in there:
-        lacks.add("keys")
+        lacks |= {"keys", "hidden memory"}
     if not {"namespaces", "subreaper"} & there:
         lacks.add("leftovers")
     if machine.root and "namespaces" not in there and not user:
@@ -189,7 +199,7 @@ def test_doctor_has_a_line_for_each_protection(found, monkeypatch):
     lines = list(check_confinement())
     lacks = missing(found)
     assert {line.name for line in lines if line.status == "warning"} == {f"code: {name}" for name in lacks}
-    assert len(lines) == 8
+    assert len(lines) == 9
     assert all(line.fix for line in lines if line.status == "warning")
 
 

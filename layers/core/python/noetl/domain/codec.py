@@ -126,9 +126,20 @@ def decode_foreign(data: bytes, most: int = RESULT_VALUES.value) -> Any:
     A value takes up to thirty times its bytes in memory (an empty list 64), so that a limit of bytes is none of memory. Raises
     TooManyValuesError before anything is made of ``data``, and what ``decode`` raises.
     """
-    if _entries(data) > most and _entries_outside_texts(data, most) > most:
+    if excess_entries(data, most, stop=True):
         raise TooManyValuesError(f"it has more than {most:,} entries of lists and mappings")
     return decode(data)
+
+
+def excess_entries(data: bytes, most: int, *, stop: bool = False) -> int:
+    """Count the lists and mappings of a JSON text, and the commas between their entries, where there are more than ``most``; else return 0.
+
+    Nothing is made of ``data``, and most texts are counted at the speed of a search. ``stop``: count no further than needed.
+    """
+    if _entries(data) <= most:
+        return 0
+    found = _entries_outside_texts(data, most if stop else len(data))
+    return found if found > most else 0
 
 
 def _entries(data: bytes) -> int:

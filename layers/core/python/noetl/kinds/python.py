@@ -89,7 +89,7 @@ def run(params: Params | Code, context: TaskContext) -> TaskResult:
 
     Raises TaskError: kind ``transform`` with the exception's class name as code (``details``: line, source,
     traceback), ``result_not_json``, ``result_too_large``, ``output_limit``, ``process_exited``,
-    ``process_crashed`` or ``no_answer``; kind ``storage_quota`` (``disk_limit``); kind ``timeout``; kind ``cancelled``.
+    ``process_crashed`` or ``no_answer``; kind ``storage_quota`` (``disk_limit``, ``out_of_memory``); kind ``timeout``; kind ``cancelled``.
     """
     settings = context.settings
     owner = Owner(context.execution_id, limits_of(settings), places_of(settings))

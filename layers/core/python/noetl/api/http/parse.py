@@ -19,7 +19,15 @@ from noetl.api.http.problems import BadRequestError, BodyTooLargeError, Encoding
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.sizes.gate import check_text, check_value, exceeded, too_many_digits
-from noetl.domain.sizes.table import BODY_BYTES, CURSOR, IDEMPOTENCY_KEY, INTEGER_DIGITS, REQUEST_IDS, Size
+from noetl.domain.sizes.table import (
+    BODY_BYTES,
+    BODY_VALUES,
+    CURSOR,
+    IDEMPOTENCY_KEY,
+    INTEGER_DIGITS,
+    REQUEST_IDS,
+    Size,
+)
 
 B = TypeVar("B", bound=msgspec.Struct)
 _JSON_KINDS = frozenset({"", "application/json", "application/x-www-form-urlencoded"})
@@ -219,6 +227,12 @@ def sized_body(request: Request, deps: ApiDeps) -> bytes:
     return request.body
 
 
+def _refuse_many_values(data: bytes) -> None:
+    """Raise BodyTooLargeError: a value takes up to thirty times its bytes in memory, and a microsecond."""
+    if found := codec.excess_entries(data, BODY_VALUES.value):
+        raise too_large(BODY_VALUES, found, "the body", "send less, or the address of a file with it")
+
+
 def _length(request: Request) -> int:
     """Return how many bytes the body has: `noetl serve` reads no more of it than shows that it is too large."""
     announced = request.headers.get("content-length", "")
@@ -235,9 +249,18 @@ def too_large(size: Size, found: int, what: str, remedy: str) -> InvalidInputErr
 def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
     """The JSON body as ``shape``.
 
-    Raises BodyTooLargeError, BadRequestError(code="body_not_json" or "duplicate_key"), InvalidInputError (another shape).
+    Raises BodyTooLargeError, and as ``_shaped``.
     """
     data = sized_body(request, deps) or b"{}"
+    _refuse_many_values(data)
+    return _shaped(data, shape)
+
+
+def _shaped(data: bytes, shape: type[B]) -> B:
+    """Decode a JSON mapping as ``shape``.
+
+    Raises BadRequestError(code="body_not_json" or "duplicate_key"), InvalidInputError (another shape).
+    """
     refuse_duplicates(data)
     try:
         return codec.decode_as(codec.decoder(shape), data)
@@ -256,18 +279,25 @@ def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
         raise _not_json(error, "mapping") from error
 
 
-def strict_body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
-    """As ``body``, of a stranger: what calls itself something else than JSON is refused (UnsupportedMediaError)."""
+def report_body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
+    """Decode what a worker reports: results of any number of values, in a body that calls itself JSON.
+
+    Raises UnsupportedMediaError, and as ``body``.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _JSON_KINDS and not kind.endswith("+json"):
         raise UnsupportedMediaError(
             f"this is read as JSON, not as {kind[:60]!r}", hint="send Content-Type: application/json"
         )
-    return body(request, deps, shape)
+    return _shaped(sized_body(request, deps) or b"{}", shape)
 
 
 def json_value(data: bytes) -> Any:
-    """Decode a body that may be any JSON value. Raises BadRequestError(code="body_not_json" or "duplicate_key")."""
+    """Decode a body that may be any JSON value.
+
+    Raises BodyTooLargeError, BadRequestError(code="body_not_json" or "duplicate_key").
+    """
+    _refuse_many_values(data)
     refuse_duplicates(data)
     try:
         return codec.decode(data)

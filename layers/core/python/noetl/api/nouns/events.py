@@ -63,7 +63,7 @@ def _counting(deps: ApiDeps) -> Iterator[None]:
 def _take(deps: ApiDeps, request: Request) -> Answer:
     capability = _let_in(deps, request)
     deps.pressure.check_event()
-    wish = parse.strict_body(request, deps, EventWish)
+    wish = parse.report_body(request, deps, EventWish)
     told = take_event(wish, capability, deps.events)
     if told.code:
         raise ForbiddenError(
@@ -79,7 +79,7 @@ def _take_batch(deps: ApiDeps, request: Request) -> Answer:
     deps.pressure.check_event()
     if len(request.body) > MOST_BYTES:
         raise parse.too_large(BATCH_BYTES, len(request.body), "the batch", "send several batches")
-    asked = parse.strict_body(request, deps, EventsBody)
+    asked = parse.report_body(request, deps, EventsBody)
     wish = BatchWish(
         ids.execution_id(request.now_ms, request.bits),
         asked.events,

@@ -277,6 +277,9 @@ CREDENTIAL_BYTES = _size("credential_bytes", "executions", 64 * KIB, "bytes",
 BODY_BYTES = _size("body_bytes", "requests", 5 * MIB, "bytes",
     "the body of a request",
     "the API (413, `body_too_large`)")
+BODY_VALUES = _size("body_values", "requests", 500_000, "entries",
+    "lists and mappings, and commas between their entries, in the JSON of a request; what workers report has the limits of results",
+    "the API (413, `body_too_large`), before anything is made of it")
 BATCH_BYTES = _size("batch_bytes", "requests", 2 * MIB, "bytes",
     "the body of a batch of events",
     "the API (413, `body_too_large`)")

@@ -67,6 +67,7 @@ class Child:
         self._closed = False
         self._ready = False
         self._disk = DiskUse(self._confined.folder, limits.disk_bytes)
+        self._memory = self._confined.memory_use(limits.memory_bytes)
         self.worn = False
         """The last call left the process unfit for another: out of memory, or without its output."""
 
@@ -171,6 +172,7 @@ class Child:
         """Wait a moment for something to happen; log output on the way. True when an answer can be read."""
         watch.refuse_late("the code")
         self._disk.refuse_full("the code")
+        self._memory.refuse_full("the code")
         if to_write:
             self._poller.register(self._requests, select.POLLOUT)
         try:

@@ -93,7 +93,7 @@ class Layers:
     watched: bool = False
     """The worker looks at the size of a task's folder."""
     key_filter: bool = False
-    """The filter of system calls refuses keys of the kernel."""
+    """The filter of system calls refuses keys of the kernel, and calls that keep memory which no process has mapped."""
 
     @property
     def confines_files(self) -> bool:
@@ -157,6 +157,7 @@ def _protections(layers: Layers) -> Iterator[Protection]:
             "code can look into processes of this user that do not forbid it",
         ),
         ("keys", (keys,), "code reads and changes keys that the system keeps for this user (keyrings)"),
+        ("hidden memory", (keys,), "code can hold memory that counts towards no limit"),
         ("leftovers", (spaces, supervisor), "processes that leave the task's group outlive it"),
         (
             "processes",

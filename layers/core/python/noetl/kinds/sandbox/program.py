@@ -46,7 +46,7 @@ class Program:
 def run_program(program: Program, limits: TaskLimits, places: Places, watch: Watch) -> Finished:
     """Run a program to its end, and end every process that it leaves running.
 
-    Raises TaskError ``timeout``, ``cancelled``, ``output_limit`` or ``disk_limit``, and InfrastructureError when no
+    Raises TaskError ``timeout``, ``cancelled``, ``output_limit``, ``disk_limit`` or ``out_of_memory``, and InfrastructureError when no
     process can be started.
     """
     pipes: list[tuple[int, int]] = []
@@ -90,6 +90,7 @@ class _Run:
         self._logs = {descriptor: LogLines(watch.log) for descriptor in outputs}
         self._limit = limits.output_bytes
         self._disk = DiskUse(confined.folder, limits.disk_bytes)
+        self._memory = confined.memory_use(limits.memory_bytes)
         self._watch = watch
         self._poller = select.poll()
         for descriptor in outputs:
@@ -107,6 +108,7 @@ class _Run:
             self._watch.refuse_late("the script")
             self._watch.refuse_cancelled("the script")
             self._disk.refuse_full("the script")
+            self._memory.refuse_full("the script")
             for descriptor, _ in self._poller.poll(int(CHECK_SECONDS * 1000)):
                 if descriptor in self._streams:
                     self._take(descriptor)

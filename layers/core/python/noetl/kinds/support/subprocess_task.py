@@ -59,7 +59,7 @@ def run_to_result(
     The task's input, when it has one, is the program's standard input as one JSON document. ``name``: the program in messages.
     ``own``: files that it may read wherever they are.
     Raises TaskError: ``exit_<n>`` or ``signal_<NAME>`` (``details``: exit code, ends of stdout and stderr), ``timeout``,
-    ``cancelled``, ``output_limit``, ``disk_limit``.
+    ``cancelled``, ``output_limit``, ``disk_limit``, ``out_of_memory``.
     """
     program = Program(
         command,

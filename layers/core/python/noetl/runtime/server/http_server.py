@@ -144,10 +144,9 @@ class Parser(HTTPRequestParser):
         return limits.late_body(now - self.body_began, self.body_bytes_received)
 
     def _check_chunks(self, found: ChunkedReceiver) -> None:
-        if len(found.control_line) > CHUNK_LINE or len(found.trailer) > TRAILER:
-            self._refuse(
-                HeadFault(400, "Bad Request", "the line before a chunk, or the trailer, is too long")
-            )
+        too_long = len(found.control_line) > CHUNK_LINE or len(found.trailer) > TRAILER
+        if too_long or found.chunk_remainder > TAKEN:
+            self._refuse(HeadFault(400, "Bad Request", "a chunk, its line or the trailer is too long"))
 
     def _refuse(self, fault: HeadFault) -> None:
         self.error = Fault(fault.status, fault.reason, fault.detail)

@@ -21,6 +21,8 @@ OPEN_FILES = 512
 """Of a process. It is also what tasks may have in flight, which the kernel counts for the user (see ``noetl.kinds.sandbox.in_flight``)."""
 SHARES = {"RLIMIT_SIGPENDING": 1024, "RLIMIT_MSGQUEUE": 100 * 1024}
 """Signals and timers that wait, bytes of POSIX queues. They count in a task's user namespace, and for the user of all tasks."""
+NO_CORE = 1
+"""Bytes of a core dump. With 0 the kernel writes no file, but still hands the memory to a program of the machine that collects dumps."""
 PROCESS_FILES = (
     "cpuinfo",
     "filesystems",
@@ -76,7 +78,8 @@ class Confinement:
         self.subreaper = subreaper
         """The supervisor gets every orphan."""
         self.filter_keys = filter_keys
-        """Refuse the keys that the kernel keeps: those of a user and of a session are shared by all of its processes, in any namespace."""
+        """Refuse the keys that the kernel keeps, which all processes of a user or a session share in any namespace, and the calls that keep
+        memory which no process has mapped."""
 
 
 def confine(wanted: Confinement, lifeline: int) -> None:
@@ -86,7 +89,7 @@ def confine(wanted: Confinement, lifeline: int) -> None:
     end. Raises OSError when the system refuses to take something away: the code must not run then.
     """
     os.umask(0o077)
-    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_CORE, NO_CORE)
     if sys.platform == "linux":
         # Loaded before the fork: afterwards the root may be another.
         from . import landlock, syscall_filter  # noqa: F401
@@ -118,7 +121,7 @@ def confine_cell(wanted: Confinement) -> int:
     from .kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, give_up_bounds, keep_administration, prctl
 
     os.umask(0o077)
-    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_CORE, NO_CORE)
     _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
     _limit_shares()
     prctl(PR_SET_NO_NEW_PRIVS, 1)
@@ -131,8 +134,11 @@ def confine_cell(wanted: Confinement) -> int:
 
 
 def confine_task(limits: Sequence[int], ruleset: int) -> None:
-    """Take away the rest, in the process of a task that was forked in a cell. ``limits``: memory, file size, processes. Raises OSError."""
-    from .kernel import give_up_capabilities
+    """Take away the rest, in the process of a task that was forked in a cell. ``limits``: memory, file size, processes. Raises OSError.
+
+    Its worker counts its memory, which the kernel shows of a process that may be read. Other tasks are in other user namespaces.
+    """
+    from .kernel import PR_SET_DUMPABLE, give_up_capabilities, prctl
     from .landlock import enter
 
     memory, file_size, processes = limits
@@ -142,6 +148,7 @@ def confine_task(limits: Sequence[int], ruleset: int) -> None:
     if ruleset >= 0:
         enter(ruleset)
     give_up_capabilities()
+    prctl(PR_SET_DUMPABLE, 1)
     if memory:
         _limit(resource.RLIMIT_AS, memory)
 
@@ -156,7 +163,7 @@ def restrict_self(wanted: Confinement) -> None:
         if wanted.processes:
             # Counted in the user namespace, or for the user; it does not count for root.
             _limit(resource.RLIMIT_NPROC, wanted.processes + wanted.others)
-        _drop_privileges()
+        _drop_privileges(readable=bool(wanted.namespaces or wanted.landlock or wanted.user))
         if (ruleset := _rules_of_files(wanted)) >= 0:
             from .landlock import enter
 
@@ -201,10 +208,11 @@ def _limit(what: int, wanted: int) -> None:
     resource.setrlimit(what, (value, value))
 
 
-def _drop_privileges() -> None:
+def _drop_privileges(*, readable: bool) -> None:
+    """``readable``: a layer keeps other tasks out, so the worker may count this one's memory."""
     from .kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, give_up_bounds, give_up_capabilities, prctl
 
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     give_up_bounds()
     give_up_capabilities()
-    prctl(PR_SET_DUMPABLE, 0)
+    prctl(PR_SET_DUMPABLE, int(readable))

@@ -1,13 +1,18 @@
-"""A filter of system calls: it takes away keys of the kernel, a clock, and, where no mount namespace hides them, sockets of files.
+"""A filter of system calls: it takes away keys of the kernel, memory that no limit counts, a clock, and, where no mount namespace
+hides them, sockets of files.
 
 The kernel keeps keys (tickets of Kerberos, of encrypted folders) for a user and for a session. A task inherits its worker's session, and
 the user's keyring is found by its number in any namespace: so a task reads them, and leaves messages for other tasks there.
+
+Memory that no process has mapped counts towards no limit of a task: files of ``memfd_create``, objects of System V, pages that ``vmsplice``
+leaves in pipes, what ``bpf`` and ``io_uring`` keep in the kernel. Libraries that would use them take another way when they are told that the
+kernel has no such call.
 
 A process can ask for the processor time of any other one that it sees, and that of the first process of a cell tells of the tasks before.
 
 Landlock does not look at ``connect`` to a path before its ABI 9, and the kernel asks for no more than the rights of the
 user: the socket of a database would be open to every task. So a task cannot make such sockets. ``socketpair`` stays, for
-connected pairs; pairs of datagrams can be connected anew, and are refused. ``io_uring`` would pass the filter by.
+connected pairs; pairs of datagrams can be connected again, and are refused. ``io_uring``, which passes a filter by, is refused anyway.
 """
 
 from __future__ import annotations
@@ -27,12 +32,18 @@ NUMBER, ARCHITECTURE, FIRST, SECOND = 0, 4, 16, 24
 """Where ``struct seccomp_data`` has them; of arguments the lower half."""
 OTHER_ABI = 0x40000000
 """Numbers of the x32 ABI begin there."""
-IO_URING_SETUP = 425
-MACHINES = {
-    "x86_64": (0xC000003E, 41, 53, (248, 249, 250), (222, 228, 229, 230)),
-    "aarch64": (0xC00000B7, 198, 199, (217, 218, 219), (107, 113, 114, 115)),
+KEYS = {"x86_64": (248, 249, 250), "aarch64": (217, 218, 219)}
+"""``add_key``, ``request_key``, ``keyctl``."""
+UNCOUNTED = {
+    "x86_64": (319, 447, 29, 64, 68, 278, 321, 425),
+    "aarch64": (279, 447, 194, 190, 186, 75, 280, 425),
 }
-"""AUDIT_ARCH, socket, socketpair; add_key, request_key, keyctl; timer_create, clock_gettime, clock_getres, clock_nanosleep."""
+"""``memfd_create``, ``memfd_secret``, ``shmget``, ``semget``, ``msgget``, ``vmsplice``, ``bpf``, ``io_uring_setup``."""
+MACHINES = {
+    "x86_64": (0xC000003E, 41, 53, KEYS["x86_64"] + UNCOUNTED["x86_64"], (222, 228, 229, 230)),
+    "aarch64": (0xC00000B7, 198, 199, KEYS["aarch64"] + UNCOUNTED["aarch64"], (107, 113, 114, 115)),
+}
+"""AUDIT_ARCH, socket, socketpair; those that are always refused; timer_create, clock_gettime, clock_getres, clock_nanosleep."""
 CLOCK_OF_FIRST, ANY_KIND_OF_CLOCK = ~1 << 3 & 0xFFFFFFFF, 0xFFFFFFF8
 """The clock of the process with the number 1, and all bits but those that say which of its clocks."""
 
@@ -49,7 +60,7 @@ def is_known() -> bool:
 def filter_calls(*, sockets: bool) -> None:
     """From now on for this process and all that it starts. It needs ``no_new_privs``. Raises OSError.
 
-    ``sockets``: refuse those of files, too; keys of the kernel, and the clock of the process with the number 1, are always refused.
+    ``sockets``: refuse those of files, too; ``KEYS``, ``UNCOUNTED`` and the clock of the process with the number 1 are always refused.
     """
     code = program(*MACHINES[os.uname().machine], sockets=sockets)
     found = _Program(len(code) // 8, code)
@@ -60,7 +71,7 @@ def program(
     architecture: int,
     socket_number: int,
     pair_number: int,
-    keys: tuple[int, ...],
+    never: tuple[int, ...],
     clocks: tuple[int, ...],
     *,
     sockets: bool,
@@ -78,7 +89,7 @@ def program(
         (JUMP_AT_LEAST, 0, 1, OTHER_ABI),
         unknown,
     ]
-    for number in keys:
+    for number in never:
         steps += [(JUMP_EQUAL, 0, 1, number), unknown]
     for place, number in enumerate(clocks):
         steps.append((JUMP_EQUAL, len(clocks) - 1 - place, int(number == clocks[-1]) * 5, number))
@@ -91,8 +102,6 @@ def program(
     ]
     if sockets:
         steps += [
-            (JUMP_EQUAL, 0, 1, IO_URING_SETUP),
-            unknown,
             (JUMP_EQUAL, 0, 4, socket_number),
             (LOAD, 0, 0, FIRST),
             (JUMP_EQUAL, 0, 1, _socket.AF_UNIX),
