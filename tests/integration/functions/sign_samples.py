@@ -13,7 +13,7 @@ from typing import Any
 from noetl.domain.capability_tokens import grant, granted, sign, signed
 from noetl.domain.events import encode_event
 from noetl.domain.messages import Message, decode_message
-from noetl.dsl.compiler import program_hash
+from noetl.dsl.versions import program_hash
 from tests.integration.functions.test_samples import EVENTS, HELLO, RING
 
 

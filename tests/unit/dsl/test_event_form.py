@@ -49,13 +49,26 @@ def case(when, then):
         ("event.name == 'step.exit'", None, ("step.exit",)),
         ("event.name == 'step.enter'", None, ("step.enter",)),
         ("event.name != 'step.enter'", ("call.done", "call.error", "loop.item"), ("loop.done", "step.exit")),
-        ("error is defined", (), ()),
+        ("error is defined", ("call.error",), ("step.exit",)),
+        ("this.status == 'error' and ctx.x is defined", ("call.error",), ("step.exit",)),
+        ("result is defined", None, ("step.exit",)),
+        ("event.payload.error.status == 404", ("call.error",), ("step.exit",)),
     ],
 )
 def test_cases_go_to_the_side_that_evaluates_them(program, when, worker, engine):
     step = only_step(program, case(when, "{ fail: no }"))
     assert [rule.events for rule in step.body.tasks[0].rules] == ([] if worker is None else [worker])
     assert [rule.events for rule in step.cases] == ([] if engine is None else [engine])
+
+
+def test_entries_that_call_again_and_name_no_event_answer_calls(program):
+    for then in ("{ retry: {} }", "[{ set: { ctx: { x: 1 } } }, { call: { params: { page: 2 } } }]"):
+        step = only_step(program, case("result is defined", then))
+        assert [rule.events for rule in step.body.tasks[0].rules] == [("call.done", "call.error")]
+        assert step.cases == ()
+    assert (
+        only_step(program, case("result is defined", "{ call: { step: other } }")).body.tasks[0].rules == ()
+    )
 
 
 def action(program, then, when="event.name == 'call.done'"):

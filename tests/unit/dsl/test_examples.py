@@ -7,10 +7,11 @@ import pytest
 import yaml
 from yamlcore import CCoreLoader
 
-from noetl.dsl.compiler import compile_cached, compile_playbook, program_hash
+from noetl.dsl.compiler import compile_cached, compile_playbook
 from noetl.dsl.editors.drawing import to_mermaid
 from noetl.dsl.editors.schema import playbook_schema
 from noetl.dsl.program import ScheduleSpec, decode, encode
+from noetl.dsl.versions import program_hash
 
 PAGINATED_LOOP = """\
 apiVersion: noetl.io/v2

@@ -285,3 +285,16 @@ def test_an_endless_loop_of_jumps_hands_itself_back(run: Run) -> None:
 def test_timeouts(run: Run, timeout: str, seconds: float) -> None:
     made = run(pipeline(f"- a: {{ kind: http, url: u, spec: {{ timeout: {timeout} }} }}"))
     assert made.calls[0].timeout == seconds
+
+
+def test_an_entry_of_the_keychain_is_its_only_field_inside_a_text(run):
+    entries = {"token": {"token": "s3"}, "db": {"user": "u", "password": "p"}}
+    head = "keychain: [{ name: token, kind: bearer }, { name: db, kind: postgres_credential }]\nworkflow:\n"
+    call = "  - step: s\n    tool: { kind: http, url: 'http://a.test', headers: { a: 'Bearer {{ keychain.%s }}' } }\n"
+    told = run(head + call % "token", keychain=entries.__getitem__)
+    assert told.params()[0]["headers"] == {"a": "Bearer s3"}
+    refused = run(head + call % "db", keychain=entries.__getitem__).outcome.error
+    assert "keychain.<name>.user or .password" in refused.hint
+    assert refused.position.startswith("t.yaml:7:")
+    whole = "  - step: s\n    tool: { kind: http, url: 'http://a.test', auth: '{{ keychain.db }}' }\n"
+    assert run(head + whole, keychain=entries.__getitem__).params()[0]["auth"] == entries["db"]

@@ -8,6 +8,7 @@ from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import decode, encode
+from noetl.dsl.versions import program_hash
 from noetl.kinds.registry import default_registry
 from noetl.ports.catalog import CatalogEntry
 from noetl.runtime.authentic_programs import AuthenticPrograms, digest_of
@@ -130,3 +131,10 @@ def test_a_worker_takes_the_program_its_command_was_issued_for_and_no_other():
         bucket.write(program.hash, data, "", replace=True)
         assert fresh.exactly(program.hash, digest_of(data)) == program, "it was replaced meanwhile"
     assert worker.exactly(program.hash, "") == program, "of an earlier version, which says no digest"
+
+
+def test_a_program_of_an_earlier_meaning_is_compiled_to_that_meaning_again():
+    store, old = MemoryProgramStore(), program_hash(TEXT, 1)
+    programs = Programs(StoredPrograms(store), One(TEXT, old), Compiler(store))
+    assert (programs(old).hash, programs(old).semantics) == (old, 1)
+    assert decode(store.get(old)).semantics == 1, "workers find it under its own hash"

@@ -35,7 +35,8 @@ def worker(step: str, workers: dict[str, str] = WORKERS, name: str = "start") ->
             "mixed",
         ),
         (
-            f"    tool: {{ {PYTHON} }}\n    case: [{{ when: '{{{{ true }}}}', then: [{{ a: {{ kind: duckdb, query: SELECT 1 }} }}] }}]\n",
+            f"    tool: {{ {PYTHON} }}\n"
+            "    case: [{ when: '{{ event.name == \"call.done\" }}', then: [{ a: { kind: duckdb, query: SELECT 1 } }] }]\n",
             "mixed",
         ),
     ],

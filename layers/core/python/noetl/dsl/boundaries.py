@@ -126,6 +126,34 @@ def certain(analysis: Analysis | None, boundaries: dict[str, frozenset[str]]) ->
     return tuple(name for name, names in boundaries.items() if truth(analysis, names) is True)
 
 
+def tests_event(analysis: Analysis | None) -> bool:
+    """Whether a guard reads the event's name, or the event as a whole."""
+    if analysis is None or "event" not in analysis.names:
+        return False
+    parts = {entry for name, entry in analysis.entries if name == "event"}
+    return not parts or "name" in parts
+
+
+def unnamed_events(analysis: Analysis | None, *, answers_calls: bool) -> tuple[str, ...]:
+    """Return the events at which an entry is offered whose guard tests none: once, after the call.
+
+    ``answers_calls``: it runs the call again, so it is offered while that can be done. An entry that reads the failure is offered when a
+    call fails as well; the step has no end at which it could be offered then.
+    """
+    if answers_calls:
+        return ("call.done", "call.error")
+    return ("call.error", "step.exit") if _reads_failure(analysis) else ("step.exit",)
+
+
+def _reads_failure(analysis: Analysis | None) -> bool:
+    if analysis is None:
+        return False
+    return "error" in analysis.names or answers_failure(analysis) or not _OF_THIS.isdisjoint(analysis.entries)
+
+
+_OF_THIS = frozenset({("this", "status"), ("this", "error")})
+
+
 def answers_failure(analysis: Analysis | None) -> bool:
     """Whether an arc with this guard may be taken on failure: it reads ``event``, or status or error of the outcome."""
     if analysis is None:

@@ -5,7 +5,6 @@ Nothing here does I/O, and the registry of kinds is given, so a playbook compile
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
@@ -18,17 +17,15 @@ from noetl.dsl.diagnostics import Diagnostic, Diagnostics
 from noetl.dsl.expressions import BUILT_INS, GLOBALS
 from noetl.dsl.lowering import lower
 from noetl.dsl.lowering.context import Lowering
-from noetl.dsl.lowering.document import SEMANTICS
-from noetl.dsl.program import PROGRAM_VERSION, Program
+from noetl.dsl.program import Program
 from noetl.dsl.reachability import with_reachability
 from noetl.dsl.reads import with_reads
 from noetl.dsl.refusals import refuse_known_shapes
 from noetl.dsl.shape import check_shape, refuse_excess
+from noetl.dsl.versions import SEMANTICS, program_hash
 from noetl.dsl.yaml_text.loader import load
 from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
-COMPILER_VERSION = 3
-"""Raised with every change of lowering: part of a Program's hash."""
 _CACHED = 256
 
 
@@ -41,11 +38,17 @@ class Compiled:
 
 
 def compile_playbook(
-    text: str | bytes, *, source_name: str = "<playbook>", kinds: KindLookup, strict: bool = False
+    text: str | bytes,
+    *,
+    source_name: str = "<playbook>",
+    kinds: KindLookup,
+    strict: bool = False,
+    semantics: int = SEMANTICS,
 ) -> Compiled:
     """Compile a playbook. Raises InvalidPlaybookError with every problem found, warnings included.
 
     ``strict``: spellings of older generations are errors, and what is declared and never used is warned of.
+    ``semantics``: the meaning of the language that the program keeps (``versions.semantics_of``).
     """
     diagnostics = Diagnostics()
     root = load(text, diagnostics)
@@ -59,19 +62,18 @@ def compile_playbook(
     if diagnostics.has_errors():
         _add_other_problems(root, diagnostics, source_name, kinds)
         diagnostics.raise_errors(source_name)
-    program = _lower_and_check(root, diagnostics, source_name, kinds, strict=strict)
+    lowering = Lowering(kinds, diagnostics, strict=strict, semantics=semantics)
+    program = _lower_and_check(lowering, root, source_name)
     diagnostics.raise_errors(source_name)
-    return Compiled(msgspec.structs.replace(program, hash=program_hash(text)), diagnostics.sorted())
-
-
-def _lower_and_check(
-    root: Mapping, diagnostics: Diagnostics, source_name: str, kinds: KindLookup, *, strict: bool = False
-) -> Program:
-    lowering = Lowering(
-        kinds, diagnostics, ambiguous=_stored_names(root) & (BUILT_INS | GLOBALS), strict=strict
+    return Compiled(
+        msgspec.structs.replace(program, hash=program_hash(text, semantics)), diagnostics.sorted()
     )
+
+
+def _lower_and_check(lowering: Lowering, root: Mapping, source_name: str) -> Program:
+    lowering.ambiguous = _stored_names(root) & (BUILT_INS | GLOBALS)
     program = lower(lowering, root, source_name=source_name)
-    program = with_reads(with_reachability(program), kinds)
+    program = with_reads(with_reachability(program), lowering.kinds)
     check_program(lowering, program, root)
     return program
 
@@ -84,7 +86,7 @@ def _add_other_problems(root: Mapping, diagnostics: Diagnostics, source_name: st
     if not items_of(root.get("workflow")):
         return
     others = Diagnostics()
-    _lower_and_check(root, others, source_name, kinds)
+    _lower_and_check(Lowering(kinds, others), root, source_name)
     taken = diagnostics.error_positions()
     places = [root.pos, *(key.pos for key, _ in root.items())]
     steps_are_known = all(text_of(mapping_of(step).get("step")) for step in items_of(root.get("workflow")))
@@ -116,26 +118,25 @@ _INDEPENDENT = frozenset(
 """Problems that stand on their own, whatever else is wrong with the document."""
 
 
-def program_hash(text: str | bytes) -> str:
-    """Identity of what ``text`` compiles to with this compiler: SHA-256 in hex."""
-    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    head = f"{PROGRAM_VERSION}.{COMPILER_VERSION}.{SEMANTICS}\n".encode()
-    return hashlib.sha256(head + raw).hexdigest()
-
-
 _cache: OrderedDict[tuple[str, str, tuple[str, ...]], Compiled] = OrderedDict()
 _cache_lock = Lock()
 
 
-def compile_cached(text: str | bytes, *, source_name: str = "<playbook>", kinds: KindLookup) -> Compiled:
+def compile_cached(
+    text: str | bytes,
+    *,
+    source_name: str = "<playbook>",
+    kinds: KindLookup,
+    semantics: int = SEMANTICS,
+) -> Compiled:
     """``compile_playbook``, remembering the last 256 results by content. Failures are not remembered."""
-    key = (program_hash(text), source_name, kinds.names())
+    key = (program_hash(text, semantics), source_name, kinds.names())
     with _cache_lock:
         found = _cache.get(key)
         if found is not None:
             _cache.move_to_end(key)
             return found
-    compiled = compile_playbook(text, source_name=source_name, kinds=kinds)
+    compiled = compile_playbook(text, source_name=source_name, kinds=kinds, semantics=semantics)
     with _cache_lock:
         _cache[key] = compiled
         while len(_cache) > _CACHED:

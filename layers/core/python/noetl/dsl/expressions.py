@@ -25,7 +25,7 @@ OPENERS = ("{{", "{%", "{#")
 SCOPES = frozenset({"ctx", "vars", "workload", "keychain"})
 """Scopes that are read one entry at a time."""
 
-GLOBALS = GLOBAL_FUNCTIONS | {"true", "false", "none", "True", "False", "None"}
+GLOBALS = GLOBAL_FUNCTIONS | {"true", "false", "none", "null", "True", "False", "None"}
 FUNCTIONS = frozenset({"now"})
 BUILT_INS = frozenset(
     {

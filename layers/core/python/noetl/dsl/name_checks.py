@@ -7,7 +7,18 @@ from dataclasses import dataclass
 
 from noetl.dsl.diagnostics import MAX_REPORTED, Diagnostics, listing
 from noetl.dsl.expressions import BUILT_INS, FUNCTIONS, GLOBALS, name_offset
-from noetl.dsl.lowering.context import ADMIT, KEYCHAIN, START, Frame, Lowering, Names, TemplateUse
+from noetl.dsl.lowering.context import (
+    ADMIT,
+    BOUNDARY,
+    BOUNDARY_TOOL,
+    BOUNDARY_VALUE,
+    KEYCHAIN,
+    START,
+    Frame,
+    Lowering,
+    Names,
+    TemplateUse,
+)
 from noetl.dsl.lowering.tasks import CALLBACK
 from noetl.dsl.program import Pos
 
@@ -102,11 +113,14 @@ class _Check:
         )
 
     def out_of_scope(self, name: str) -> None:
+        hint = "use the step's result (a list in order), or keep the value in ctx with a reducer"
+        if self.frame.place in (BOUNDARY, BOUNDARY_VALUE, BOUNDARY_TOOL) and self.frame.form == "event":
+            hint = "ask in `when` for an event of the iteration, such as event.name == 'call.done'"
         self.diagnostics.error(
             "iterator-out-of-scope",
             f"{name!r} belongs to one iteration; {self.frame.place.name} of step {self.frame.step!r} is read outside of the loop",
             self.at(name),
-            hint="use the step's result (a list in order), or keep the value in ctx with a reducer",
+            hint=hint,
         )
 
     def secret(self, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -37,7 +38,7 @@ def with_reads(program: Program, kinds: KindLookup) -> Program:
     """``reads`` and ``pool`` of bodies, ``ordered_writes`` of loops, ``enter_reads`` and ``exit_reads`` of steps."""
     aliases = {step.alias: step.name for step in program.steps if step.alias}
     secrets = names_in(program.keychain)
-    steps = tuple(_widened(_step(step, kinds), aliases, secrets) for step in program.steps)
+    steps = tuple(_widened(_step(step, kinds, program.semantics), aliases, secrets) for step in program.steps)
     return msgspec.structs.replace(program, steps=steps)
 
 
@@ -68,7 +69,10 @@ def _widened(step: Step, aliases: dict[str, str], secrets: set[str]) -> Step:
     )
 
 
-def _step(step: Step, kinds: KindLookup) -> Step:
+_AROUND = re.compile(r"\b(response|this)\b")
+
+
+def _step(step: Step, kinds: KindLookup, semantics: int) -> Step:
     body, loop = step.body, step.loop
     iterator = {loop.iterator} if loop is not None else set()
     if body is not None:
@@ -85,7 +89,11 @@ def _step(step: Step, kinds: KindLookup) -> Step:
     undo = step.compensate
     if undo is not None:
         undo = _placed(undo, names_in(undo), kinds)
-    leave = names_in(step.cases, step.sets, step.arcs)
+    ends = (step.cases, step.sets, step.arcs)
+    if body is not None and loop is None and semantics > 1:
+        told = any(_AROUND.search(node.source) for node in nodes_in(*ends))
+        body = msgspec.structs.replace(body, tells_around=told)
+    leave = names_in(*ends)
     return msgspec.structs.replace(
         step, body=body, loop=loop, compensate=undo, enter_reads=_reads(enter), exit_reads=_reads(leave)
     )

@@ -115,7 +115,19 @@ TESTS = frozenset(
             "lteq",
             "mapping",
         ),
-        *("ne", "none", "number", "odd", "sameas", "sequence", "string", "true", "undefined", "upper"),
+        *(
+            "ne",
+            "none",
+            "null",
+            "number",
+            "odd",
+            "sameas",
+            "sequence",
+            "string",
+            "true",
+            "undefined",
+            "upper",
+        ),
     }
 )
 GLOBAL_FUNCTIONS = frozenset({"dict", "namespace", "range"})

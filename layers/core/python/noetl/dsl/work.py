@@ -144,13 +144,15 @@ Action = (
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     """``when`` true (``None``: always, an ``else``) → ``actions`` in order. The first rule that matches wins.
 
-    ``events`` limits a rule to boundaries the compiler could prove from ``event.name == '…'``; empty: any.
+    ``events`` limits a rule to boundaries the compiler could prove from ``event.name == '…'``; empty: any. ``unnamed``: an entry
+    of a ``case`` whose guard tests no event.
     """
 
     actions: tuple[Action, ...]
     when: Node | None = None
     events: tuple[str, ...] = ()
     pos: Pos = Pos()
+    unnamed: bool = False
 
 
 # --- what a worker runs -------------------------------------------------------------------------
@@ -258,6 +260,8 @@ class Pipeline(msgspec.Struct, frozen=True, omit_defaults=True):
     reads: Reads = Reads()
     pool: str = "io"
     """Where it runs: the pool of its most demanding kind (``control``: in the engine, without a message)."""
+    tells_around: bool = False
+    """Templates at the step's end may read what came around the result (status code, headers, ``meta``): it is reported with it."""
     calls_back: bool = False
     """It may wait for a callback, so its templates know ``callback.url``."""
 

@@ -7,6 +7,7 @@ command of their own; what follows in the entry waits for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from noetl.domain import ids
@@ -32,6 +33,7 @@ from noetl.engine.decision import Decider
 from noetl.engine.routing import change_context, exit_step, fail_step, patch_context
 from noetl.engine.scopes.boundary_scope import boundary_scope
 from noetl.engine.scopes.scope import EngineScope, freeze
+from noetl.pipeline.retry import holds
 from noetl.templating import is_true, unwrap
 
 BOUNDARIES = ("loop.done", "step.exit")
@@ -70,12 +72,20 @@ def _boundary(d: Decider, step: Step, token: Token, event: str) -> str | None:
     """Run the entry that matches. None: go on; "stage": a command left; "over": the step has been left."""
     scope = d.scope(token.run, boundary_scope(d, token, event))
     for index, rule in enumerate(step.cases):
-        if rule.events and event not in rule.events:
-            continue
-        if rule.when is not None and not is_true(rule.when, scope):
+        if (rule.events and event not in rule.events) or not _matches(rule, scope):
             continue
         return _take(d, step, token, event, index, rule, scope)
     return None
+
+
+def _matches(rule: Rule, scope: EngineScope) -> bool:
+    """Whether an entry answers the boundary. One that names no event was offered when the call failed, and is not offered again."""
+    if rule.unnamed and "error" in scope.extra:
+        return False
+    if rule.when is None:
+        return True
+    evaluate = partial(is_true, scope=scope)
+    return holds(evaluate, rule.when, ok=True) if rule.unnamed else evaluate(rule.when)
 
 
 def _take(
@@ -111,7 +121,10 @@ def stage_names(extra: Mapping[str, Any]) -> dict[str, Any]:
     """The names of a boundary as they travel in a command: plain, and the result once."""
     found = {name: unwrap(extra[name]) for name in STAGE_NAMES if name in extra and name != "event"}
     event = extra["event"]
-    return {**found, "event": {"name": str(event["name"]), "step": event["step"], "payload": {}}}
+    meta = event.attribute("payload").attribute("meta")
+    payload = {"meta": unwrap(meta)} if unwrap(meta) else {}
+    name, step = str(event.attribute("name")), event.attribute("step")
+    return {**found, "event": {"name": name, "step": step, "payload": payload}}
 
 
 def finish_entry(

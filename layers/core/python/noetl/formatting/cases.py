@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from noetl.dsl.boundaries import CASE_EVENTS
-from noetl.dsl.expressions import analyse, has_template
+from noetl.dsl.boundaries import CASE_EVENTS, tests_event, unnamed_events
+from noetl.dsl.expressions import Analysis, analyse, has_template
 from noetl.dsl.model.event import ACTIONS
 from noetl.formatting.nodes import Entry, List, Value, items_of, map_of, plain
 from noetl.formatting.templates import CannotSayError, Moment, names_in, simplified
@@ -57,6 +57,9 @@ def _case(entry: Entry, *, loops: bool, calls: bool) -> Case:
     block = map_of(entry.value)
     guard = plain(block.get("when"))
     case = Case(entry, _actions(block.get("then")))
+    analysis = analyse(guard) if isinstance(guard, str) and has_template(guard) else None
+    if not tests_event(analysis):
+        return _unnamed(case, guard, analysis)
     if calls:
         done, error = CASE_EVENTS["call.done"], CASE_EVENTS["call.error"]
         case.ok = simplified(guard, Moment(done, _SUCCESS, _FAILURE))
@@ -72,6 +75,16 @@ def _case(entry: Entry, *, loops: bool, calls: bool) -> Case:
         raise CannotSayError("an entry answers `step.enter`")
     if "loop.item" in case.at:
         raise CannotSayError("an entry answers `loop.item`")
+    return case
+
+
+def _unnamed(case: Case, guard: object, analysis: Analysis | None) -> Case:
+    """An entry whose guard tests no event: at the step's end."""
+    if unnamed_events(analysis, answers_calls=case.has("retry", "call")) != ("step.exit",):
+        raise CannotSayError("an entry answers calls, or a failure, and names no event")
+    left = simplified(guard, Moment(CASE_EVENTS["step.exit"]))
+    if left is not False:
+        case.at["step.exit"] = left
     return case
 
 

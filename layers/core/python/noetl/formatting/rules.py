@@ -275,12 +275,20 @@ def _spoken(total: str) -> str:
     return f"({inner})"
 
 
+_ERROR_AS_TEXT = re.compile(r"\bin\s+error\b(?!\.)|\berror\s*[=!]=|[=!]=\s*error\b(?!\.)")
+_BODY = re.compile(r"\b(response|result|data)\b")
+
+
 def _retry_guard(inner: str, total: str) -> str:
     """``retry_when`` is false where it touches what the outcome does not have."""
     failing = bool(re.search(r"\berror\b", inner))
-    giving = bool(re.search(r"\b(response|result|data)\b", inner))
+    giving = bool(_BODY.search(inner))
     if failing and giving:
         raise CannotSayError("`retry_when` looks at the result and at the error")
+    if giving and re.search(r"\bnot\s+success\b", inner):
+        raise CannotSayError("`retry_when` looks at the body of a failed call")
+    if _ERROR_AS_TEXT.search(inner):
+        raise CannotSayError("`retry_when` compares the error as a text")
     worded = substitute(f"{{{{ {inner} }}}}", while_retrying(total))[3:-3]
     worded = f"({worded})" if re.search(r"\bor\b|\bif\b", worded) and (failing or giving) else worded
     return f"{FAILED} and {worded}" if failing else f"{OK} and {worded}" if giving else worded

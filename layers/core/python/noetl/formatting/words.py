@@ -50,6 +50,8 @@ def at_exit(name: str, attribute: str | None) -> tuple[str, bool] | None:
     """At the end of a step the names are the same in both forms; ``result`` has a newer one."""
     if name == "event":
         raise CannotSayError("a template uses `event` for more than its name")
+    if name == "response" and (attribute in _AROUND or attribute in (None, "data", "elapsed")):
+        return None
     return ("output.data", False) if name in ("result", "response") else None
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain import codec
-from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.domain.outcomes.outcomes import AROUND, ErrorInfo
 from noetl.domain.patches.scope_patches import MISSING
 from noetl.pipeline.state import Last
 from noetl.pipeline.template_views import (
@@ -18,12 +18,14 @@ from noetl.pipeline.template_views import (
     LazyView,
     OutcomeView,
     error_map,
+    event_view,
     label_view,
     response_view,
     result_view,
     this_view,
 )
 from noetl.templating import wrap
+from noetl.templating.error_view import ErrorView
 
 if TYPE_CHECKING:
     from noetl.pipeline.machine import PipelineRun
@@ -57,7 +59,9 @@ def _of_boundary(run: PipelineRun) -> tuple[Last, str] | None:
     if "event" not in extra or "result" not in extra:
         return None
     error = codec.convert(extra["error"], ErrorInfo) if extra.get("error") else None
-    return Last(extra["result"], None, error), extra["event"]["name"]
+    told = extra["event"]
+    meta = dict(told.get("payload", {}).get("meta", {}))
+    return Last(extra["result"], meta.pop(AROUND, None), error, meta), told["name"]
 
 
 def _outcome(run: PipelineRun) -> Any:
@@ -69,7 +73,14 @@ def _result(run: PipelineRun) -> Any:
     found = _nearest(run, event_form=True)
     if found is None:
         return MISSING
+    if run.retrying:
+        return wrap(_body(found[0]), run.around.hydrate)
     return wrap(run.state.result if run.state.pinned else found[0].result, run.around.hydrate)
+
+
+def _body(last: Last) -> Any:
+    """What a try gave: its result, or the body that came with its failure."""
+    return last.result if last.error is None else last.error.details.get("body")
 
 
 def _this(run: PipelineRun) -> Any:
@@ -79,14 +90,21 @@ def _this(run: PipelineRun) -> Any:
 
 def _response(run: PipelineRun) -> Any:
     found = _nearest(run, event_form=True)
-    return MISSING if found is None or not found[0].ok else response_view(found[0], run.around.hydrate)
+    if found is None:
+        return MISSING
+    last = found[0]
+    if run.retrying and last.error is not None and "body" in last.error.details:
+        about = {"status_code": last.error.status, "headers": last.error.details.get("headers", {})}
+        return response_view(Last(_body(last), about), run.around.hydrate)
+    return response_view(last, run.around.hydrate) if last.ok else MISSING
 
 
 def _error(run: PipelineRun) -> Any:
     found = _nearest(run, event_form=True)
     if found is None or (found[0].ok and not run.retrying):
         return MISSING
-    return wrap(error_map(found[0].error), run.around.hydrate)
+    about = error_map(found[0].error)
+    return None if about is None else ErrorView(about, run.around.hydrate)
 
 
 def _event(run: PipelineRun) -> Any:
@@ -94,16 +112,12 @@ def _event(run: PipelineRun) -> Any:
     if found is None:
         return MISSING
     last, name = found
-    payload = LazyView(
-        {
-            "response": lambda: response_view(last, run.around.hydrate) if last.ok else None,
-            "error": lambda: error_map(last.error),
-            "meta": lambda: last.meta,
-        }
-    )
-    return LazyView(
-        {"name": lambda: EventName(name), "payload": lambda: payload, "step": lambda: run.around.step}
-    )
+    payload: dict[str, Callable[[], Any]] = {
+        "response": lambda: response_view(last, run.around.hydrate) if last.ok else None,
+        "error": lambda: error_map(last.error),
+        "meta": lambda: last.meta,
+    }
+    return event_view(EventName(name), run.around.step, payload)
 
 
 def _previous(run: PipelineRun) -> Any:
@@ -171,7 +185,7 @@ MOMENT: dict[str, Callable[[PipelineRun], Any]] = {
     "attempt": _attempt,
     "results": _results,
     "_results": _results,
-    "data": _retry_name(lambda run, last: wrap(last.result, run.around.hydrate)),
+    "data": _retry_name(lambda run, last: wrap(_body(last), run.around.hydrate)),
     "success": _retry_name(lambda run, last: last.ok),
     "status_code": _retry_name(_status_code),
     "max_attempts": _retry_name(lambda run, last: run.max_attempts),

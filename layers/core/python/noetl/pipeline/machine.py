@@ -327,11 +327,9 @@ class PipelineRun:
         state = self.state
         patches = combine(state.patches)
         result = state.result if self.item is None else plain_loop(state.result)
-        trace = tracing.take(state)
+        trace, meta = tracing.take(state), tracing.meta(self.pipeline, state)
         if state.error is not None:
-            return Outcome(
-                "error", None, state.error, state.labels, patches, trace=trace, meta=tracing.meta(state)
-            )
+            return Outcome("error", None, state.error, state.labels, patches, trace=trace, meta=meta)
         if state.skipped:  # the message is the reason of a step; an iteration has no result
             result = state.message if self.item is None else None
         return Outcome(
@@ -342,7 +340,7 @@ class PipelineRun:
             patches,
             state.route,
             trace,
-            meta=tracing.meta(state),
+            meta=meta,
         )
 
     def _answered(self) -> ErrorInfo | None:

@@ -24,12 +24,14 @@ class _Tail:
 class Overlay:
     """Values by (scope, name) over ``bases``; ``step`` values live here alone (and in ``bases``, when a stage before left some)."""
 
-    __slots__ = ("_bases", "_cells", "_hydrate")
+    __slots__ = ("_bases", "_cells", "_hydrate", "elapsed_ms")
 
     def __init__(self, bases: Mapping[str, Mapping[str, Any]], hydrate: Hydrate | None = None) -> None:
         self._bases = bases
         self._cells: dict[tuple[str, str], Any] = {}
         self._hydrate = hydrate
+        self.elapsed_ms = 0.0
+        """Milliseconds that calls have taken since the scope was frozen."""
 
     def get(self, scope: str, name: str) -> Any:
         """The value as it is now, ``MISSING`` when nobody set it."""

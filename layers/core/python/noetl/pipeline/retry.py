@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import InvalidInputError, TemplateError
@@ -77,21 +78,24 @@ def wants_retry(run: PipelineRun, retry: StepRetry, last: Last) -> bool:
 
     A call whose templates could not be rendered would fail in the same way again.
     """
-    if retry.stop_when is not None and holds(run, retry.stop_when, last):
+    if retry.stop_when is not None and holds(run.is_true, retry.stop_when, ok=last.ok):
         return False
     if retry.retry_when is not None:
-        return holds(run, retry.retry_when, last)
+        return holds(run.is_true, retry.retry_when, ok=last.ok)
     if last.error is not None and "template" in last.error.details:
         return False
     return retry.stop_when is not None or not last.ok
 
 
-def holds(run: PipelineRun, guard: Node, last: Last) -> bool:
-    """A guard; one that touches what this outcome cannot have (``error`` of a success, ``response`` of a failure) is false."""
+def holds(is_true: Callable[[Node], bool], guard: Node, *, ok: bool) -> bool:
+    """Evaluate a guard; one that touches what the outcome cannot have is false.
+
+    A success (``ok``) has no ``error``, a failure no ``response``. Raises TemplateError.
+    """
     try:
-        return run.is_true(guard)
+        return is_true(guard)
     except TemplateError as error:
-        if error.code == "undefined" and _touches(guard, _ABSENT[last.ok]):
+        if error.code == "undefined" and _touches(guard, _ABSENT[ok]):
             return False
         raise
 

@@ -53,9 +53,8 @@ def _matches(run: PipelineRun, frame: Frame, task: Task, rule: Rule) -> bool:
     if rule.when is None:
         return True
     last = task_call.latest(frame)
-    if task.form == "event" and frame.event == "call.done" and not last.ok:
-        return holds(run, rule.when, last)
-    return run.is_true(rule.when)
+    late = task.form == "event" and frame.event == "call.done" and not last.ok
+    return holds(run.is_true, rule.when, ok=last.ok) if late or rule.unnamed else run.is_true(rule.when)
 
 
 def act(run: PipelineRun) -> Op | None:

@@ -157,6 +157,22 @@ class WorkloadView(MapView):
         return dict.fromkeys((*self.raw, *self._declared))
 
 
+class EntryView(MapView):
+    """An entry of the keychain: a mapping, which inside a text is the one text it has."""
+
+    __slots__ = ()
+
+    def content(self) -> Any:
+        """Raises TemplateError for an entry of several fields."""
+        fields = list(self.raw)
+        if len(fields) != 1 or not isinstance(self.raw[fields[0]], str):
+            raise TemplateError(
+                f"an entry of the keychain with {len(fields)} fields cannot stand in a text",
+                hint=f"name one: keychain.<name>.{' or .'.join(map(str, fields))}"[:300],
+            )
+        return self.raw[fields[0]]
+
+
 class KeychainView(View):
     """``keychain``: secrets are fetched one at a time, when they are touched."""
 
@@ -166,7 +182,7 @@ class KeychainView(View):
         self._fetch = fetch
 
     def attribute(self, name: str) -> Any:
-        return wrap(dict(self._fetch(name)))
+        return EntryView(dict(self._fetch(name)))
 
     def plain(self) -> Any:
         raise TemplateError(
@@ -286,7 +302,8 @@ def _callback(run: PipelineRun) -> Any:
 
 
 def _now(run: PipelineRun) -> Any:
-    return lambda: run.around.frozen.now
+    """The time of the event: the call that was last over, or else the command."""
+    return lambda: run.around.frozen.now + run.overlay.elapsed_ms / 1000
 
 
 _SPECIAL: dict[str, Callable[[PipelineRun], Any]] = {

@@ -117,8 +117,9 @@ def begin_plain(run: PipelineRun) -> RunTask | None:
 def finish_plain(run: PipelineRun, outcome: TaskOutcome) -> Finish:
     """The success of a task that stands alone."""
     task = run.pipeline.tasks[0]
-    result, _ = split_result(task, outcome.result)
-    return Finish(Outcome("ok", result, meta=dict(outcome.meta)))
+    result, envelope = split_result(task, outcome.result)
+    meta = tracing.with_around(run.pipeline, envelope, outcome.meta)
+    return Finish(Outcome("ok", result, meta=meta))
 
 
 def rendered_input(run: PipelineRun, task: Task, node: Node) -> dict[str, Any]:
@@ -195,6 +196,7 @@ def bind(run: PipelineRun, outcome: TaskOutcome) -> None:
     frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
     frame.pending = None
+    run.overlay.elapsed_ms += outcome.duration_ms
     meta = dict(outcome.meta)
     result, envelope = None, None
     if outcome.error is None:
@@ -262,15 +264,15 @@ def _again(run: PipelineRun, frame: Frame, task: Task, last: Last) -> bool:
     try:
         if not wants_retry(run, retry, last):
             return False
+        if frame.attempt < allowed:
+            schedule_retry(run, frame, retry.action, allowed)
+            frame.phase = "leave"
+            return True
     finally:
         run.retrying = False
-    if frame.attempt >= allowed:
-        if retry.stop_when is not None or not last.ok:
-            frame.last = Last(error=exhausted(retry, frame.attempt, last), meta=last.meta)
-        return False
-    schedule_retry(run, frame, retry.action, allowed)
-    frame.phase = "leave"
-    return True
+    if retry.stop_when is not None or not last.ok:
+        frame.last = Last(error=exhausted(retry, frame.attempt, last), meta=last.meta)
+    return False
 
 
 def schedule_retry(run: PipelineRun, frame: Frame, action: Any, allowed: int) -> None:

@@ -43,6 +43,19 @@ class EventName(str):
     __hash__ = str.__hash__
 
 
+def _plain(value: Any) -> Any:
+    """A value as JSON knows it; the name of an event is text."""
+    return (
+        value.plain() if isinstance(value, View) else str.__str__(value) if isinstance(value, str) else value
+    )
+
+
+def event_view(name: str, step: str, payload: Mapping[str, Callable[[], Any]]) -> LazyView:
+    """``event``: its name equals every alias of it, and is text where the event is kept."""
+    about = LazyView(payload)
+    return LazyView({"name": lambda: name, "payload": lambda: about, "step": lambda: step})
+
+
 class LayeredView(View):
     """Several mappings seen as one, the first that has a key wins; as a value it is ``whole``."""
 
@@ -91,8 +104,7 @@ class LazyView(View):
         return MapView(self.plain())
 
     def plain(self) -> Any:
-        found = {name: make() for name, make in self.entries.items()}
-        return {name: value.plain() if isinstance(value, View) else value for name, value in found.items()}
+        return {name: _plain(make()) for name, make in self.entries.items()}
 
     def keys(self) -> Iterable[Any]:
         return self.entries.keys()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from noetl.domain.outcomes.outcomes import ErrorInfo, Trace
+from noetl.domain import codec
+from noetl.domain.outcomes.outcomes import AROUND, ErrorInfo, Trace
 from noetl.dsl.program import (
     Action,
     BreakAction,
@@ -14,6 +16,7 @@ from noetl.dsl.program import (
     ContinueAction,
     FailAction,
     NextAction,
+    Pipeline,
     RetryAction,
     SetAction,
     SinkAction,
@@ -141,9 +144,26 @@ def take(state: State) -> list[Trace]:
     return trace
 
 
-def meta(state: State) -> dict[str, Any]:
+MOST_AROUND = 8192
+"""Bytes of JSON: what came around a result and is larger goes into history without its headers."""
+
+
+def with_around(
+    pipeline: Pipeline, envelope: Mapping[str, Any] | None, meta: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Report what came around a result where templates at the step's end read it."""
+    if not pipeline.tells_around:
+        return dict(meta)
+    around = dict(envelope or {})
+    if len(codec.encode(around)) > MOST_AROUND:
+        around = {key: value for key, value in around.items() if isinstance(value, (int, float))}
+    return {**meta, AROUND: around}
+
+
+def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
     """``attempts`` when there was more than one call, and the helpers of the last task (``http``, ``pg``, ``py``)."""
-    found = dict(state.last.meta) if state.last is not None else {}
+    last = state.last
+    found = with_around(pipeline, last.envelope, last.meta) if last is not None else {}
     if state.pinned:
         found["result_action"] = True
     if state.calls > 1:

@@ -24,6 +24,7 @@ from noetl.domain.capability_tokens import KeyRing, program_signed, sign_program
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.program import Program
+from noetl.dsl.versions import SEMANTICS, semantics_of
 from noetl.kinds.registry import BUILT_IN
 from noetl.runtime.local.keys import local_keys
 
@@ -56,14 +57,18 @@ class ProgramCache:
         self._keys = keys
         self._log = log
 
-    def compile(self, text: str, source_name: str) -> Kept:
-        """Raises InvalidPlaybookError; what is invalid is compiled each time."""
-        path = self._path(text, source_name)
+    def compile(self, text: str, source_name: str, program: str = "") -> Kept:
+        """Compile a playbook; with the hash ``program``, to the meaning it was compiled with before.
+
+        Raises InvalidPlaybookError; what is invalid is compiled each time.
+        """
+        semantics = semantics_of(text, program) if program else SEMANTICS
+        path = self._path(text, source_name, semantics)
         found = self._read(path)
         if found is None:
             from noetl.dsl.compiler import compile_cached
 
-            compiled = compile_cached(text, source_name=source_name, kinds=self.kinds)
+            compiled = compile_cached(text, source_name=source_name, kinds=self.kinds, semantics=semantics)
             found = Kept(compiled.program, compiled.diagnostics)
             if path is not None:
                 self._write(path, found)
@@ -99,10 +104,10 @@ class ProgramCache:
             Path(name).replace(path)
             _make_room(path.parent)
 
-    def _path(self, text: str, source_name: str) -> Path | None:
+    def _path(self, text: str, source_name: str, semantics: int) -> Path | None:
         if self.folder is None:
             return None
-        parts = (library_state(), source_name, text)
+        parts = (library_state(), str(semantics), source_name, text)
         digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
         return self.folder / f"{digest[:40]}.json"
 

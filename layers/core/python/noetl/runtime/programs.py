@@ -32,16 +32,19 @@ class Programs:
         entry = self.catalog.by_program(program)
         if entry is None:
             raise NotFoundError(f"no playbook with program hash {program[:12]}…", code="program_not_found")
-        return self.compile(entry.content, entry.source_name, entry.path)
+        return self.compile(entry.content, entry.source_name, program)
 
-    def compile(self, text: str, source_name: str, path: str | None = None) -> Program:
-        """Raises InvalidPlaybookError with every diagnostic."""
-        program = self.cache.compile(text, source_name).program
+    def compile(self, text: str, source_name: str, program: str = "") -> Program:
+        """Compile a playbook; with the hash ``program``, to the meaning it was compiled with before.
+
+        Raises InvalidPlaybookError with every diagnostic.
+        """
+        compiled = self.cache.compile(text, source_name, program).program
         with self.lock:
-            self.known[program.hash] = program
+            self.known[compiled.hash] = compiled
             while len(self.known) > self.size:
                 self.known.popitem(last=False)
-        return program
+        return compiled
 
     def resolve(self, path: str, version: int | None) -> str:
         """Raises NotFoundError(code="playbook_not_found")."""

@@ -15,12 +15,15 @@ class Compiler:
     def __init__(self, programs: ProgramStore) -> None:
         self._programs = programs
 
-    def compile(self, text: str, source_name: str) -> Kept:
-        """Raises InvalidPlaybookError."""
+    def compile(self, text: str, source_name: str, program: str = "") -> Kept:
+        """Compile a playbook; with the hash ``program``, to the meaning it was compiled with before.
+
+        Raises InvalidPlaybookError.
+        """
         from noetl.kinds.registry import default_registry
         from noetl.runtime.program_cache import ProgramCache
 
-        return ProgramCache(None, default_registry()).compile(text, source_name)
+        return ProgramCache(None, default_registry()).compile(text, source_name, program)
 
     def keep(self, program: Program) -> None:
         """Raises InfrastructureError."""

@@ -108,7 +108,7 @@ class Programs:
             if error.code == NOT_AUTHENTIC:
                 self._log(f"{error.message}; its playbook is compiled again")
         entry = by_program(self._catalog, program)
-        compiled = self._compiler.compile(entry.content, entry.source_name).program
+        compiled = self._compiler.compile(entry.content, entry.source_name, program).program
         self._compiler.keep(compiled)
         return compiled
 

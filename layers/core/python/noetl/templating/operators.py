@@ -8,6 +8,7 @@ from typing import Any
 
 from noetl.domain.errors import TemplateError
 from noetl.templating.access import check_format, describe
+from noetl.templating.error_view import ErrorView
 from noetl.templating.limits import Meter, over_limit
 from noetl.templating.plain import to_text, weighed
 from noetl.templating.undefined import Undefined
@@ -210,6 +211,8 @@ def _contains(meter: Meter, left: Any, right: Any) -> bool:
         meter.tick(1 + (len(subject) >> 6))
     else:
         raise TemplateError(f"'in' needs a list, mapping or text on its right, not {describe(right)}")
+    if isinstance(right, ErrorView):
+        return raw(left) in right
     left, subject = raw(comparable(meter, left)), comparable(meter, subject)
     if isinstance(subject, str) and not isinstance(left, str):
         raise TemplateError(f"a text cannot contain {describe(left)}: {_show(left)} in {_show(subject)}")

@@ -61,6 +61,7 @@ TESTS: dict[str, Test] = {
     "lower": _of_text(str.islower),
     "mapping": _of_type(Mapping, MapView),
     "none": lambda meter, value: resolve(value) is None,
+    "null": lambda meter, value: resolve(value) is None,
     "number": _of_type(int, float),
     "odd": lambda meter, value: not _divisible(meter, value, 2),
     "sameas": _same,

@@ -48,6 +48,8 @@ class Run:
             make = GLOBALS.get(name)
             if make is not None:
                 return make(self)
+            if name == "null":
+                return None
             return Undefined(name, "no such name here", self._known_names)
 
     def _known_names(self) -> Iterable[str]:

@@ -60,8 +60,8 @@ def real_worker(
         registry=tools,
         results=backend.results,
         credentials=NoCredentials(),
-        clock=backend.time.now,
-        now=lambda: EPOCH + backend.time.now(),
+        clock=lambda: backend.time.now() + tools.spent,
+        now=lambda: EPOCH + backend.time.now() + tools.spent,
         chance=lambda: 0.0,
         given_up=lambda execution_id, run: is_gone(backend.store, execution_id, run),
         callback_key=lambda command: callback_key(command, programs, RING),
@@ -69,6 +69,7 @@ def real_worker(
     )
 
     def run(command: Command, emit: Callable[[Event], None]) -> None:
+        tools.spent = 0.0
         run_command(command, deps, emit)
 
     yield run

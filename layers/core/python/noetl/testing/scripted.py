@@ -126,7 +126,9 @@ class ScriptedRegistry(Script, Registry):
         if reply is None:
             return super().run(name, raw_params, context)
         self._load(name).params.parse(raw_params)
-        return answer(reply)
+        with self.guard:
+            self.spent += reply.get("takes", 0.0)
+        return answer({key: value for key, value in reply.items() if key != "takes"})
 
 
 def call_of(kind: str, params: Mapping[str, Any], context: TaskContext) -> Call:

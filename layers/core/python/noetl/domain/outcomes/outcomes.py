@@ -125,6 +125,10 @@ class Suspend(msgspec.Struct, frozen=True, omit_defaults=True):
     again: bool = False
 
 
+AROUND = "around"
+"""Key of ``Outcome.meta``: what came around the result (status code, headers), where templates at the step's end read it."""
+
+
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of one command (or of one item of a loop chunk).
 

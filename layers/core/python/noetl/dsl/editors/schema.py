@@ -7,7 +7,7 @@ from typing import Any
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.editors.schema_words import describe
 from noetl.dsl.kind_facts import find_spec
-from noetl.dsl.lowering.tasks import TASK_KEYS
+from noetl.dsl.lowering.tasks import EMPTY_KEYS, TASK_KEYS
 from noetl.dsl.model import Document
 from noetl.dsl.model.types import RESERVED
 
@@ -68,7 +68,6 @@ def _add_conditions(definitions: dict[str, Any]) -> None:
             },
             "not": {"anyOf": [{"required": [key]} for key in ("set", "set_ctx")]},
         },
-        "dependentRequired": {"loop": ["tool"]},
         "dependentSchemas": {
             key: {"properties": {"next": {"type": ["object", "null"]}}} for key in ("set", "set_ctx")
         },
@@ -82,8 +81,17 @@ def _hoist(schema: dict[str, Any], prefix: str, definitions: dict[str, Any]) -> 
         definitions[f"{prefix}_{name}"] = _renamed(definition, prefix)
     parameters: dict[str, Any] = _renamed({k: v for k, v in schema.items() if k != "$defs"}, prefix)
     allowed = dict.fromkeys(sorted(TASK_KEYS), True)
-    parameters["properties"] = {**allowed, **parameters.get("properties", {})}
+    own_parameters = parameters.get("properties", {})
+    empty = {key: _or_empty(own_parameters.get(key)) for key in EMPTY_KEYS}
+    parameters["properties"] = {**allowed, **own_parameters, **empty}
     return parameters
+
+
+def _or_empty(parameter: Any) -> dict[str, Any]:
+    empty = {"type": "object", "maxProperties": 0, "description": "An empty mapping means nothing."}
+    if parameter is None:
+        return empty
+    return {"anyOf": [parameter, empty], "description": parameter.get("description", "")}
 
 
 def _renamed(part: Any, prefix: str) -> Any:

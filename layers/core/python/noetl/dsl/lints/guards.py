@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jinja2 import nodes
 
-from noetl.dsl.boundaries import ARC_BOUNDARIES, CASE_EVENTS, EVENT_NAMES
+from noetl.dsl.boundaries import ARC_BOUNDARIES, CASE_EVENTS, EVENT_NAMES, truth
 from noetl.dsl.diagnostics import Diagnostics, did_you_mean
 from noetl.dsl.expressions import analyse
 from noetl.dsl.lints import logic
@@ -236,6 +236,7 @@ def _check_events(step: Step, lowering: Lowering) -> None:
         if set(rule.events) - lack.keys():
             _odd_events(rule.when, lack, lowering)
     _check_no_event(step, lowering)
+    _check_early_end(step, lowering)
 
 
 def _odd_events(guard: Node | None, lack: dict[str, str], lowering: Lowering) -> None:
@@ -249,6 +250,23 @@ def _odd_events(guard: Node | None, lack: dict[str, str], lowering: Lowering) ->
                 f"{name!r} does not happen here: {lack[name]}",
                 within(guard, name),
                 hint="name the event this place has, or remove the comparison",
+            )
+
+
+def _check_early_end(step: Step, lowering: Lowering) -> None:
+    """An entry that always takes a ``next`` after a call ends its loop after the first item."""
+    if step.loop is None or step.body is None:
+        return
+    for rule in step.body.tasks[-1].rules:
+        if "call.done" not in (rule.events or CASE_EVENTS) or not isinstance(rule.when, Expr):
+            continue
+        after_call = truth(analyse(f"{{{{ {rule.when.source} }}}}"), CASE_EVENTS["call.done"])
+        if after_call and any(isinstance(action, NextAction) for action in rule.actions):
+            lowering.diagnostics.warning(
+                "loop-ends-early",
+                f"this `next` ends the loop of step {step.name!r} after its first item",
+                rule.when.pos,
+                hint="ask for event.name == 'step.exit' to go on after all items, or say when to stop",
             )
 
 
@@ -273,7 +291,6 @@ def _check_no_event(step: Step, lowering: Lowering) -> None:
 
 
 def _check_status_words(lowering: Lowering) -> None:
-    """At the end of a step the result's own ``status`` may stand in ``this.status``: there it is a warning."""
     for use in lowering.uses:
         root = use.analysis.root
         if root is None or use.analysis.names.isdisjoint(STATUS_WORDS):
@@ -284,9 +301,7 @@ def _check_status_words(lowering: Lowering) -> None:
                     continue
                 at = max(use.scalar.value.find(word), 0)
                 known = ", ".join(words)
-                own = base == "this" and not use.frame.place.iteration
-                tell = lowering.diagnostics.warning if own else lowering.diagnostics.error
-                tell(
+                lowering.diagnostics.error(
                     "unknown-status",
                     f"{base}.status is never {word!r}; it is one of {known}",
                     use.scalar.locate(at),

@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from noetl.domain.sizes.table import NAME
-from noetl.dsl.boundaries import CASE_EVENTS, ENGINE_EVENTS, WORKER_EVENTS, certain, possible
-from noetl.dsl.expressions import has_template
+from noetl.dsl.boundaries import (
+    CASE_EVENTS,
+    ENGINE_EVENTS,
+    WORKER_EVENTS,
+    certain,
+    possible,
+    tests_event,
+    unnamed_events,
+)
+from noetl.dsl.expressions import Analysis, has_template
 from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.lowering.context import (
     BOUNDARY,
@@ -74,7 +82,8 @@ def lower_cases(lowering: Lowering, step: Mapping, frame: Frame, *, runs_tool: b
         guard = entry.get("when")
         analysis = lowering.analysis(guard)
         check_event_names(lowering, guard, analysis)
-        events = possible(analysis, CASE_EVENTS)
+        unnamed = lowering.semantics > 1 and not tests_event(analysis)
+        events = _unnamed(analysis, entry.get("then")) if unnamed else possible(analysis, CASE_EVENTS)
         if not set(events) - covered:
             never_fires(lowering, entry.pos, "its events are answered above, or do not happen in this step")
         on_worker = tuple(
@@ -87,11 +96,11 @@ def lower_cases(lowering: Lowering, step: Mapping, frame: Frame, *, runs_tool: b
         rule = _entry(lowering, entry, guard, where, tool, index)
         proven = len(events) < len(CASE_EVENTS)
         if on_worker:
-            worker.append(_limited(rule, on_worker if proven else ()))
+            worker.append(_limited(rule, on_worker if proven else (), unnamed=unnamed))
         if on_engine:
-            engine.append(_limited(rule, on_engine if proven else ()))
+            engine.append(_limited(rule, on_engine if proven else (), unnamed=unnamed))
         if not any(isinstance(action, RetryAction) for action in rule.actions):
-            covered |= set(CASE_EVENTS) if always(lowering, guard) else set(certain(analysis, CASE_EVENTS))
+            covered |= set(events if always(lowering, guard) else certain(analysis, CASE_EVENTS))
     return Cases(tuple(worker), tuple(engine))
 
 
@@ -99,8 +108,17 @@ def _absent(runs_tool: bool) -> tuple[str, ...]:
     return () if runs_tool else WORKER_EVENTS
 
 
-def _limited(rule: Rule, events: tuple[str, ...]) -> Rule:
-    return Rule(rule.actions, rule.when, events, rule.pos)
+def _limited(rule: Rule, events: tuple[str, ...], *, unnamed: bool) -> Rule:
+    return Rule(rule.actions, rule.when, events, rule.pos, unnamed)
+
+
+def _unnamed(analysis: Analysis | None, then: Tree | None) -> tuple[str, ...]:
+    actions = [mapping_of(item) for item in (then.items if isinstance(then, Sequence) else [then])]
+    again = any(
+        action.has("retry") or (action.has("call") and not mapping_of(action.get("call")).has("step"))
+        for action in actions
+    )
+    return unnamed_events(analysis, answers_calls=again)
 
 
 def _side_frame(frame: Frame, on_worker: bool) -> Frame:

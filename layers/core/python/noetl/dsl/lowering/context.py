@@ -13,6 +13,7 @@ from noetl.dsl.expressions import Analysis, analyse, has_template
 from noetl.dsl.forms import Form
 from noetl.dsl.program import Expr, Lit, Map, Node, Pos, Seq, Sql, Text
 from noetl.dsl.template_rules import TemplateProblem
+from noetl.dsl.versions import SEMANTICS
 from noetl.dsl.yaml_text.tree import Mapping, Scalar, Sequence, Tree
 
 MAX_TEMPLATES = TEMPLATES.value
@@ -125,6 +126,8 @@ class Lowering:
     ambiguous: frozenset[str] = frozenset()
     strict: bool = False
     """Older spellings and unused names are looked for too."""
+    semantics: int = SEMANTICS
+    """The meaning of the language that the program keeps."""
     uses: list[TemplateUse] = field(default_factory=list)
     names: Names = field(default_factory=Names)
     workbook: dict[str, Mapping] = field(default_factory=dict)

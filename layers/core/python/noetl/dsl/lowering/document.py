@@ -18,9 +18,6 @@ from noetl.dsl.program import PROGRAM_VERSION, KeychainEntry, Pos, Program, Step
 from noetl.dsl.shape import place_of, show_path
 from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
 
-SEMANTICS = 1
-"""Meaning of a Program; raised when the engine must treat new ones differently from stored ones."""
-
 
 def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
     """``root`` has passed the shape checks. Problems of meaning go to ``lowering.diagnostics``."""
@@ -40,7 +37,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
     final = executor.get("final_step")
     return Program(
         v=PROGRAM_VERSION,
-        semantics=SEMANTICS,
+        semantics=lowering.semantics,
         hash="",
         name=name,
         path=_text(metadata.get("path")) or name,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.lowering.context import LOOP, Frame, Lowering
-from noetl.dsl.lowering.tasks import canonical_params
+from noetl.dsl.lowering.tasks import canonical_params, without_empty
 from noetl.dsl.model.types import RESERVED
 from noetl.dsl.program import Loop
 from noetl.dsl.yaml_text.tree import Key, Mapping, Scalar, Tree, mapping_of, text_of
@@ -115,7 +115,7 @@ class IteratorParts:
 
 def iterator_parts(lowering: Lowering, tool: Mapping, beside: frozenset[str] = frozenset()) -> IteratorParts:
     """The parts of ``kind: iterator``, checked. ``beside``: keys it may have because it is a task like others."""
-    tool = canonical_params(lowering, tool, find_spec(lowering.kinds, "iterator"))
+    tool = canonical_params(lowering, without_empty(tool), find_spec(lowering.kinds, "iterator"))
     for key, _ in tool.items():
         if key.text not in _ITERATOR_KEYS and key.text not in beside:
             hint = f"an iterator has {', '.join(_ITERATOR_KEYS[1:])}; give `{key.text}` to its task"

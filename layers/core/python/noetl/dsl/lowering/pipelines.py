@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import msgspec
 
 from noetl.dsl.lowering.context import TOOL, Frame, Lowering
 from noetl.dsl.lowering.loops import iterator_parts
-from noetl.dsl.lowering.tasks import TASK_KEYS, Layers, lower_task
+from noetl.dsl.lowering.tasks import INPUT_KEYS, TASK_KEYS, Layers, lower_task, without_empty
 from noetl.dsl.lowering.values import spelled
 from noetl.dsl.lowering.workbook import computed_name, expand, naming
 from noetl.dsl.program import Nested, SinkAction, StepRetry, Task
 from noetl.dsl.yaml_text.tree import Key, Mapping, Tree, items_of, made_text, mapping_of, text_of
 
 Labelled = tuple[str, Mapping]
+Entries = dict[str, tuple[Key, Tree]]
 
 
 def label_tasks(lowering: Lowering, tool: Tree | None, step: str) -> list[Labelled]:
@@ -72,6 +74,7 @@ def lower_body(
     own_sinks: tuple[SinkAction, ...] = (),
 ) -> Task:
     """One task, workbook calls replaced by the tasks they name."""
+    body = without_empty(body)
     computed = computed_name(body)
     if computed is not None:
         return _chosen(lowering, label, body, computed, frame, layers, labels=labels, retry=retry)
@@ -210,6 +213,8 @@ def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) 
                 hint="keep one",
             )
         entries[name] = beside
+    if lowering.semantics > 1:
+        entries = _written_by_http(entries)
     where = frame.tool()
     when = lowering.optional(block.get("when"), frame.guard())
     task = lower_body(lowering, label, Mapping(entries, tool.pos), where, Layers())
@@ -223,6 +228,43 @@ def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) 
     return SinkAction(task, when)
 
 
+_HTTP_BODIES = frozenset({"body", "payload", "json", "data", "form", "multipart", "body_from"})
+
+
+def _written_by_http(entries: Entries) -> Entries:
+    """Let an ``http`` sink without a body send what its ``args`` say: they are what a sink writes."""
+    given = next((entries[name] for name in INPUT_KEYS if name in entries), None)
+    kind = text_of(entries["kind"][1]) if "kind" in entries else None
+    if kind != "http" or given is None or not _HTTP_BODIES.isdisjoint(entries):
+        return entries
+    key, value = given
+    pos = key.pos
+    if isinstance(value, Mapping):  # rendered once, as the task's input
+        sent: Tree = Mapping(
+            {
+                name.text: (name, made_text("{{ args[" + json.dumps(name.text) + "] }}", pos))
+                for name, _ in value.items()
+            },
+            value.pos,
+        )
+    else:
+        sent = value
+        entries = {name: entry for name, entry in entries.items() if name not in INPUT_KEYS}
+    posted = {"method": (Key("method", pos), made_text("POST", pos))}
+    return {**posted, **entries, "body": (Key("body", pos), sent)}
+
+
 def noop_task(owner: Mapping) -> Mapping:
     """What a step without a tool runs when its ``vars`` need a place to be evaluated."""
     return Mapping({"kind": (Key("kind", owner.pos), made_text("noop", owner.pos))}, owner.pos)
+
+
+def item_task(owner: Mapping, iterator: str) -> Mapping:
+    """Make what a loop without a tool runs: each iteration gives its element."""
+    pos = owner.key_pos("loop")
+
+    def block(**values: Tree) -> Mapping:
+        return Mapping({name: (Key(name, pos), value) for name, value in values.items()}, pos)
+
+    element = block(item=made_text(f"{{{{ {iterator} }}}}", pos))
+    return block(kind=made_text("noop", pos), args=element, output=block(path=made_text("$.item", pos)))

@@ -22,7 +22,7 @@ from noetl.dsl.lowering.failures import lower_compensation, lower_on_error
 from noetl.dsl.lowering.joins import lower_meeting
 from noetl.dsl.lowering.limits import lower_limits
 from noetl.dsl.lowering.loops import lower_loop
-from noetl.dsl.lowering.pipelines import label_tasks, lower_sink, lower_tasks, noop_task
+from noetl.dsl.lowering.pipelines import item_task, label_tasks, lower_sink, lower_tasks, noop_task
 from noetl.dsl.lowering.routing import lower_next
 from noetl.dsl.lowering.rules import always, never_fires
 from noetl.dsl.lowering.tasks import Layers
@@ -69,15 +69,11 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
     cases = lower_cases(
         lowering, block, body_frame.guard(), runs_tool=plan.tool is not None, loops=plan.loop is not None
     )
-    body = _body(lowering, block, plan.tool, cases, body_frame, layers)
+    tool = plan.tool
+    if tool is None and plan.loop is not None:
+        tool = item_task(block, plan.loop.iterator)
+    body = _body(lowering, block, tool, cases, body_frame, layers)
     _check_failure_mode(lowering, spec, plan.loop, body)
-    if plan.loop is not None and body is None:
-        lowering.diagnostics.error(
-            "missing-key",
-            f"step {name!r} has a loop and nothing to run in it",
-            block.key_pos("loop"),
-            hint="add a `tool`",
-        )
     given = spelled(lowering, block, "args", "input")
     lowering.names.give_args(name, given)
     routes = lower_next(lowering, block.get("next"), frame)

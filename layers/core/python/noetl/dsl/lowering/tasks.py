@@ -30,6 +30,8 @@ TASK_KEYS = frozenset(
 """Keys of a task that are not parameters of its kind."""
 CALLBACK = "callback"
 """What templates call the address of the callback that their pipeline waits for."""
+EMPTY_KEYS = ("auth", "libs")
+"""Keys that every kind accepts as an empty mapping, which means nothing: published playbooks write them everywhere."""
 INPUT_KEYS = ("input", "args", "with")
 """Spellings of a task's input."""
 ANNOUNCED = frozenset(
@@ -48,6 +50,15 @@ class Layers:
     result: Tree | None = None
     on_unmatched: str = "fail"
     failure: Tree | None = None
+
+
+def without_empty(tool: Mapping) -> Mapping:
+    """Leave out ``EMPTY_KEYS`` that hold empty mappings."""
+    return tool.without(*(key for key in EMPTY_KEYS if _is_empty(tool.get(key))))
+
+
+def _is_empty(tree: Tree | None) -> bool:
+    return isinstance(tree, Mapping) and not tree.entries
 
 
 def lower_task(
@@ -181,9 +192,13 @@ def kind_spec(lowering: Lowering, body: Mapping, kind: str) -> KindSpec | None:
     if kind in ANNOUNCED:
         lowering.diagnostics.error(LATER, f"the kind {kind!r} is not run by this release", pos, hint=listing)
     else:
-        hint = lowering.diagnostics.suggest(kind, known, listing)
+        hint = lowering.diagnostics.suggest(_SHORT.get(kind, kind), known, listing)
         lowering.diagnostics.error("unknown-kind", f"there is no tool kind {kind!r}", pos, hint=hint)
     return None
+
+
+_SHORT = {"py": "python", "pg": "postgres", "duck": "duckdb"}
+"""Short names of kinds, which nothing but their first letters makes like the kind."""
 
 
 def _split(lowering: Lowering, body: Mapping, spec: KindSpec | None) -> tuple[Mapping, Mapping]:

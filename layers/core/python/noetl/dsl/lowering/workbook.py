@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl.dsl.diagnostics import listing
 from noetl.dsl.expressions import has_template
 from noetl.dsl.lowering.context import Lowering, merge_trees
-from noetl.dsl.lowering.tasks import TASK_KEYS
+from noetl.dsl.lowering.tasks import TASK_KEYS, without_empty
 from noetl.dsl.lowering.values import overlay_input, spelled
 from noetl.dsl.yaml_text.tree import Key, Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
 
@@ -55,7 +55,7 @@ def expand(lowering: Lowering, body: Mapping, seen: tuple[str, ...] = ()) -> tup
             lowering.diagnostics.error(
                 "unknown-key", f"`{key.text}` is not a key of a workbook call", key.pos, hint=hint
             )
-    tool, sinks = expand(lowering, mapping_of(entry.get("tool")), (*seen, name))
+    tool, sinks = expand(lowering, without_empty(mapping_of(entry.get("tool"))), (*seen, name))
     merged = _merge(lowering, tool, body)
     sink = entry.get("sink")
     return merged, [*sinks, *([sink] if isinstance(sink, Mapping) else [])]

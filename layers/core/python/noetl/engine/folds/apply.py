@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from noetl.domain.facts import facts as f
+from noetl.domain.outcomes.outcomes import AROUND
 from noetl.domain.patches.scope_patches import MISSING
 from noetl.domain.state import WAITING, ExecutionState, Slots, Token, copy_state
 from noetl.engine.folds import callbacks, rounds
@@ -117,7 +118,10 @@ def _call_done(state: ExecutionState, slots: SlotSpace, fact: f.CallDone) -> Non
     if fact.stage != "case":
         token.route = fact.route
         status = "success" if fact.error is None else "error"
-        give_result(slots, token, envelope(status, fact.result, fact.error, fact.labels))
+        slot = envelope(status, fact.result, fact.error, fact.labels)
+        if AROUND in fact.meta:
+            slot["meta"] = dict(fact.meta)
+        give_result(slots, token, slot)
 
 
 def _call_failed(state: ExecutionState, slots: SlotSpace, fact: f.CallFailed) -> None:
@@ -172,7 +176,11 @@ def _case_applied(state: ExecutionState, slots: SlotSpace, fact: f.CaseApplied) 
     if fact.route is not None:
         token.route = fact.route
     if fact.has_result:
-        give_result(slots, token, envelope("success", fact.result, None, {}))
+        slot = envelope("success", fact.result, None, {})
+        before = result_of(slots, token)
+        if before is not None and "meta" in before:
+            slot["meta"] = before["meta"]
+        give_result(slots, token, slot)
 
 
 def _exited(state: ExecutionState, slots: SlotSpace, fact: f.StepExited) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from noetl.domain.outcomes.outcomes import AROUND
 from noetl.domain.results.references import canonical, is_ref
 from noetl.domain.state import Token
 from noetl.engine.decision import Decider
 from noetl.engine.folds.run_results import result_of
 from noetl.engine.scopes.scope import BoundaryName
-from noetl.pipeline.template_views import LazyView, label_view
+from noetl.pipeline.state import Last
+from noetl.pipeline.template_views import LayeredView, LazyView, event_view, label_view, response_view
 from noetl.templating import StepView, wrap
+from noetl.templating.contract import Hydrate
+from noetl.templating.error_view import ErrorView
 
 
 def boundary_scope(
@@ -25,7 +29,9 @@ def boundary_scope(
     extra: dict[str, Any] = {name: wrap(value, d.view.load) for name, value in (labels or {}).items()}
     boundary = "failed" if event == "step.failed" else "done"
     name = BoundaryName(event, boundary) if event in ("step.done", "loop.done", "step.failed") else event
-    extra["event"] = {"name": name, "step": token.step, "payload": {}}
+    payload: dict[str, Any] = {}
+    about = {key: partial(payload.get, key) for key in ("response", "error", "meta")}
+    extra["event"] = event_view(name, token.step, about)
     if event == "step.enter":
         return extra
     slot = result_of(d.slots, token) or {"status": "success", "data": None}
@@ -44,11 +50,29 @@ def boundary_scope(
     if slot.get("labels"):
         tasks = {name: partial(label_view, value, d.view.load) for name, value in slot["labels"].items()}
         extra["_results"] = extra["results"] = LazyView(tasks)
-    extra["event"]["payload"] = {"response": data if ok else None, "error": error}
+    payload |= {"response": data if ok else None, "error": error, "meta": slot.get("meta", {})}
     extra |= {"this": view, "result": data, "response": data, "output": envelope, "outcome": envelope}
+    if d.program.semantics > 1:
+        extra |= _whole(slot, view, d.view.load)
     if error is not None:
-        extra["error"] = error
+        extra["error"] = ErrorView(error, d.view.load)
     return extra
+
+
+def _whole(slot: dict[str, Any], view: StepView, hydrate: Hydrate) -> dict[str, Any]:
+    """``response``, ``this`` and ``output.meta`` as they are after a call: the body with what came around it."""
+    meta = {name: value for name, value in slot.get("meta", {}).items() if name != AROUND}
+    around, ok = slot.get("meta", {}).get(AROUND) or {}, slot["status"] != "error"
+    body = slot.get("data")
+    about = {"status": "success" if ok else "error", "data": body, "result": body}
+    about |= {"error": slot.get("error"), "meta": meta}
+    this = LayeredView((about, view), about, hydrate)
+    response = (
+        response_view(Last(body, around), hydrate)
+        if around
+        else LayeredView((body, {"data": body}), body, hydrate)
+    )
+    return {"this": this, "response": response}
 
 
 def _loop_names(d: Decider, step: str, slot: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,28 @@
+"""Versions of the compiler and of the language's meaning, and the hash of a program that is made of them."""
+
+from __future__ import annotations
+
+import hashlib
+
+from noetl.dsl.program import PROGRAM_VERSION
+
+_COMPILERS = {1: 3, 2: 4}
+"""Meaning → version of the compiler. A change of lowering raises the version of the newest meaning: it is part of a program's hash."""
+SEMANTICS = max(_COMPILERS)
+"""Meaning of a Program, raised when engine and workers must treat new programs differently from stored ones.
+
+2: an entry of ``case`` that tests no event is offered after the call, and never at ``step.enter``; ``response`` and ``this`` are the whole
+envelope at the end of a step.
+"""
+
+
+def program_hash(text: str | bytes, semantics: int = SEMANTICS) -> str:
+    """Return the identity of what ``text`` compiles to: SHA-256 in hex."""
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    head = f"{PROGRAM_VERSION}.{_COMPILERS[semantics]}.{semantics}\n".encode()
+    return hashlib.sha256(head + raw).hexdigest()
+
+
+def semantics_of(text: str | bytes, program: str) -> int:
+    """Return the meaning with which ``text`` was compiled to the hash ``program``; the newest for any other hash."""
+    return next((known for known in _COMPILERS if program_hash(text, known) == program), SEMANTICS)
