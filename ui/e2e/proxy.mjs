@@ -1,0 +1,152 @@
+/**
+ * A proxy on loopback for tests: it serves the built files with the security headers and passes the API on with the server's
+ * token. Unlike `noetl serve` it can buffer its stream, grant any scopes, and vanish while the server runs.
+ */
+import { createReadStream, existsSync, readFileSync } from "node:fs";
+import { createServer, request } from "node:http";
+import { extname, join, normalize } from "node:path";
+
+const CSP = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "worker-src 'self'",
+  "form-action 'self'",
+  "base-uri 'self'",
+  "frame-ancestors 'none'",
+].join("; ");
+const TYPES = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript",
+  ".css": "text/css",
+  ".svg": "image/svg+xml",
+};
+const CSRF = "proof of the page";
+const LOOK_EVERY_MS = 300;
+
+/** Serve the built UI and pass the API on; resolves to the address. */
+export async function startProxy({ dist, api, token, scopes = ["read", "execute", "write", "admin"], stream = true, port = 0, code }) {
+  const session = { code, entered: code === undefined };
+  const server = createServer((asked, answer) => {
+    const url = new URL(asked.url, "http://ui.test");
+    if (url.pathname === "/") answer.writeHead(302, { Location: "/ui/" }).end();
+    else if (url.pathname.startsWith("/ui/")) serveFile(dist, url.pathname.slice(4), answer);
+    else if (url.pathname === "/api/session") void serveSession(asked, answer, scopes, session);
+    else if (!session.entered || (code && asked.headers["x-csrf-token"] !== CSRF)) refuse(answer);
+    else if (url.pathname === "/api/stream") void serveStream(asked, answer, url, { api, token, stream });
+    else if (url.pathname === "/api/changes") void serveChanges(answer, url, { api, token });
+    else passOn(asked, answer, { api, token });
+  });
+  await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const bound = server.address().port;
+  const close = () => {
+    server.close();
+    server.closeAllConnections();
+  };
+  return { address: `http://127.0.0.1:${bound}`, port: bound, close };
+}
+
+function serveFile(dist, name, answer) {
+  const path = join(dist, normalize(`/${name}`));
+  const file = extname(path) && existsSync(path) ? path : join(dist, "index.html");
+  answer.writeHead(200, {
+    "Content-Type": TYPES[extname(file)] ?? "application/octet-stream",
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+  });
+  createReadStream(file).pipe(answer);
+}
+
+/** One session, for the browser that knows the code; without a code there is always one. */
+async function serveSession(asked, answer, scopes, session) {
+  if (asked.method === "POST") {
+    const { code } = JSON.parse(await textOf(asked));
+    if (code !== session.code || session.entered) return refuse(answer);
+    session.entered = true;
+  }
+  const proven = session.code === undefined || asked.method === "POST" || asked.headers["x-csrf-token"] === CSRF;
+  if (!session.entered || !proven) return refuse(answer);
+  if (asked.method === "DELETE") {
+    session.entered = false;
+    return answer.writeHead(204).end();
+  }
+  const csrf = session.code === undefined ? "" : CSRF;
+  answer.writeHead(200, { "Content-Type": "application/json" });
+  answer.end(JSON.stringify({ csrf, scopes, principal: "token:owner", expires_at: null }));
+}
+
+function refuse(answer) {
+  answer.writeHead(401, { "Content-Type": "application/problem+json" });
+  answer.end(JSON.stringify({ status: 401, code: "unauthenticated", detail: "There is no session." }));
+}
+
+async function textOf(asked) {
+  let text = "";
+  for await (const chunk of asked) text += chunk;
+  return text;
+}
+
+async function statusOf(topic, { api, token }) {
+  const path = topic.startsWith("execution:") ? `/api/executions/${topic.slice(10)}/status` : "/api/executions?limit=20";
+  try {
+    const answer = await fetch(api + path, { headers: { Authorization: `Bearer ${token}` } });
+    return (await answer.text()).replace(/"duration_ms":\d+/g, "");
+  } catch {
+    return "";
+  }
+}
+
+async function serveStream(asked, answer, url, { api, token, stream }) {
+  answer.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
+  answer.flushHeaders();
+  // A buffering proxy answers, and keeps what comes after.
+  if (!stream) return;
+  const topics = url.searchParams.get("topics").split(",");
+  const known = new Map();
+  for (const topic of topics) known.set(topic, await statusOf(topic, { api, token }));
+  answer.write(": hello\n\n");
+  let id = 0;
+  const tell = (topic) => answer.write(`id: ${++id}\nevent: change\ndata: ${JSON.stringify({ topic, version: id })}\n\n`);
+  topics.forEach(tell);
+  const timer = setInterval(async () => {
+    for (const topic of topics) {
+      const now = await statusOf(topic, { api, token });
+      if (known.get(topic) !== now) tell(topic);
+      known.set(topic, now);
+    }
+  }, LOOK_EVERY_MS);
+  asked.on("close", () => clearInterval(timer));
+}
+
+const polled = new Map();
+
+async function serveChanges(answer, url, server) {
+  const changes = [];
+  for (const topic of url.searchParams.get("topics").split(",")) {
+    const now = await statusOf(topic, server);
+    if (polled.get(topic) !== now) changes.push({ topic });
+    polled.set(topic, now);
+  }
+  answer.writeHead(200, { "Content-Type": "application/json" });
+  answer.end(JSON.stringify({ changes, next: "1" }));
+}
+
+function passOn(asked, answer, { api, token }) {
+  const headers = { ...asked.headers, authorization: `Bearer ${token}`, host: new URL(api).host };
+  delete headers.origin;
+  const on = request(api + asked.url, { method: asked.method, headers }, (from) => {
+    answer.writeHead(from.statusCode, from.headers);
+    from.pipe(answer);
+  });
+  on.on("error", () => answer.destroy());
+  asked.pipe(on);
+}
+
+if (import.meta.url.endsWith(process.argv[1])) {
+  const [, , dist, api, tokenFile] = process.argv;
+  const { address } = await startProxy({ dist, api, token: readFileSync(tokenFile, "utf8").trim() });
+  console.log(address);
+}

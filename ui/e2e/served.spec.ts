@@ -1,0 +1,42 @@
+/** The UI as `noetl serve` serves it: its files, its sessions, its stream, without the proxy. */
+import { FAILING, GATE } from "./playbooks";
+import { expect, test } from "./test";
+
+test("sign in with a code, follow a change, act, and be refused without the page's proof", async ({ page, server }) => {
+  await server.register(GATE);
+  const gate = await server.run("demo/gate", {}, 1);
+  const { code } = await server.ask<{ code: string }>("POST", "/api/session/codes", {});
+  await page.goto(`${server.address}/ui/enter#${code}`);
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+  await expect(page.getByText("Live", { exact: true })).toBeVisible();
+
+  await page.goto(`${server.address}/ui/executions/${gate.execution_id}`);
+  await page.getByRole("button", { name: "Change context…" }).click();
+  await page.getByLabel("Merge patch (JSON)").fill('{"approved": true}');
+  await page.getByRole("button", { name: "Change", exact: true }).click();
+  await expect(page.getByRole("region", { name: "Summary" }).getByText("completed")).toBeVisible();
+
+  await page.goto(`${server.address}/ui/executions`);
+  await expect(page.getByText("Live", { exact: true })).toBeVisible();
+  await server.register(FAILING);
+  const failed = await server.run("sales/orders");
+  await expect(page.getByRole("row").filter({ hasText: failed.execution_id })).toContainText("failed");
+
+  // The cookie alone is worth nothing: other ports of this host are sent it, too.
+  const bare = await page.request.get(`${server.address}/api/executions`);
+  expect(bare.status()).toBeGreaterThanOrEqual(401);
+
+  await page.goto(`${server.address}/ui/settings`);
+  await page.getByRole("button", { name: "End the session" }).click();
+  await expect(page.getByText("noetl ui", { exact: true })).toBeVisible();
+});
+
+test("a link of a viewer reads and does not act", async ({ page, server }) => {
+  await server.register(GATE);
+  const { execution_id } = await server.run("demo/gate", {}, 1);
+  const { code } = await server.ask<{ code: string }>("POST", "/api/session/codes", { scopes: ["read"] });
+  await page.goto(`${server.address}/ui/enter#${code}`);
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+  await page.goto(`${server.address}/ui/executions/${execution_id}`);
+  await expect(page.getByRole("button", { name: "Cancel…" })).toHaveAccessibleDescription("needs the scope execute");
+});

@@ -1,0 +1,76 @@
+/** A real `noetl serve` on a free port with a home of its own, and what tests ask of it beside the pages. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const OF_CHECKOUT = fileURLToPath(new URL("../../.venv/bin/noetl", import.meta.url));
+const NOETL = process.env.NOETL ?? (existsSync(OF_CHECKOUT) ? OF_CHECKOUT : "noetl");
+
+export interface Started {
+  execution_id: string;
+  status: string;
+}
+
+export class Server {
+  private constructor(
+    private readonly process: ChildProcess,
+    private readonly home: string,
+    readonly address: string,
+    readonly token: string,
+  ) {}
+
+  static async start(): Promise<Server> {
+    const home = await mkdtemp(join(tmpdir(), "noetl-ui-"));
+    const process = spawn(NOETL, ["serve", "--port", "0"], {
+      env: { ...globalThis.process.env, NOETL_HOME: home },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const address = await new Promise<string>((resolve, reject) => {
+      let text = "";
+      const look = (chunk: Buffer) => {
+        text += chunk.toString();
+        const found = /serving at (http:\/\/\S+?);/.exec(text)?.[1];
+        if (found) resolve(found);
+      };
+      process.stdout.on("data", look);
+      process.stderr.on("data", look);
+      process.on("exit", () => reject(new Error(`noetl serve ended: ${text}`)));
+    });
+    const token = (await readFile(join(home, "token"), "utf8")).trim();
+    return new Server(process, home, address, token);
+  }
+
+  /** Ask the API; throws what it refuses. */
+  async ask<Answer>(method: string, path: string, body?: unknown): Promise<Answer> {
+    const answer = await fetch(this.address + path, {
+      method,
+      headers: {
+        Authorization: `Bearer ${this.token}`,
+        "Content-Type": typeof body === "string" ? "application/yaml" : "application/json",
+      },
+      body: typeof body === "string" ? body : body === undefined ? undefined : JSON.stringify(body),
+    });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+    return JSON.parse(text) as Answer;
+  }
+
+  register(playbook: string): Promise<{ path: string; version: number }> {
+    return this.ask("POST", "/api/catalog/register", playbook);
+  }
+
+  /** Start an execution; wait until it ends, or for as long as asked. */
+  run(path: string, payload: Record<string, unknown> = {}, wait = 20): Promise<Started> {
+    return this.ask("POST", wait > 0 ? `/api/executions?wait=${wait}` : "/api/executions", { path, payload });
+  }
+
+  async stop(): Promise<void> {
+    const ended = new Promise((resolve) => this.process.once("exit", resolve));
+    this.process.kill("SIGTERM");
+    await ended;
+    await rm(this.home, { recursive: true, force: true });
+  }
+}

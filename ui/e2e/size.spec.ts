@@ -1,0 +1,70 @@
+/** Large executions: what a page reads does not grow with the items of a loop, and 500 steps are drawn. */
+import type { Page } from "@playwright/test";
+
+import { expect, test } from "./test";
+
+const LOOP = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: loop, path: test/loop }
+workload: { count: 10 }
+workflow:
+  - step: start
+    loop: { in: "{{ range(workload.count) | list }}", iterator: n, spec: { mode: parallel, max_in_flight: 64 } }
+    tool: { kind: noop, args: { n: "{{ iter.n }}" } }
+`;
+
+const STEPS = 500;
+const LONG = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: long, path: test/long }
+workflow:
+${Array.from({ length: STEPS }, (_, at) => {
+  const next = at + 1 < STEPS ? `, next: s${at + 1}` : "";
+  return `  - { step: ${at === 0 ? "start" : `s${at}`}, tool: { kind: noop, args: { at: ${at} } }${next} }`;
+}).join("\n")}
+`;
+
+/** The bytes of the API's answers while something is done. */
+async function bytesOf(page: Page, act: () => Promise<void>): Promise<number> {
+  let bytes = 0;
+  const reading: Promise<void>[] = [];
+  page.on("response", (answer) => {
+    if (!answer.url().includes("/api/") || answer.url().includes("/api/stream")) return;
+    reading.push(answer.body().then((body) => void (bytes += body.length), () => undefined));
+  });
+  await act();
+  await Promise.all(reading);
+  page.removeAllListeners("response");
+  return bytes;
+}
+
+test("a page of 5,000 items reads as much as one of 10", async ({ page, server, ui }) => {
+  await server.register(LOOP);
+  const small = await server.run("test/loop", { count: 10 });
+  const large = await server.run("test/loop", { count: 5_000 }, 55);
+  expect(large.status).toBe("completed");
+  const open = (id: string, items: number) => () =>
+    page
+      .goto(`${ui.address}/ui/executions/${id}`)
+      .then(() => expect(page.getByRole("region", { name: "Step runs" })).toContainText(`${items} of ${items} items`))
+      .then(() => expect(page.locator(".graph-node")).toHaveCount(1));
+  const bytesOfSmall = await bytesOf(page, open(small.execution_id, 10));
+  const bytesOfLarge = await bytesOf(page, open(large.execution_id, 5_000));
+  expect(bytesOfLarge).toBeLessThan(bytesOfSmall * 1.2);
+  expect(bytesOfLarge).toBeLessThan(300_000);
+});
+
+test("500 steps are drawn, and listed in a table", async ({ page, server, ui }) => {
+  await server.register(LONG);
+  const { execution_id, status } = await server.run("test/long", {}, 55);
+  expect(status).toBe("completed");
+  const bytes = await bytesOf(page, async () => {
+    await page.goto(`${ui.address}/ui/executions/${execution_id}`);
+    await expect(page.getByRole("region", { name: "Step runs" }).getByRole("row")).toHaveCount(STEPS + 1);
+    await expect(page.locator(".graph-node").first()).toBeVisible();
+  });
+  expect(bytes).toBeLessThan(300_000);
+  await page.getByRole("link", { name: "Timeline" }).click();
+  await expect(page.getByRole("button", { name: /^start, done/ })).toBeVisible();
+  expect(await page.locator(".timeline-lane").count()).toBeLessThan(60);
+});

@@ -1,0 +1,209 @@
+/** What people do with the UI, against a real server. */
+import { readFile } from "node:fs/promises";
+
+import type { Locator } from "@playwright/test";
+
+import { GATE, HELLO, ORDERS, REFUND } from "./playbooks";
+import { startProxy } from "./proxy.mjs";
+import { DIST, expect, test } from "./test";
+
+/** Replace the whole text of an editor as its keys do. */
+async function write(editor: Locator, text: string): Promise<void> {
+  await editor.press("Control+a");
+  await editor.press("Delete");
+  await editor.page().keyboard.insertText(text);
+}
+
+/** The text of a draft in the browser's database; runs inside of the page. */
+function keptDraft(name: string): Promise<string> {
+  return new Promise((resolve) => {
+    const opened = indexedDB.open("noetl-drafts", 1);
+    opened.onsuccess = () => {
+      const database = opened.result;
+      if (!database.objectStoreNames.contains("drafts")) return resolve("");
+      const asked = database.transaction("drafts").objectStore("drafts").get(name) as IDBRequest<{ text: string } | undefined>;
+      asked.onsuccess = () => {
+        database.close();
+        resolve(asked.result?.text ?? "");
+      };
+    };
+    opened.onupgradeneeded = () => opened.result.createObjectStore("drafts");
+  });
+}
+
+test("fail, read the error at its line, mend the text, redrive with the new version, green", async ({ page, server, ui }) => {
+  await server.register(ORDERS("mend/orders", 'raise ValueError("order 7 has no customer")'));
+  const { execution_id } = await server.run("mend/orders");
+  await page.goto(`${ui.address}/ui/executions?status=failed&path=mend/orders`);
+  await page.getByRole("link", { name: execution_id }).click();
+  await expect(page.getByText("Step price failed: ValueError: order 7 has no customer")).toBeVisible();
+  await expect(page.getByRole("button", { name: /^price/ }).first()).toContainText(/failed · \d+\/12 · 1 failed/);
+  await page.getByRole("link", { name: /^line \d+, column \d+$/ }).click();
+  await expect(page.locator(".code-frame .cm-failed-line")).toHaveText(/raise ValueError/);
+
+  await page.getByRole("link", { name: "mend/orders@1" }).click();
+  await page.getByRole("link", { name: "Edit" }).click();
+  const text = page.locator(".code-frame").getByRole("textbox");
+  await write(text, ORDERS("mend/orders", "broken ["));
+  await page.getByRole("button", { name: "Register" }).click();
+  await expect(page.getByRole("region", { name: "Problems of the text" })).toContainText("error");
+  await write(text, ORDERS("mend/orders", "order = {'id': 7, 'price': 1}"));
+  await page.getByRole("button", { name: "Register" }).click();
+  await expect(page.getByRole("status").filter({ hasText: "Registered mend/orders, version 2" })).toBeVisible();
+
+  await page.goto(`${ui.address}/ui/executions/${execution_id}`);
+  await page.getByRole("button", { name: "Redrive…" }).click();
+  await page.getByLabel("Version of the playbook").selectOption("2");
+  await page.getByLabel("Reason").fill("mended");
+  await expect(page.getByText("The server would accept this.")).toBeVisible();
+  await page.getByRole("button", { name: "Redrive", exact: true }).click();
+  await expect(page.getByRole("region", { name: "Summary" }).getByText("completed")).toBeVisible();
+});
+
+test("approve what an execution waits for, from the list of approvals", async ({ page, server, ui }) => {
+  await server.register(REFUND);
+  const { execution_id } = await server.run("sales/refund", { amount: 4711 }, 1);
+  await page.goto(`${ui.address}/ui/approvals`);
+  const card = page.getByRole("article", { name: "Refund 4711 EUR?" });
+  await card.getByLabel("Comment").fill("fine");
+  await card.getByRole("button", { name: "Approve" }).click();
+  await expect(card).toHaveCount(0);
+  const { result } = await server.ask<{ result: unknown }>("GET", `/api/executions/${execution_id}/result`);
+  expect(result).toEqual({ paid: 4711 });
+});
+
+test("cancel many: the server says first what would happen", async ({ page, server, ui }) => {
+  await server.register(GATE);
+  const started = await Promise.all([1, 2, 3].map(() => server.run("demo/gate", {}, 1)));
+  await page.goto(`${ui.address}/ui/executions?path=demo/gate`);
+  for (const { execution_id } of started.slice(0, 2)) await page.getByLabel(`Select ${execution_id}`).check();
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  await expect(page.getByRole("dialog").getByText("will be changed")).toHaveCount(2);
+  await page.getByLabel("Reason").fill("not needed");
+  await page.getByRole("button", { name: "Cancel 2" }).click();
+  const ends = ["cancelled", "cancelled", "waiting"];
+  for (const [at, { execution_id }] of started.entries()) {
+    await expect(page.getByRole("row").filter({ hasText: execution_id })).toContainText(ends[at] ?? "");
+  }
+});
+
+test("a context is changed, and the gate that waits for it opens", async ({ page, server, ui }) => {
+  await server.register(GATE);
+  const { execution_id } = await server.run("demo/gate", {}, 1);
+  await page.goto(`${ui.address}/ui/executions/${execution_id}`);
+  await expect(page.getByText(/Step gate is admitted when/)).toBeVisible();
+  await page.getByRole("button", { name: "Change context…" }).click();
+  await page.getByLabel("Merge patch (JSON)").fill('{"approved": tru');
+  await expect(page.getByRole("button", { name: "Change", exact: true })).toBeDisabled();
+  await page.getByLabel("Merge patch (JSON)").fill('{"approved": true}');
+  await page.getByRole("button", { name: "Change", exact: true }).click();
+  await expect(page.getByRole("region", { name: "Summary" }).getByText("completed")).toBeVisible();
+});
+
+test("2^64+1 from a playbook to the screen, to copied JSON, and back into a new run", async ({ page, context, server, ui }) => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await server.register(HELLO);
+  const { execution_id } = await server.run("demo/hello");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=data`);
+  const result = page.getByRole("region", { name: "Result" });
+  await expect(result).toContainText("18446744073709551617");
+  await result.getByRole("button", { name: "Copy result as JSON" }).click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('"huge": 18446744073709551617');
+  await page.getByRole("link", { name: "Run again…" }).click();
+  await expect(page.getByLabel("huge")).toHaveValue("18446744073709551617");
+  await page.getByLabel("huge").fill("18446744073709551619");
+  await page.getByRole("button", { name: "Run version 1" }).click();
+  await page.getByRole("link", { name: "Data" }).click();
+  await expect(page.getByRole("region", { name: "Result" })).toContainText("18446744073709551619");
+});
+
+test("a backfill lists its moments first", async ({ page, server, ui }) => {
+  await server.register(HELLO);
+  await page.goto(`${ui.address}/ui/schedules`);
+  await page.getByRole("button", { name: "Backfill demo.hello" }).click();
+  await page.getByLabel("From (this browser's zone)").fill("2026-01-01T00:00");
+  await page.getByLabel("To", { exact: true }).fill("2026-01-03T00:00");
+  await page.getByLabel("Only moments that were missed").uncheck();
+  await page.getByRole("button", { name: "Show what would start" }).click();
+  await expect(page.getByText("will be started")).toHaveCount(2);
+  await page.getByRole("button", { name: "Start 2" }).click();
+  await expect(page.getByText("2 executions were started.")).toBeVisible();
+});
+
+test("a viewer reads everything, and actions name the scope that they need", async ({ page, server }) => {
+  await server.register(HELLO);
+  const { execution_id } = await server.run("demo/hello");
+  const viewer = await startProxy({ dist: DIST, api: server.address, token: server.token, scopes: ["read"] });
+  await page.goto(`${viewer.address}/ui/executions/${execution_id}`);
+  const redrive = page.getByRole("button", { name: "Redrive…" });
+  await expect(redrive).toHaveAttribute("aria-disabled", "true");
+  await expect(redrive).toHaveAccessibleDescription("needs the scope execute");
+  await redrive.click({ force: true });
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  viewer.close();
+});
+
+test("all by keyboard: palette, list, selection, execution", async ({ page, server, ui }) => {
+  await server.register(HELLO);
+  await server.run("demo/hello");
+  await server.run("demo/hello");
+  await page.goto(`${ui.address}/ui/`);
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+  await page.keyboard.press("Control+k");
+  await expect(page.getByRole("combobox")).toBeFocused();
+  await page.keyboard.type("executions");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { name: "Executions", level: 1 })).toBeVisible();
+  await expect(page.getByRole("row")).not.toHaveCount(1);
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  await expect(page.getByText("1 selected")).toBeVisible();
+  await page.keyboard.press("k");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("region", { name: "Summary" })).toBeVisible();
+  await page.keyboard.press("?");
+  await expect(page.getByRole("dialog", { name: "Keys" })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("p");
+  await expect(page.getByRole("heading", { name: "Playbooks" })).toBeVisible();
+});
+
+test("a draft survives a reload, and can be dropped", async ({ page, server, ui }) => {
+  await server.register(REFUND);
+  await page.goto(`${ui.address}/ui/playbooks/sales/refund?view=edit`);
+  const text = page.locator(".code-frame").getByRole("textbox");
+  await write(text, `${REFUND}# a thought`);
+  await expect(page.getByText("A draft is kept in this browser.")).toBeVisible();
+  await expect.poll(() => page.evaluate(keptDraft, "sales/refund")).toContain("# a thought");
+  await page.reload();
+  await expect(text).toContainText("# a thought");
+  await page.getByRole("button", { name: "Drop the draft" }).click();
+  await expect(text).not.toContainText("# a thought");
+});
+
+test("the first load of the executions list is at most 200 kB compressed", async () => {
+  const { gzipSync } = await import("node:zlib");
+  interface Chunk {
+    file: string;
+    imports?: string[];
+    css?: string[];
+  }
+  const manifest = JSON.parse(await readFile(`${DIST}/.vite/manifest.json`, "utf8")) as Record<string, Chunk>;
+  const files = new Set<string>(["index.html", "favicon.svg", "pressable.css"]);
+  const add = (name: string) => {
+    const chunk = manifest[name];
+    if (!chunk || files.has(chunk.file)) return;
+    files.add(chunk.file);
+    for (const css of chunk.css ?? []) files.add(css);
+    for (const imported of chunk.imports ?? []) add(imported);
+  };
+  add("index.html");
+  add("src/features/executions/ExecutionsPage.tsx");
+  let size = 0;
+  for (const file of files) size += gzipSync(await readFile(`${DIST}/${file}`)).length;
+  expect(files.size).toBeGreaterThan(5);
+  expect(size).toBeLessThanOrEqual(200 * 1024);
+  console.log(`first load: ${files.size} files, ${(size / 1024).toFixed(1)} kB`);
+});

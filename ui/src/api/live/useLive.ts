@@ -1,0 +1,30 @@
+/** React's side of live updates: a change of a topic makes the queries of that topic stale. */
+import { type QueryClient, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useSyncExternalStore } from "react";
+
+import { liveState, onChange, onState, watchTopic } from "./hub";
+import type { LiveState } from "./source";
+
+export function useLiveState(): LiveState {
+  return useSyncExternalStore(onState, liveState);
+}
+
+/** Keep the queries whose key begins with the topic's key up to date while a component is shown. */
+export function useTopic(topic: string): void {
+  const client = useQueryClient();
+  useEffect(() => {
+    const stopWatching = watchTopic(topic);
+    const stopListening = onChange((change) => {
+      if (change.topic === topic) void refresh(client, topic);
+    });
+    return () => {
+      stopWatching();
+      stopListening();
+    };
+  }, [client, topic]);
+}
+
+/** `execution:12` refreshes queries of ["execution", "12"]. */
+function refresh(client: QueryClient, topic: string): Promise<void> {
+  return client.invalidateQueries({ queryKey: topic.split(":") });
+}

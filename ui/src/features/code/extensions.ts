@@ -1,0 +1,40 @@
+/** What every CodeMirror view of YAML has: colours of the page's tokens, folding, search by the browser. */
+import { defaultHighlightStyle, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
+import { yaml } from "@codemirror/lang-yaml";
+import { EditorView, highlightSpecialChars, lineNumbers } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+
+const theme = EditorView.theme({
+  "&": { fontSize: "0.8125rem", backgroundColor: "var(--surface)", color: "var(--text)" },
+  "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
+  ".cm-gutters": { backgroundColor: "var(--surface)", color: "var(--muted)", borderRight: "1px solid var(--line)" },
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--hover)" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
+    backgroundColor: "var(--accent-soft)",
+  },
+  ".cm-tooltip": { backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--line)" },
+  ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
+  ".cm-failed-line": { backgroundColor: "var(--bad-soft)" },
+  ".cm-changedLine, .cm-insertedLine": { backgroundColor: "var(--good-soft)" },
+  ".cm-deletedChunk": { backgroundColor: "var(--bad-soft)" },
+  ".cm-changedText, .cm-deletedText": { background: "none", textDecoration: "underline" },
+});
+
+const highlight = HighlightStyle.define([
+  { tag: [tags.definition(tags.propertyName), tags.propertyName], color: "var(--accent)" },
+  { tag: [tags.string, tags.content], color: "var(--text)" },
+  { tag: [tags.number, tags.bool, tags.null, tags.keyword], color: "var(--held)" },
+  { tag: tags.comment, color: "var(--muted)", fontStyle: "italic" },
+]);
+
+export const yamlView = [
+  lineNumbers(),
+  highlightSpecialChars(),
+  yaml(),
+  syntaxHighlighting(highlight),
+  syntaxHighlighting(defaultHighlightStyle, { fallback: true }),
+  EditorView.lineWrapping,
+  theme,
+];

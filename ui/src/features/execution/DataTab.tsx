@@ -1,0 +1,137 @@
+/** Input, variables, result; large values are references that are read on request. */
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { type ReactNode, useState } from "react";
+
+import { type Schemas } from "../../api/client";
+import type { Json } from "../../api/json";
+import { parseJson } from "../../api/json";
+import { Unreachable } from "../../api/problem";
+import { Button } from "../../design/Button";
+import { Failure } from "../../design/Failure";
+import { TextField } from "../../design/Field";
+import { JsonTree } from "../../design/JsonTree";
+import { Loaded } from "../../design/Loaded";
+import { Table } from "../../design/Table";
+import type { TabProps } from "./ExecutionPage";
+import { inputOf, resultOf, variablesOf } from "./queries";
+import { Rendered, renderTemplate } from "./StepResult";
+
+export default function DataTab({ execution }: TabProps) {
+  const id = execution.execution_id;
+  const input = useQuery(inputOf(id));
+  const variables = useQuery(variablesOf(id));
+  const result = useQuery({ ...resultOf(id), enabled: execution.status === "completed" });
+  return (
+    <div className="stack">
+      <Part title="Input">
+        <Loaded query={input}>{(workload) => <JsonTree label="input" value={workload} />}</Loaded>
+      </Part>
+      <Part title="Result">
+        {execution.status === "completed" ? (
+          <Loaded query={result}>{(answer) => <Result answer={answer} />}</Loaded>
+        ) : (
+          <p className="muted">{execution.ended_at === null ? "It has not ended yet." : "It ended without a result."}</p>
+        )}
+      </Part>
+      <Part title="Variables">
+        <Loaded query={variables}>{(answer) => <Variables answer={answer} />}</Loaded>
+      </Part>
+      <Part title="Try a template">
+        <TemplateBox executionId={id} />
+      </Part>
+    </div>
+  );
+}
+
+function Part({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <section className="card stack" aria-label={title}>
+      <h2>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+function Result({ answer }: { answer: Schemas["ResultAnswer"] }) {
+  return (
+    <>
+      <JsonTree label="result" value={answer.result as Json} />
+      {answer.downloads.map((download) => (
+        <Reference key={download.ref} download={download} />
+      ))}
+    </>
+  );
+}
+
+/** A value that is kept beside the result: shown when asked for. */
+function Reference({ download }: { download: Schemas["Download"] }) {
+  const load = useMutation({
+    mutationFn: async () => {
+      const answer = await fetch(download.url).catch(() => {
+        throw new Unreachable();
+      });
+      if (!answer.ok) throw new Error(`The link answered ${answer.status}; read the page again for a new one.`);
+      return parseJson(await answer.text());
+    },
+  });
+  return (
+    <div className="stack">
+      <div className="row">
+        <span className="mono small">{download.ref}</span>
+        {download.size === null ? null : <span className="muted small">{download.size} bytes</span>}
+        <Button onPress={() => load.mutate()} disabled={load.isPending}>
+          Read it
+        </Button>
+      </div>
+      {load.error ? <Failure error={load.error} /> : null}
+      {load.data === undefined ? null : <JsonTree label="value of the reference" value={load.data} />}
+    </div>
+  );
+}
+
+function Variables({ answer }: { answer: Schemas["VariablesAnswer"] }) {
+  const entries = Object.entries(answer.variables as Record<string, Schemas["VariableView"]>);
+  if (entries.length === 0) return <p className="muted">No variable is set.</p>;
+  return (
+    <Table
+      label="Variables"
+      rows={entries}
+      rowKey={([name]) => name}
+      columns={[
+        { title: "Name", cell: ([name]) => <span className="mono">{name}</span> },
+        { title: "Value", cell: ([name, variable]) => <JsonTree label={`variable ${name}`} value={variable.value as Json} /> },
+        { title: "Type", cell: ([, variable]) => variable.type.replace("_", " ") },
+        { title: "Set by", cell: ([, variable]) => variable.source_step ?? "–" },
+      ]}
+    />
+  );
+}
+
+function TemplateBox({ executionId }: { executionId: string }) {
+  const [template, setTemplate] = useState("{{ workload }}");
+  const render = useMutation({ mutationFn: () => renderTemplate(executionId, template) });
+  return (
+    <form
+      className="stack"
+      onSubmit={(event) => {
+        event.preventDefault();
+        render.mutate();
+      }}
+    >
+      <TextField
+        label="Template"
+        hint="Rendered by the server against the execution as it is now; nothing is changed."
+        rows={2}
+        value={template}
+        onChange={setTemplate}
+      />
+      <div>
+        <Button type="submit" disabled={render.isPending}>
+          Render
+        </Button>
+      </div>
+      {render.error ? <Failure error={render.error} /> : null}
+      {render.data ? <Rendered label="rendered value" answer={render.data} /> : null}
+    </form>
+  );
+}

@@ -1,0 +1,120 @@
+/** The history, page by page; a row opens to its JSON, and its link leads back to it. */
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useCallback, useMemo, useState } from "react";
+
+import { api, read } from "../../api/client";
+import type { Json } from "../../api/json";
+import { Button } from "../../design/Button";
+import { Empty } from "../../design/Empty";
+import { Failure } from "../../design/Failure";
+import { SelectField, TextField } from "../../design/Field";
+import { JsonTree } from "../../design/JsonTree";
+import { Moment } from "../../design/Moment";
+import { Skeleton } from "../../design/Skeleton";
+import { Status } from "../../design/Status";
+import { VirtualList } from "../../design/VirtualList";
+import type { TabProps } from "./ExecutionPage";
+import type { HistoryEvent } from "./queries";
+import { usePages } from "./usePages";
+
+const PAGE = 200;
+const LOOKS: Record<HistoryEvent["status"], string> = {
+  error: "failed",
+  in_progress: "running",
+  skipped: "skipped",
+  success: "done",
+};
+
+export default function EventsTab({ execution }: TabProps) {
+  const id = execution.execution_id;
+  const readPage = useCallback(
+    async (after: string | undefined) => {
+      const page = await read(
+        api.GET("/api/executions/{execution_id}/events", {
+          params: { path: { execution_id: id }, query: { after, limit: PAGE } },
+        }),
+      );
+      return { items: page.events, next: page.next, complete: page.complete };
+    },
+    [id],
+  );
+  const events = usePages(`execution:${id}`, PAGE, readPage);
+  const [type, setType] = useState("");
+  const [text, setText] = useState("");
+  const types = useMemo(() => [...new Set(events.items.map((event) => event.event_type))].sort(), [events.items]);
+  const shown = useMemo(() => events.items.filter((event) => fits(event, type, text)), [events.items, type, text]);
+  if (events.items.length === 0) {
+    if (events.error) return <Failure error={events.error} retry={() => void events.readOn()} />;
+    return events.next === undefined ? <Skeleton lines={10} /> : <Empty title="Nothing has happened yet." />;
+  }
+  return (
+    <div className="stack">
+      <div className="filters">
+        <SelectField
+          label="Type"
+          value={type}
+          choices={[{ value: "", label: "any" }, ...types.map((value) => ({ value, label: value }))]}
+          onChange={setType}
+        />
+        <div className="filters-path">
+          <TextField label="Step, task or entity" type="search" value={text} onChange={setText} />
+        </div>
+      </div>
+      {shown.length === 0 ? (
+        <Empty title="No event that was read fits the filter." />
+      ) : (
+        <VirtualList label="Events" items={shown} itemKey={(event) => event.event_id} estimate={33}>
+          {(event) => <EventRow event={event} />}
+        </VirtualList>
+      )}
+      {events.error ? <Failure error={events.error} /> : null}
+      <div className="row spread">
+        <span className="muted small" role="status">
+          {shown.length} of {events.items.length} events read{events.complete ? ", all of them" : ""}
+        </span>
+        {events.complete ? null : (
+          <Button onPress={() => void events.readOn()} disabled={events.reading}>
+            Read on
+          </Button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function EventRow({ event }: { event: HistoryEvent }) {
+  const { event: picked } = useSearch({ from: "/shell/executions/$id" });
+  const navigate = useNavigate({ from: "/executions/$id" });
+  const open = picked === event.event_id;
+  const toggle = () =>
+    void navigate({ search: (before) => ({ ...before, event: open ? undefined : event.event_id }), resetScroll: false });
+  return (
+    <div className="event" data-picked={open || undefined}>
+      <button type="button" className="event-line" aria-expanded={open} onClick={toggle}>
+        <Moment at={event.timestamp} precise />
+        <span className="mono">{event.event_type}</span>
+        <span>{event.entity_id}</span>
+        <span className="muted">{itemOf(event)}</span>
+        <Status of={LOOKS[event.status]} word={event.status.replace("_", " ")} />
+      </button>
+      {open ? (
+        <div className="event-body">
+          <JsonTree label={`event ${event.event_id}`} value={event as unknown as Json} />
+        </div>
+      ) : null}
+    </div>
+  );
+}
+
+/** The run, and of a loop's event the item. */
+function itemOf(event: HistoryEvent): string {
+  const { run, loop_iteration_index: index } = event.meta as { run?: number; loop_iteration_index?: number };
+  if (run === undefined) return "";
+  return index === undefined ? `#${run}` : `#${run}[${index}]`;
+}
+
+function fits(event: HistoryEvent, type: string, text: string): boolean {
+  if (type && event.event_type !== type) return false;
+  const step = (event.meta as { step?: string }).step ?? "";
+  return !text || `${event.entity_id} ${step}`.toLowerCase().includes(text.toLowerCase());
+}

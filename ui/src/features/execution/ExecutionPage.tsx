@@ -1,0 +1,89 @@
+import "./execution.css";
+
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
+
+import { useTopic } from "../../api/live/useLive";
+import { Page } from "../../app/Page";
+import { CopyAs } from "../../design/CopyAs";
+import { Loaded } from "../../design/Loaded";
+import { Skeleton } from "../../design/Skeleton";
+import { Actions } from "./actions/Actions";
+import { Header } from "./Header";
+import { type Execution, executionOf } from "./queries";
+import { type View, VIEWS } from "./search";
+
+const TITLES: Record<View, string> = {
+  graph: "Graph",
+  timeline: "Timeline",
+  events: "Events",
+  data: "Data",
+  logs: "Logs",
+  code: "Code",
+  why: "Why",
+};
+
+const CONTENT = {
+  graph: lazy(() => import("./GraphTab")),
+  timeline: lazy(() => import("./timeline/TimelineTab")),
+  events: lazy(() => import("./EventsTab")),
+  data: lazy(() => import("./DataTab")),
+  logs: lazy(() => import("./LogsTab")),
+  code: lazy(() => import("./CodeTab")),
+  why: lazy(() => import("./WhyTab")),
+};
+
+/** What every tab is handed. */
+export interface TabProps {
+  execution: Execution;
+}
+
+export default function ExecutionPage() {
+  const { id } = useParams({ from: "/shell/executions/$id" });
+  useTopic(`execution:${id}`);
+  const query = useQuery(executionOf(id));
+  const path = query.data?.path;
+  return (
+    <Page
+      title={path ?? `Execution ${id}`}
+      actions={
+        <>
+          <CopyAs path={`/api/executions/${id}`} command={`noetl status ${id}`} />
+          {query.data ? <Actions execution={query.data} /> : null}
+        </>
+      }
+    >
+      <Loaded query={query} lines={10}>
+        {(execution) => <Content execution={execution} />}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Content({ execution }: TabProps) {
+  const { view = "graph" } = useSearch({ from: "/shell/executions/$id" });
+  const Tab = CONTENT[view];
+  return (
+    <>
+      <Header execution={execution} />
+      <nav className="tabs" aria-label="Views of the execution">
+        {VIEWS.map((each) => (
+          <Link
+            key={each}
+            from="/executions/$id"
+            search={(before) => ({ ...before, view: each })}
+            aria-current={each === view ? "page" : undefined}
+            activeProps={{ "aria-current": undefined }}
+            resetScroll={false}
+          >
+            {TITLES[each]}
+          </Link>
+        ))}
+      </nav>
+      <Suspense fallback={<Skeleton lines={8} />}>
+        <Tab execution={execution} />
+      </Suspense>
+    </>
+  );
+}

@@ -1,0 +1,79 @@
+/** What an execution is and why it is where it is. */
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+
+import { Facts } from "../../design/Facts";
+import { Moment } from "../../design/Moment";
+import { Note } from "../../design/Note";
+import { Status } from "../../design/Status";
+import { durationText } from "../../design/time";
+import { CallbackList } from "../approvals/CallbackList";
+import type { TabProps } from "./ExecutionPage";
+import { childrenOf, codeOf } from "./queries";
+import { whyOf } from "./why";
+
+export function Header({ execution }: TabProps) {
+  const id = execution.execution_id;
+  const code = useQuery(codeOf(id, execution.path));
+  const children = useQuery(childrenOf(id));
+  const why = whyOf(execution);
+  return (
+    <section className="card stack" aria-label="Summary">
+      <div className="row">
+        <Status of={execution.status} />
+        <span className="mono">{id}</span>
+      </div>
+      {why ? (
+        <Note tone={why.tone}>
+          <p>{why.text}</p>
+          {why.hint ? <p className="small">{why.hint}</p> : null}
+          {why.line === undefined ? null : (
+            <p className="small">
+              <Link to="/executions/$id" params={{ id }} search={{ view: "code" }}>
+                line {why.line}, column {why.column}
+              </Link>
+            </p>
+          )}
+        </Note>
+      ) : null}
+      {execution.awaiting && execution.awaiting.length > 0 ? <CallbackList executionId={id} /> : null}
+      <Facts
+        of={[
+          [
+            "Playbook",
+            <Link key="playbook" to="/playbooks/$" params={{ _splat: execution.path }} search={{ version: code.data?.version }}>
+              {execution.path}
+              {code.data ? `@${code.data.version}` : ""}
+            </Link>,
+          ],
+          ["Started", <Moment key="started" at={execution.started_at} />],
+          ["Ended", execution.ended_at === null ? null : <Moment key="ended" at={execution.ended_at} />],
+          ["Duration", durationText(execution.duration_ms)],
+          ["Parent", execution.parent_execution_id ? <ExecutionLink id={execution.parent_execution_id} /> : null],
+          [
+            "Children",
+            children.data && children.data.executions.length > 0 ? (
+              <Link to="/executions" search={{ parent: id }}>
+                {children.data.executions.length}
+                {children.data.next ? " and more" : ""}
+              </Link>
+            ) : null,
+          ],
+        ]}
+      />
+      {execution.unreadable && execution.unreadable.length > 0 ? (
+        <Note tone="bad">
+          <p>Rows that cannot be read: {execution.unreadable.join(", ")}</p>
+        </Note>
+      ) : null}
+    </section>
+  );
+}
+
+export function ExecutionLink({ id }: { id: string }) {
+  return (
+    <Link className="mono" to="/executions/$id" params={{ id }}>
+      {id}
+    </Link>
+  );
+}

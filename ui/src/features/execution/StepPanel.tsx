@@ -1,0 +1,47 @@
+/** The step run that is selected: its facts, its error, its result on request. */
+import { useNavigate } from "@tanstack/react-router";
+
+import type { Json } from "../../api/json";
+import { Button } from "../../design/Button";
+import { Facts } from "../../design/Facts";
+import { Icon } from "../../design/Icon";
+import { JsonTree } from "../../design/JsonTree";
+import { Moment } from "../../design/Moment";
+import { Status } from "../../design/Status";
+import { durationText } from "../../design/time";
+import { ExecutionLink } from "./Header";
+import { LoopProgress } from "./LoopProgress";
+import type { StepRun } from "./queries";
+import { StepResult } from "./StepResult";
+
+export function StepPanel({ executionId, step }: { executionId: string; step: StepRun }) {
+  const navigate = useNavigate({ from: "/executions/$id" });
+  return (
+    <section className="card stack" aria-label={`Step ${step.step}, run ${step.run}`}>
+      <div className="row spread">
+        <h2>{step.step}</h2>
+        <Button
+          look="plain"
+          label="Close"
+          onPress={() => void navigate({ search: (before) => ({ ...before, run: undefined }), resetScroll: false })}
+        >
+          <Icon name="cross" />
+        </Button>
+      </div>
+      <Status of={step.status} />
+      <Facts
+        of={[
+          ["Run", step.run],
+          ["Started", <Moment key="started" at={step.started_at} precise />],
+          ["Duration", durationText(step.duration_ms)],
+          ["Attempts", step.attempts],
+          ["Waits until", step.until ? <Moment key="until" at={step.until} /> : null],
+          ["Child", step.child_execution_id ? <ExecutionLink id={step.child_execution_id} /> : null],
+          ["Items", step.loop ? <LoopProgress key="loop" loop={step.loop} /> : null],
+        ]}
+      />
+      {step.error ? <JsonTree label="error" value={step.error as Json} /> : null}
+      <StepResult executionId={executionId} step={step.step} />
+    </section>
+  );
+}

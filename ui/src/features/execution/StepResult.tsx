@@ -1,0 +1,50 @@
+/** The result of a step, read when it is asked for: large values stay where they are until then. */
+import { useMutation } from "@tanstack/react-query";
+
+import { api, read } from "../../api/client";
+import type { Json } from "../../api/json";
+import { Button } from "../../design/Button";
+import { Failure } from "../../design/Failure";
+import { JsonTree } from "../../design/JsonTree";
+import { Note } from "../../design/Note";
+
+/** Render a template against an execution as it is now. */
+export function renderTemplate(execution_id: string, template: string) {
+  return read(api.POST("/api/context/render", { body: { execution_id, template } }));
+}
+
+export function StepResult({ executionId, step }: { executionId: string; step: string }) {
+  const load = useMutation({ mutationFn: () => renderTemplate(executionId, `{{ ${step} }}`) });
+  if (!canBeNamed(step)) return null;
+  return (
+    <div className="stack">
+      <div>
+        <Button onPress={() => load.mutate()} disabled={load.isPending}>
+          {load.data ? "Read the result again" : "Show the result"}
+        </Button>
+      </div>
+      {load.error ? <Failure error={load.error} /> : null}
+      {load.data ? <Rendered label={`result of ${step}`} answer={load.data} /> : null}
+    </div>
+  );
+}
+
+/** A rendered value, and what could not be rendered. */
+export function Rendered({ label, answer }: { label: string; answer: Awaited<ReturnType<typeof renderTemplate>> }) {
+  return (
+    <>
+      {answer.errors.map((error) => (
+        <Note key={error.path + error.code} tone="warn">
+          <p>{error.message}</p>
+          {error.hint ? <p className="small">{error.hint}</p> : null}
+        </Note>
+      ))}
+      {answer.errors.length === 0 ? <JsonTree label={label} value={answer.rendered as Json} /> : null}
+    </>
+  );
+}
+
+/** Whether a template can name a step. */
+function canBeNamed(step: string): boolean {
+  return /^[A-Za-z_]\w*$/.test(step);
+}

@@ -1,0 +1,107 @@
+/** Run an ended execution again: from its failure, a step, or items of a loop; the server says first whether it can. */
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { api, read } from "../../../api/client";
+import { notify } from "../../../app/notices";
+import { ActionButton, Button } from "../../../design/Button";
+import { Failure } from "../../../design/Failure";
+import { type Choice, SelectField, TextField } from "../../../design/Field";
+import { Loaded } from "../../../design/Loaded";
+import { Modal } from "../../../design/Modal";
+import { Note } from "../../../design/Note";
+import { steer } from "../../executions/bulk";
+import { versionsOf } from "../../playbooks/queries";
+import { type Execution, type StepRun, stepsOf } from "../queries";
+
+export function RedriveDialog({ execution, close }: { execution: Execution; close: () => void }) {
+  const id = execution.execution_id;
+  const [from, setFrom] = useState("failure");
+  const [version, setVersion] = useState("");
+  const [reason, setReason] = useState("");
+  const steps = useQuery(stepsOf(id));
+  const versions = useQuery(versionsOf(execution.path));
+  const chosen = version ? Number(version) : null;
+  const preview = useQuery({
+    queryKey: ["redrive-preview", id, from, version],
+    queryFn: () => steer("redrive", { filter: { ids: [id], path: execution.path }, from, version: chosen, dry_run: true }),
+    staleTime: 0,
+    gcTime: 0,
+  });
+  const client = useQueryClient();
+  const send = useMutation({
+    mutationFn: () =>
+      read(
+        api.POST("/api/executions/{execution_id}/redrive", {
+          params: { path: { execution_id: id } },
+          body: { from, version: chosen, reason },
+        }),
+      ),
+    onSuccess: () => {
+      notify("The execution runs again.");
+      void client.invalidateQueries({ queryKey: ["execution", id] });
+      void client.invalidateQueries({ queryKey: ["execution-code", id] });
+      close();
+    },
+  });
+  const answer = preview.data?.executions[0];
+  return (
+    <Modal title="Redrive the execution" close={close}>
+      <SelectField label="From" value={from} choices={placesOf(steps.data?.steps ?? [])} onChange={setFrom} />
+      <p className="muted small">{meaningOf(from)}</p>
+      <SelectField
+        label="Version of the playbook"
+        value={version}
+        choices={[
+          { value: "", label: "the version it ran" },
+          ...(versions.data ?? []).map((line) => ({ value: String(line.version), label: String(line.version) })),
+        ]}
+        onChange={setVersion}
+      />
+      <TextField label="Reason" hint="Kept in the history." value={reason} onChange={setReason} />
+      <Loaded query={preview} lines={1}>
+        {() =>
+          answer?.outcome === "would" ? (
+            <Note tone="good">
+              <p>The server would accept this.</p>
+            </Note>
+          ) : (
+            <Note tone="bad">
+              <p>{answer?.detail ?? "The server would refuse this."}</p>
+            </Note>
+          )
+        }
+      </Loaded>
+      {send.error ? <Failure error={send.error} /> : null}
+      <div className="dialog-actions">
+        <Button onPress={close}>Close</Button>
+        <ActionButton
+          scope="execute"
+          look="main"
+          disabled={answer?.outcome !== "would" || send.isPending}
+          onPress={() => send.mutate()}
+        >
+          Redrive
+        </ActionButton>
+      </div>
+    </Modal>
+  );
+}
+
+/** The failure, each step that ran, and the failed items of each loop. */
+function placesOf(steps: StepRun[]): Choice[] {
+  const choices: Choice[] = [{ value: "failure", label: "where it failed or was cancelled" }];
+  const names = new Set(steps.map(({ step }) => step));
+  const loops = new Set(steps.filter(({ loop }) => loop).map(({ step }) => step));
+  for (const name of names) {
+    choices.push({ value: name, label: `step ${name}` });
+    if (loops.has(name)) choices.push({ value: `${name}[failed]`, label: `items of ${name} that failed or never ran` });
+  }
+  return choices;
+}
+
+function meaningOf(from: string): string {
+  if (from === "failure") return "Runs again what was under way, with the arguments it had; of a loop only items that failed or never ran.";
+  if (from.endsWith("[failed]")) return "Runs again the items that failed or never ran, then what follows.";
+  return "Runs again this step, its loop from the beginning, then what follows.";
+}

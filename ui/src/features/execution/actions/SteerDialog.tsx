@@ -1,0 +1,53 @@
+/** Confirm a cancel, pause or resume: what it does, why it is done, whether children are meant too. */
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { notify } from "../../../app/notices";
+import { ActionButton, Button } from "../../../design/Button";
+import { Failure } from "../../../design/Failure";
+import { Check, TextField } from "../../../design/Field";
+import { Modal } from "../../../design/Modal";
+
+export function SteerDialog({
+  title,
+  says,
+  verb,
+  family,
+  risky,
+  close,
+  act,
+}: {
+  title: string;
+  says: string;
+  verb: string;
+  family: string;
+  risky?: boolean;
+  close: () => void;
+  act: (body: { reason: string; cascade: boolean }) => Promise<{ execution_id: string }>;
+}) {
+  const [reason, setReason] = useState("");
+  const [cascade, setCascade] = useState(true);
+  const client = useQueryClient();
+  const send = useMutation({
+    mutationFn: () => act({ reason, cascade }),
+    onSuccess: ({ execution_id }) => {
+      notify(`${title}: accepted.`);
+      void client.invalidateQueries({ queryKey: ["execution", execution_id] });
+      close();
+    },
+  });
+  return (
+    <Modal title={title} close={close}>
+      <p>{says}</p>
+      <TextField label="Reason" hint="Kept in the history." value={reason} onChange={setReason} />
+      <Check label={family} value={cascade} onChange={setCascade} />
+      {send.error ? <Failure error={send.error} /> : null}
+      <div className="dialog-actions">
+        <Button onPress={close}>Close</Button>
+        <ActionButton scope="execute" look={risky ? "risky" : "main"} disabled={send.isPending} onPress={() => send.mutate()}>
+          {verb}
+        </ActionButton>
+      </div>
+    </Modal>
+  );
+}

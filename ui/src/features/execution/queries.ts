@@ -1,0 +1,99 @@
+/** What the API says about one execution; keys begin with its topic, so that live changes refresh them. */
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, read, type Schemas } from "../../api/client";
+import type { Json } from "../../api/json";
+import { playbookText, versionsOf } from "../playbooks/queries";
+
+export type Execution = Schemas["ExecutionAnswer"];
+export type StepRun = Schemas["StepView"];
+export type HistoryEvent = Schemas["HistoryEvent"];
+
+const at = (execution_id: string) => ({ path: { execution_id } });
+const MOST_STEPS = 2_000;
+
+export const executionOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "summary"],
+    queryFn: () => read(api.GET("/api/executions/{execution_id}", { params: at(id) })),
+  });
+
+export const stepsOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "steps"],
+    queryFn: () => read(api.GET("/api/executions/{execution_id}/steps", { params: { ...at(id), query: { limit: MOST_STEPS } } })),
+  });
+
+export const analysisOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "analysis"],
+    queryFn: () => read(api.POST("/api/executions/{execution_id}/analyze", { params: at(id) })),
+  });
+
+export const childrenOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "children"],
+    queryFn: () => read(api.GET("/api/executions", { params: { query: { parent: id, limit: 50 } } })),
+  });
+
+export const callbacksOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "callbacks"],
+    queryFn: () => read(api.GET("/api/executions/{execution_id}/callbacks", { params: at(id) })),
+  });
+
+export const variablesOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "variables"],
+    queryFn: () => read(api.GET("/api/vars/{execution_id}", { params: at(id) })),
+  });
+
+export const resultOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "result"],
+    queryFn: () =>
+      read(api.GET("/api/executions/{execution_id}/result", { params: { ...at(id), query: { parts: true } } })),
+  });
+
+/** The input of an execution, which never changes. */
+export const inputOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution-input", id],
+    staleTime: Infinity,
+    queryFn: async () =>
+      (await read(api.POST("/api/context/render", { body: { execution_id: id, template: "{{ workload }}", strict: true } })))
+        .rendered as Json,
+  });
+
+const ASKED_AT_ONCE = 5;
+
+/** The version that an execution runs: the one whose list has it; the newest are asked first. */
+async function versionOf(id: string, path: string, versions: number[]): Promise<number | undefined> {
+  for (let from = 0; from < versions.length; from += ASKED_AT_ONCE) {
+    const some = versions.slice(from, from + ASKED_AT_ONCE);
+    const pages = await Promise.all(
+      some.map((version) =>
+        read(api.GET("/api/executions", { params: { query: { ids: id, path, version: String(version) } } })),
+      ),
+    );
+    const found = pages.findIndex((page) => page.executions.length > 0);
+    if (found >= 0) return some[found];
+  }
+  return undefined;
+}
+
+/** The text and version of the playbook as the execution runs it. */
+export const codeOf = (id: string, path: string) =>
+  queryOptions({
+    queryKey: ["execution-code", id],
+    staleTime: Infinity,
+    queryFn: async ({ client }) => {
+      const versions = await client.ensureQueryData(versionsOf(path));
+      const version = await versionOf(
+        id,
+        path,
+        versions.map((line) => line.version),
+      );
+      return client.ensureQueryData(playbookText(path, version));
+    },
+  });

@@ -1,0 +1,18 @@
+/** What an execution's page shows, as its link has it. */
+import { numberOf, oneOf, type RawSearch, textOf } from "../../app/search";
+
+export const VIEWS = ["graph", "timeline", "events", "data", "logs", "code", "why"] as const;
+
+export type View = (typeof VIEWS)[number];
+
+export interface ExecutionSearch {
+  view?: View;
+  /** The step run that is selected. */
+  run?: number;
+  /** The event that is opened. */
+  event?: string;
+}
+
+export function executionSearch(search: RawSearch): ExecutionSearch {
+  return { view: oneOf(search, "view", VIEWS), run: numberOf(search, "run"), event: textOf(search, "event") };
+}

@@ -1,0 +1,96 @@
+import "./timeline.css";
+
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useMemo, useRef } from "react";
+
+import { useZone } from "../../../app/preferences";
+import { Empty } from "../../../design/Empty";
+import { Loaded } from "../../../design/Loaded";
+import { durationText, momentText, toMillis, zoneName } from "../../../design/time";
+import type { TabProps } from "../ExecutionPage";
+import { type StepRun, stepsOf } from "../queries";
+import { StepPanel } from "../StepPanel";
+import { StepsTable } from "../StepsTable";
+import { Lane } from "./Lane";
+import { type Scale, timeScale } from "./scale";
+
+const LANE_PX = 32;
+
+export default function TimelineTab({ execution }: TabProps) {
+  const steps = useQuery(stepsOf(execution.execution_id));
+  return (
+    <Loaded query={steps}>
+      {(page) =>
+        page.steps.length === 0 ? (
+          <Empty title="No step has begun." />
+        ) : (
+          <Timeline executionId={execution.execution_id} steps={page.steps} />
+        )
+      }
+    </Loaded>
+  );
+}
+
+function Timeline({ executionId, steps }: { executionId: string; steps: StepRun[] }) {
+  const { run } = useSearch({ from: "/shell/executions/$id" });
+  const navigate = useNavigate({ from: "/executions/$id" });
+  const scale = useMemo(() => timeScale(steps.map(spanOf)), [steps]);
+  const frame = useRef<HTMLDivElement>(null);
+  const lanes = useVirtualizer({
+    count: steps.length,
+    estimateSize: () => LANE_PX,
+    getScrollElement: () => frame.current,
+    overscan: 6,
+  });
+  const picked = steps.find((step) => step.run === run);
+  return (
+    <>
+      <div className={picked ? "two" : "stack"}>
+        <section className="card card-flush" aria-label="Timeline; the table below says the same">
+          <Axis scale={scale} />
+          <div className="timeline-lanes" ref={frame} style={{ height: Math.min(steps.length * LANE_PX + 2, 540) }}>
+            <div style={{ height: lanes.getTotalSize() }}>
+              {lanes.getVirtualItems().map(({ index, start }) => {
+                const step = steps[index];
+                return step ? (
+                  <Lane
+                    key={step.run}
+                    step={step}
+                    scale={scale}
+                    offset={start}
+                    picked={step.run === run}
+                    pick={() => void navigate({ search: (before) => ({ ...before, run: step.run }), resetScroll: false })}
+                  />
+                ) : null;
+              })}
+            </div>
+          </div>
+        </section>
+        {picked ? <StepPanel key={picked.run} executionId={executionId} step={picked} /> : null}
+      </div>
+      <StepsTable steps={steps} />
+    </>
+  );
+}
+
+function Axis({ scale }: { scale: Scale }) {
+  const zone = useZone();
+  const idle = scale.gaps.reduce((total, gap) => total + gap.to - gap.from, 0);
+  return (
+    <div className="timeline-axis">
+      <span>{zoneName(zone)}</span>
+      <span>
+        <span>{momentText(scale.span.from, zone)}</span>
+        {idle > 0 ? <span>{durationText(idle)} idle, collapsed</span> : null}
+        <span>+{durationText(scale.span.to - scale.span.from)}</span>
+      </span>
+    </div>
+  );
+}
+
+function spanOf(step: StepRun) {
+  const from = toMillis(step.started_at);
+  return { from, to: from + Math.max(1, step.duration_ms) };
+}

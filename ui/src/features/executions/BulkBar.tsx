@@ -1,0 +1,69 @@
+/** What can be done to the selected executions, or to all that fit the filter. */
+import { lazy, Suspense, useState } from "react";
+
+import { ActionButton, Button } from "../../design/Button";
+import type { BulkAction } from "./bulk";
+import { type ExecutionsSearch, isFiltered, startedAfter } from "./search";
+
+const BulkDialog = lazy(() => import("./BulkDialog"));
+
+const ACTIONS: [BulkAction, string][] = [
+  ["pause", "Pause…"],
+  ["resume", "Resume…"],
+  ["redrive", "Redrive…"],
+  ["cancel", "Cancel…"],
+];
+
+export function BulkBar({ ids, search, done }: { ids: ReadonlySet<string>; search: ExecutionsSearch; done: () => void }) {
+  const [asked, setAsked] = useState<BulkAction | null>(null);
+  const [byFilter, setByFilter] = useState(false);
+  if (ids.size === 0) return null;
+  const filter = byFilter ? filterOf(search) : { ids: [...ids] };
+  const title = byFilter ? "all that fit the filter" : `${ids.size} selected`;
+  return (
+    <div className="bulk row spread" role="region" aria-label="Selected executions">
+      <div className="row">
+        <strong>{title}</strong>
+        <Button look="plain" onPress={done}>
+          Clear
+        </Button>
+        {isFiltered(search) ? (
+          <Button look="plain" pressed={byFilter} onPress={() => setByFilter(!byFilter)}>
+            All that fit the filter
+          </Button>
+        ) : null}
+      </div>
+      <div className="row">
+        {ACTIONS.map(([action, label]) => (
+          <ActionButton
+            key={action}
+            scope="execute"
+            look={action === "cancel" ? "risky" : undefined}
+            onPress={() => setAsked(action)}
+          >
+            {label}
+          </ActionButton>
+        ))}
+      </div>
+      <Suspense>
+        {asked ? (
+          <BulkDialog
+            action={asked}
+            filter={filter}
+            title={title}
+            close={() => setAsked(null)}
+            done={() => {
+              setAsked(null);
+              done();
+            }}
+          />
+        ) : null}
+      </Suspense>
+    </div>
+  );
+}
+
+function filterOf(search: ExecutionsSearch) {
+  const { age, ...filter } = search;
+  return { ...filter, started_after: startedAfter(age, Date.now()) };
+}

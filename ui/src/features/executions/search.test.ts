@@ -1,0 +1,15 @@
+import { expect, test } from "vitest";
+
+import { executionsSearch, isFiltered, startedAfter } from "./search";
+
+test("a bent link opens with what can be read of it", () => {
+  const search = executionsSearch({ status: "on fire", path: "a/b", version: "3", parent: "1 or 1=1", age: "24h", x: 1 });
+  expect(search).toEqual({ status: undefined, path: "a/b", version: 3, parent: undefined, age: "24h" });
+  expect(isFiltered(search)).toBe(true);
+  expect(isFiltered(executionsSearch({}))).toBe(false);
+});
+
+test("an age is a moment on a whole minute", () => {
+  expect(startedAfter("1h", Date.parse("2026-11-24T18:36:59Z"))).toBe("2026-11-24T17:36:00.000Z");
+  expect(startedAfter(undefined, 0)).toBeUndefined();
+});

@@ -1,0 +1,97 @@
+import "@xyflow/react/dist/style.css";
+import "./graph.css";
+
+import { Background, Controls, type Edge, MarkerType, type Node, ReactFlow } from "@xyflow/react";
+import { useMemo } from "react";
+
+import { useTheme } from "../../app/preferences";
+import { Loaded } from "../../design/Loaded";
+import type { Flowchart } from "./flowchart";
+import { type Layout, NODE_HEIGHT } from "./sizes";
+import { type NodeState, takenArcs } from "./overlay";
+import { StepNode, type StepNodeData } from "./StepNode";
+import { useLayout } from "./useLayout";
+
+const MARGIN_PX = 72;
+const NODE_TYPES = { step: StepNode };
+const NO_STATES: ReadonlyMap<string, NodeState> = new Map();
+
+interface GraphProps {
+  identity: string;
+  chart: Flowchart;
+  states?: ReadonlyMap<string, NodeState>;
+  selected?: string;
+  select: (step: string) => void;
+}
+
+export default function GraphView(props: GraphProps) {
+  const layout = useLayout(props.identity, props.chart);
+  return (
+    <div className="graph" role="group" aria-label="Graph of the steps">
+      <Loaded query={layout}>
+        {(positions) => (
+          <div style={{ height: `min(${heightOf(positions)}px, 65vh)` }}>
+            <Drawn {...props} positions={positions} />
+          </div>
+        )}
+      </Loaded>
+    </div>
+  );
+}
+
+/** Room for the whole graph with a margin; a tall one is zoomed. */
+function heightOf(positions: Layout): number {
+  return Math.max(...Object.values(positions).map(({ y }) => y), 0) + NODE_HEIGHT + 2 * MARGIN_PX;
+}
+
+function Drawn({ chart, states = NO_STATES, selected, select, positions }: GraphProps & { positions: Layout }) {
+  const theme = useTheme();
+  const nodes = useMemo(
+    () =>
+      chart.nodes.map(
+        (step): Node<StepNodeData> => ({
+          id: step.id,
+          type: "step",
+          position: positions[step.id] ?? { x: 0, y: 0 },
+          data: { step, state: states.get(step.name), selected: step.name === selected, select: () => select(step.name) },
+        }),
+      ),
+    [chart, states, selected, select, positions],
+  );
+  const edges = useMemo(() => {
+    const taken = takenArcs(chart, states);
+    return chart.arcs.map(
+      (arc): Edge => ({
+        id: arc.id,
+        source: arc.source,
+        target: arc.target,
+        label: arc.label || undefined,
+        className: `arc-${arc.kind}${taken.has(arc.id) ? " arc-taken" : ""}`,
+        markerEnd: { type: MarkerType.ArrowClosed, color: taken.has(arc.id) ? "var(--good)" : "var(--line-strong)" },
+        focusable: false,
+      }),
+    );
+  }, [chart, states]);
+  return (
+    <ReactFlow
+      nodes={nodes}
+      edges={edges}
+      nodeTypes={NODE_TYPES}
+      colorMode={theme}
+      fitView
+      fitViewOptions={{ maxZoom: 1, padding: 0.1 }}
+      minZoom={0.1}
+      nodesDraggable={false}
+      nodesConnectable={false}
+      nodesFocusable={false}
+      elementsSelectable={false}
+      onlyRenderVisibleElements
+      preventScrolling={false}
+      zoomOnScroll={false}
+      proOptions={{ hideAttribution: true }}
+    >
+      <Background />
+      <Controls showInteractive={false} />
+    </ReactFlow>
+  );
+}

@@ -1,0 +1,43 @@
+/** A step of the graph: name, kind, and what its latest run has come to. */
+import { Handle, type Node, type NodeProps, Position } from "@xyflow/react";
+
+import { Icon } from "../../design/Icon";
+import { iconOf, toneOf } from "../../design/Status";
+import type { GraphNode } from "./flowchart";
+import { type NodeState, stateText } from "./overlay";
+
+export type StepNodeData = {
+  step: GraphNode;
+  state: NodeState | undefined;
+  selected: boolean;
+  select: () => void;
+};
+
+export function StepNode({ data }: NodeProps<Node<StepNodeData>>) {
+  const { step, state, selected, select } = data;
+  const tone = state ? toneOf(state.latest.status) : undefined;
+  return (
+    <>
+      <Handle type="target" position={Position.Top} isConnectable={false} />
+      <button
+        type="button"
+        className="graph-node nodrag nopan"
+        data-kind={step.kind}
+        data-tone={tone}
+        aria-pressed={selected}
+        title={[step.name, ...step.notes].join("\n")}
+        onClick={select}
+      >
+        <span className="graph-node-name">{step.name}</span>
+        <span className="graph-node-note">{step.notes.join(" · ") || step.kind}</span>
+        {state ? (
+          <span className={`graph-node-state tone-${tone}`}>
+            <Icon name={iconOf(state.latest.status)} />
+            <span>{stateText(state)}</span>
+          </span>
+        ) : null}
+      </button>
+      <Handle type="source" position={Position.Bottom} isConnectable={false} />
+    </>
+  );
+}

@@ -1,0 +1,89 @@
+/** Write a playbook: the server's diagnostics at their places, a draft that survives, a warning when the version moved. */
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useMemo, useState } from "react";
+
+import { api, read, type Schemas } from "../../api/client";
+import { type Finding, Problem } from "../../api/problem";
+import { notify } from "../../app/notices";
+import { ActionButton, Button } from "../../design/Button";
+import { Failure } from "../../design/Failure";
+import { Note } from "../../design/Note";
+import { Skeleton } from "../../design/Skeleton";
+import CodeView from "../code/CodeView";
+import { type Draft, dropDraft, keepDraft, readDraft } from "./drafts";
+import { Findings } from "./Findings";
+
+const KEEP_AFTER_MS = 400;
+
+interface EditorProps {
+  /** The name of the draft: the playbook's path. */
+  draft: string;
+  text: string;
+  /** The version that the text is of; the latest one when the page was opened. */
+  version?: number;
+  registered: (answer: Schemas["RegisteredAnswer"]) => void;
+}
+
+export default function Editor(props: EditorProps) {
+  const kept = useQuery({ queryKey: ["draft", props.draft], queryFn: () => readDraft(props.draft).catch(() => null), gcTime: 0 });
+  if (kept.isPending) return <Skeleton />;
+  return <Writing {...props} kept={kept.data ?? null} />;
+}
+
+function Writing({ draft, text, version, registered, kept }: EditorProps & { kept: Draft | null }) {
+  const [start, setStart] = useState(kept?.text ?? text);
+  const [typed, setTyped] = useState(start);
+  const client = useQueryClient();
+  const changed = typed !== text;
+  useEffect(() => {
+    if (!changed) return;
+    const timer = setTimeout(() => void keepDraft(draft, { text: typed, version: version ?? null }).catch(() => undefined), KEEP_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, [changed, draft, typed, version]);
+  const register = useMutation({
+    mutationFn: () => read(api.POST("/api/catalog/register", { body: { content: typed } })),
+    onSuccess: async (answer) => {
+      await dropDraft(draft).catch(() => undefined);
+      await client.invalidateQueries({ queryKey: ["catalog"] });
+      await client.invalidateQueries({ queryKey: ["versions", answer.path] });
+      await client.invalidateQueries({ queryKey: ["playbook", answer.path, "latest"] });
+      notify(answer.created ? `Registered ${answer.path}, version ${answer.version}.` : `Version ${answer.version} has this text already.`);
+      registered(answer);
+    },
+  });
+  const findings = useMemo(() => findingsOf(register.error, register.data), [register.error, register.data]);
+  const drop = () => {
+    void dropDraft(draft).catch(() => undefined);
+    setStart(text);
+    setTyped(text);
+    register.reset();
+  };
+  return (
+    <div className="stack">
+      {kept && kept.version !== null && version !== undefined && kept.version !== version ? (
+        <Note tone="warn">
+          <p>
+            This draft began with version {kept.version}; the latest is now {version}. Registering makes another version after it.
+          </p>
+        </Note>
+      ) : null}
+      <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={setTyped} />
+      <Findings findings={findings} />
+      {register.error && findings.length === 0 ? <Failure error={register.error} /> : null}
+      <div className="row">
+        <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate()}>
+          Register
+        </ActionButton>
+        <Button onPress={drop} disabled={!changed}>
+          Drop the draft
+        </Button>
+        <span className="muted small">{changed ? "A draft is kept in this browser. " : ""}Escape, then Tab, leaves the text.</span>
+      </div>
+    </div>
+  );
+}
+
+function findingsOf(error: unknown, answer: Schemas["RegisteredAnswer"] | undefined): Finding[] {
+  if (error instanceof Problem) return error.findings;
+  return answer?.warnings ?? [];
+}

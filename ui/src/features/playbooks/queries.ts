@@ -1,0 +1,59 @@
+/** What the API says about playbooks. A version never changes, so it is read once. */
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, read, type Schemas } from "../../api/client";
+
+export type PlaybookLine = Schemas["PlaybookLine"];
+
+const PAGE = 500;
+const MOST_PAGES = 20;
+
+/** The latest version of every playbook. */
+export const playbookPages = () =>
+  queryOptions({
+    queryKey: ["catalog"],
+    queryFn: async () => {
+      const found: PlaybookLine[] = [];
+      let after: string | undefined;
+      for (let page = 0; page < MOST_PAGES; page++) {
+        const answer = await read(api.GET("/api/catalog", { params: { query: { after, limit: PAGE } } }));
+        found.push(...answer.playbooks);
+        if (!answer.next) break;
+        after = answer.next;
+      }
+      return found;
+    },
+  });
+
+/** The versions of a playbook, newest first; the newest 500. */
+export const versionsOf = (path: string) =>
+  queryOptions({
+    queryKey: ["versions", path],
+    queryFn: async () =>
+      (await read(api.GET("/api/catalog/{path}/versions", { params: { path: { path }, query: { limit: PAGE } } }))).playbooks,
+  });
+
+const versionQuery = (version: number | undefined) => (version === undefined ? {} : { version: String(version) });
+const keepFor = (version: number | undefined) => (version === undefined ? 5_000 : Infinity);
+
+/** A playbook with its text: a version, or the latest. */
+export const playbookText = (path: string, version: number | undefined) =>
+  queryOptions({
+    queryKey: ["playbook", path, version ?? "latest"],
+    staleTime: keepFor(version),
+    queryFn: () => read(api.GET("/api/catalog/{path}", { params: { path: { path }, query: versionQuery(version) } })),
+  });
+
+export const graphOf = (path: string, version: number | undefined) =>
+  queryOptions({
+    queryKey: ["graph", path, version ?? "latest"],
+    staleTime: keepFor(version),
+    queryFn: () => read(api.GET("/api/catalog/{path}/graph", { params: { path: { path }, query: versionQuery(version) } })),
+  });
+
+export const schemaOf = (path: string, version: number | undefined) =>
+  queryOptions({
+    queryKey: ["schema", path, version ?? "latest"],
+    staleTime: keepFor(version),
+    queryFn: () => read(api.GET("/api/catalog/{path}/schema", { params: { path: { path }, query: versionQuery(version) } })),
+  });

@@ -1,0 +1,30 @@
+/** What the pages of playbooks show, as their links have it. */
+import { numberOf, oneOf, type RawSearch, textOf } from "../../app/search";
+
+export interface PlaybooksSearch {
+  text?: string;
+}
+
+export function playbooksSearch(search: RawSearch): PlaybooksSearch {
+  return { text: textOf(search, "text") };
+}
+
+export const VIEWS = ["text", "graph", "versions", "diff", "edit", "run"] as const;
+
+export interface PlaybookSearch {
+  view?: (typeof VIEWS)[number];
+  version?: number;
+  /** The version that a diff begins with. */
+  base?: number;
+  /** The execution whose input a run form begins with. */
+  like?: string;
+}
+
+export function playbookSearch(search: RawSearch): PlaybookSearch {
+  return {
+    view: oneOf(search, "view", VIEWS),
+    version: numberOf(search, "version"),
+    base: numberOf(search, "base"),
+    like: textOf(search, "like"),
+  };
+}

@@ -1,0 +1,79 @@
+/** Start moments of the past that a schedule missed: the server lists them first. */
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { api, read, type Schemas } from "../../api/client";
+import { notify } from "../../app/notices";
+import { ActionButton, Button } from "../../design/Button";
+import { Failure } from "../../design/Failure";
+import { Check, TextField } from "../../design/Field";
+import { Modal } from "../../design/Modal";
+import { Moment } from "../../design/Moment";
+import { Table } from "../../design/Table";
+
+const MOST = 200;
+
+export function BackfillDialog({ name, close }: { name: string; close: () => void }) {
+  const [from, setFrom] = useState("");
+  const [to, setTo] = useState("");
+  const [onlyMissed, setOnlyMissed] = useState(true);
+  const ask = (dry_run: boolean) =>
+    read(
+      api.POST("/api/schedules/{name}/backfill", {
+        params: { path: { name } },
+        body: { from: new Date(from).toISOString(), to: new Date(to).toISOString(), only_missed: onlyMissed, dry_run, limit: MOST },
+      }),
+    );
+  const preview = useMutation({ mutationFn: () => ask(true) });
+  const start = useMutation({
+    mutationFn: () => ask(false),
+    onSuccess: (answer) => {
+      notify(`${answer.moments.filter(({ status }) => status === "started").length} executions were started.`);
+      close();
+    },
+  });
+  const complete = from !== "" && to !== "";
+  const pending = preview.data?.moments.filter(({ status }) => status === "pending").length ?? 0;
+  const changed = (set: (value: string) => void) => (value: string) => {
+    preview.reset();
+    set(value);
+  };
+  return (
+    <Modal title={`Backfill ${name}`} close={close} wide>
+      <div className="filters">
+        <TextField label="From (this browser's zone)" type="datetime-local" value={from} onChange={changed(setFrom)} />
+        <TextField label="To" type="datetime-local" value={to} onChange={changed(setTo)} />
+      </div>
+      <Check label="Only moments that were missed" value={onlyMissed} onChange={setOnlyMissed} />
+      {preview.data ? <Moments answer={preview.data} /> : null}
+      {preview.error ? <Failure error={preview.error} /> : null}
+      {start.error ? <Failure error={start.error} /> : null}
+      <div className="dialog-actions">
+        <Button onPress={close}>Close</Button>
+        <Button disabled={!complete || preview.isPending} onPress={() => preview.mutate()}>
+          Show what would start
+        </Button>
+        <ActionButton scope="execute" look="main" disabled={pending === 0 || start.isPending} onPress={() => start.mutate()}>
+          Start {pending}
+        </ActionButton>
+      </div>
+    </Modal>
+  );
+}
+
+function Moments({ answer }: { answer: Schemas["Backfill"] }) {
+  if (answer.moments.length === 0) return <p>No moment is in this time.</p>;
+  return (
+    <div className="bulk-preview">
+      <Table
+        label="Moments"
+        rows={answer.moments}
+        rowKey={(moment) => moment.at}
+        columns={[
+          { title: "Moment", cell: (moment) => <Moment at={moment.at} /> },
+          { title: "Outcome", cell: (moment) => (moment.status === "pending" ? "will be started" : (moment.error ?? moment.status)) },
+        ]}
+      />
+    </div>
+  );
+}

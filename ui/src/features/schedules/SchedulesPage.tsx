@@ -1,0 +1,174 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { api, read, type Schemas } from "../../api/client";
+import { notify } from "../../app/notices";
+import { Page } from "../../app/Page";
+import { ActionButton } from "../../design/Button";
+import { Empty } from "../../design/Empty";
+import { Failure } from "../../design/Failure";
+import { Loaded } from "../../design/Loaded";
+import { Moment } from "../../design/Moment";
+import { Status } from "../../design/Status";
+import { Table } from "../../design/Table";
+import { ExecutionLink } from "../execution/Header";
+import { BackfillDialog } from "./BackfillDialog";
+import { schedulesQuery, triggersQuery } from "./queries";
+
+type Schedule = Schemas["ScheduleView"];
+type Trigger = Schemas["TriggerView"];
+
+export default function SchedulesPage() {
+  const schedules = useQuery(schedulesQuery());
+  const triggers = useQuery(triggersQuery());
+  const [backfilled, setBackfilled] = useState<string | null>(null);
+  const client = useQueryClient();
+  const steer = useMutation({
+    mutationFn: (act: () => Promise<{ name: string }>) => act(),
+    onSuccess: ({ name }) => {
+      notify(`Changed ${name}.`);
+      void client.invalidateQueries({ queryKey: ["schedules"] });
+      void client.invalidateQueries({ queryKey: ["triggers"] });
+    },
+  });
+  return (
+    <Page title="Schedules">
+      {steer.error ? <Failure error={steer.error} /> : null}
+      <Loaded query={schedules}>
+        {(rows) => <ScheduleTable rows={rows} steer={steer.mutate} backfill={setBackfilled} />}
+      </Loaded>
+      <h2>Triggers</h2>
+      <Loaded query={triggers}>{(rows) => <TriggerTable rows={rows} steer={steer.mutate} />}</Loaded>
+      {backfilled ? <BackfillDialog name={backfilled} close={() => setBackfilled(null)} /> : null}
+    </Page>
+  );
+}
+
+type Steer = (act: () => Promise<{ name: string }>) => void;
+
+function ScheduleTable({ rows, steer, backfill }: { rows: Schedule[]; steer: Steer; backfill: (name: string) => void }) {
+  if (rows.length === 0) {
+    return (
+      <Empty title="No playbook has a schedule.">
+        <p>
+          Write <code>schedule</code> in a playbook's metadata.
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <section className="card card-flush">
+      <Table
+        label="Schedules"
+        rows={rows}
+        rowKey={(row) => row.name}
+        columns={[
+          { title: "Schedule", cell: (row) => row.name },
+          {
+            title: "Playbook",
+            cell: (row) => (
+              <Link to="/playbooks/$" params={{ _splat: row.path }}>
+                {row.path}
+                {row.version === null ? "" : `@${row.version}`}
+              </Link>
+            ),
+          },
+          {
+            title: "When",
+            cell: (row) => (
+              <>
+                <span className="mono">{row.cron ?? row.rate}</span> <span className="muted small">{row.timezone}</span>
+              </>
+            ),
+          },
+          { title: "State", cell: (row) => <Status of={row.state} /> },
+          { title: "Next", cell: (row) => <Moment at={row.next_at} /> },
+          { title: "Last", cell: (row) => <Last row={row} /> },
+          {
+            title: "Actions",
+            cell: (row) => (
+              <div className="row">
+                <Toggle row={row} steer={steer} />
+                <ActionButton scope="execute" label={`Backfill ${row.name}`} onPress={() => backfill(row.name)}>
+                  Backfill…
+                </ActionButton>
+              </div>
+            ),
+          },
+        ]}
+      />
+    </section>
+  );
+}
+
+function Last({ row }: { row: Schedule | Trigger }) {
+  return (
+    <span>
+      {row.last_execution_id ? <ExecutionLink id={row.last_execution_id} /> : <Moment at={row.last_at} />}
+      {row.last_error ? <span className="small"> {row.last_error}</span> : null}
+    </span>
+  );
+}
+
+function Toggle({ row: { name, state }, steer }: { row: Schedule; steer: Steer }) {
+  const params = { path: { name } };
+  return state === "paused" ? (
+    <ActionButton
+      scope="write"
+      label={`Resume ${name}`}
+      onPress={() => steer(() => read(api.POST("/api/schedules/{name}/resume", { params })))}
+    >
+      Resume
+    </ActionButton>
+  ) : (
+    <ActionButton
+      scope="write"
+      label={`Pause ${name}`}
+      onPress={() => steer(() => read(api.POST("/api/schedules/{name}/pause", { params })))}
+    >
+      Pause
+    </ActionButton>
+  );
+}
+
+function TriggerTable({ rows, steer }: { rows: Trigger[]; steer: Steer }) {
+  if (rows.length === 0) return <p className="muted">Nothing starts by an event.</p>;
+  return (
+    <section className="card card-flush">
+      <Table
+        label="Triggers"
+        rows={rows}
+        rowKey={(row) => row.name}
+        columns={[
+          { title: "Trigger", cell: (row) => row.name },
+          { title: "Type", cell: (row) => row.type },
+          {
+            title: "Playbook",
+            cell: (row) => (
+              <Link to="/playbooks/$" params={{ _splat: row.path }}>
+                {row.path}
+              </Link>
+            ),
+          },
+          { title: "State", cell: (row) => <Status of={row.enabled ? "active" : "paused"} word={row.enabled ? "enabled" : "disabled"} /> },
+          { title: "Fired", numeric: true, cell: (row) => row.fired },
+          { title: "Failed", numeric: true, cell: (row) => row.failed },
+          { title: "Last", cell: (row) => <Last row={row} /> },
+          { title: "Actions", cell: (row) => <TriggerToggle row={row} steer={steer} /> },
+        ]}
+      />
+    </section>
+  );
+}
+
+function TriggerToggle({ row: { name, enabled }, steer }: { row: Trigger; steer: Steer }) {
+  const params = { path: { name } };
+  const act = () =>
+    enabled ? read(api.POST("/api/triggers/{name}/disable", { params })) : read(api.POST("/api/triggers/{name}/enable", { params }));
+  return (
+    <ActionButton scope="write" label={`${enabled ? "Disable" : "Enable"} ${name}`} onPress={() => steer(act)}>
+      {enabled ? "Disable" : "Enable"}
+    </ActionButton>
+  );
+}

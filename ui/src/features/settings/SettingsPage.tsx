@@ -1,0 +1,81 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+
+import { api, read } from "../../api/client";
+import type { Json } from "../../api/json";
+import { leaveSession } from "../../api/session";
+import { Page } from "../../app/Page";
+import { setTheme, setZone, type Theme, useTheme, useZone } from "../../app/preferences";
+import { useSession } from "../../app/SessionContext";
+import { Button } from "../../design/Button";
+import { Facts } from "../../design/Facts";
+import { Failure } from "../../design/Failure";
+import { SelectField } from "../../design/Field";
+import { JsonTree } from "../../design/JsonTree";
+import { Loaded } from "../../design/Loaded";
+import { Moment } from "../../design/Moment";
+import { type Zone, zoneName } from "../../design/time";
+
+export default function SettingsPage() {
+  const theme = useTheme();
+  const zone = useZone();
+  const session = useSession();
+  const client = useQueryClient();
+  const health = useQuery({ queryKey: ["health"], queryFn: () => read(api.GET("/health")) });
+  const leave = useMutation({
+    mutationFn: leaveSession,
+    onSuccess: () => {
+      client.setQueryData(["session"], null);
+      client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+    },
+  });
+  return (
+    <Page title="Settings">
+      <section className="card stack run-form" aria-label="This browser">
+        <h2>This browser</h2>
+        <SelectField
+          label="Theme"
+          value={theme}
+          choices={[
+            { value: "system", label: "as the system" },
+            { value: "light", label: "light" },
+            { value: "dark", label: "dark" },
+          ]}
+          onChange={(value) => setTheme(value as Theme)}
+        />
+        <SelectField
+          label="Time zone"
+          value={zone}
+          choices={[
+            { value: "local", label: zoneName("local") },
+            { value: "UTC", label: "UTC" },
+          ]}
+          onChange={(value) => setZone(value as Zone)}
+        />
+      </section>
+      <section className="card stack run-form" aria-label="Session">
+        <h2>Session</h2>
+        <Facts
+          of={[
+            ["Principal", session.principal],
+            ["Scopes", session.scopes.join(", ")],
+            ["Ends", session.expires_at === null ? null : <Moment at={session.expires_at} />],
+          ]}
+        />
+        {leave.error ? <Failure error={leave.error} /> : null}
+        {session.csrf === "" ? (
+          <p className="muted">This server asks for no session.</p>
+        ) : (
+          <div>
+            <Button look="risky" disabled={leave.isPending} onPress={() => leave.mutate()}>
+              End the session
+            </Button>
+          </div>
+        )}
+      </section>
+      <section className="card stack run-form" aria-label="Server">
+        <h2>Server</h2>
+        <Loaded query={health}>{(answer) => <JsonTree label="server" value={answer.deployment as Json} />}</Loaded>
+      </section>
+    </Page>
+  );
+}
