@@ -22,6 +22,10 @@ from tests.unit.api.test_routes import exchange
 from tests.waiting import PATIENCE, wait_until
 
 ELSEWHERE = {
+    "beginSession": (200, 404),
+    "getStream": (200, 404),
+    "endSession": (200, 401),
+    "revokeSession": (200, 404),
     # CloudWatch measures a deployment.
     "getMetrics": (200, 404),
 }
@@ -128,7 +132,8 @@ def code(reply: Reply) -> str:
 
 
 @pytest.mark.postgres
-def test_every_route_answers_alike_here_and_there(deployment, database, tmp_path):
+def test_every_route_answers_alike_here_and_there(deployment, database, tmp_path, monkeypatch):
+    monkeypatch.setattr("noetl.api.live.change_hub.LIFE_SECONDS", 0.0)
     settings = Settings(tmp_path / "home", database, python_workers=1)
     settings.make_home()
     with Server(settings, ServeSettings(port=0), on_log=lambda line: None) as server:

@@ -27,7 +27,7 @@ skipped = (
     "noetl.kinds.sandbox.noetl_guest",
     "noetl.runtime.local.process",
     "noetl.runtime.bootstrap",
-    "noetl.runtime.server.http_server",
+    "noetl.runtime.http_",
 )
 for path in sorted(root.rglob("*.py")):
     name = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")

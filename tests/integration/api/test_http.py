@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 import pytest
 
 from noetl.api.deps import MAX_BODY
-from noetl.runtime.server.http_server import HEADERS, TAKEN
+from noetl.runtime.server.http_connection import HEADERS, TAKEN
 from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.waiting import PATIENCE

@@ -72,7 +72,7 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> Trips:
     made, run = Trips(), Database.run
 
     def counted(self: Database, name: str, values: Mapping[str, bytes | None]) -> Any:
-        if not threading.current_thread().name.startswith(("waitress", "noetl-engine")):
+        if not threading.current_thread().name.startswith(("noetl-request", "noetl-engine")):
             return run(self, name, values)
         made.names.append(name)
         made.each(name)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
+import tempfile
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.api.deps import ApiDeps
+from noetl.api.http.access import SCOPES
+from noetl.api.http.browser_sessions import BrowserSessions
 from noetl.api.http.dispatch import Api
+from noetl.api.http.exchange import Principal
 from noetl.api.http.gateway import make_resolver
 from noetl.api.http.openapi import document
 from noetl.api.http.routing import Router
@@ -158,6 +165,11 @@ class Ground:
             clock=self.database.clock,
             reconnect=self._reconnect,
             log=self.logs.append,
+            sessions=BrowserSessions(
+                Path(tempfile.gettempdir()) / f"noetl-sessions-{next(_numbers)}.json",
+                self,
+                self.database.clock,
+            ),
         )
         self.deps = replace(self.deps, **deps)
         self.runtime.deps = replace(self.runtime.deps, proofs=lambda found: proofs(found, self.keys))
@@ -183,6 +195,14 @@ class Ground:
             refused=self.refusals.append,
             sign_of_life=lambda *command: self.signs.append(command),
         )
+
+    def _folder(self) -> Path:
+        made = tempfile.mkdtemp(prefix="noetl-ground-")
+        weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
+        return Path(made)
+
+    def of_account(self, account: str) -> Principal | None:
+        return Principal(account, "iam", account, SCOPES)
 
     def _open(self) -> ApiDeps:
         self.opened += 1

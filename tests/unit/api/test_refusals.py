@@ -35,6 +35,7 @@ BODIES = {
     "redriveExecution": {},
     "setVariables": {"variables": {"total": 3}},
     "deleteVariable": {},
+    "createSessionCode": {"scopes": []},
 }
 
 

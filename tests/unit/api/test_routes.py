@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 
 import jsonschema
 import pytest
 
+from noetl.api.http.access import LOCAL
+from noetl.api.http.dispatch import resolve
+from noetl.api.http.exchange import Request
 from noetl.api.http.openapi import committed, document
+from noetl.api.live.change_hub import ChangeHub
 from noetl.api.table import ROUTES
 from noetl.services.history.history_pages import history
-from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, Ground
+from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, Ground, Reply
 
 DOCUMENT = document()
 
@@ -61,6 +66,8 @@ def exchange(ground: Ground, name: str):
         "triggers": exchange_trigger,
         "limits": exchange_limit,
         "callbacks": exchange_callback,
+        "sessions": exchange_session,
+        "changes": exchange_change,
     }
     if (tag := described(name)["tags"][0]) in by_tag:
         return by_tag[tag](ground, name)
@@ -108,10 +115,49 @@ def exchange(ground: Ground, name: str):
         "getExecutionStatus": f"/api/executions/{execution_id}/status",
         "getExecutionEvents": f"/api/executions/{execution_id}/events",
         "getExecutionLogs": f"/api/executions/{execution_id}/logs",
+        "getExecutionGraph": f"/api/executions/{execution_id}/graph",
         "getExecutionSteps": f"/api/executions/{execution_id}/steps",
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])
+
+
+def exchange_session(ground: Ground, name: str):
+    page = {"host": "127.0.0.1", "sec-fetch-site": "same-origin", "authorization": "Bearer x"}
+    made = ground.ask("POST", "/api/session/codes", {"scopes": ["read"]}, headers=page)
+    if name == "createSessionCode":
+        return made
+    if name == "getSession":
+        return ground.ask("GET", "/api/session")
+    begun = ground.ask("POST", "/api/session", {"code": made.json["code"]}, headers=page)
+    if name == "beginSession":
+        return begun
+    listed = ground.ask("GET", "/api/sessions")
+    if name == "listSessions":
+        return listed
+    if name == "endSession":
+        cookie = begun.headers.get("Set-Cookie", "").partition(";")[0]
+        own = {**page, "cookie": cookie, "x-csrf-token": begun.json.get("csrf", "")}
+        return ground.ask("DELETE", "/api/session", headers=own)
+    first = [*(one["id"] for one in listed.json["sessions"]), "none"][0]
+    return ground.ask("DELETE", f"/api/sessions/{first}")
+
+
+def exchange_change(ground: Ground, name: str):
+    query = {"topics": f"executions,execution:{ground.run()}"}
+    if name == "getChanges" or not isinstance(ground, Ground):
+        return ground.ask("GET", path_of(name), query=query)
+    ground.deps = replace(ground.deps, hub=ChangeHub(ground.store.pulses, ground.logs.append))
+    asked = Request("GET", "/api/stream", query=query, principal=LOCAL, request_id="request-of-a-stream")
+    found = resolve(ground.api, asked, LOCAL)
+    assert found.events is not None
+    return Reply(
+        {
+            "statusCode": found.status,
+            "headers": {**found.headers, "Content-Type": found.content_type},
+            "body": ": changes",
+        }
+    )
 
 
 def exchange_look(ground: Ground, name: str):
@@ -689,6 +735,44 @@ def test_every_route_is_in_the_docs():
         for route in re.findall(r"`(.+?)`", routes)
     }
     assert listed == {(f"{one.method} {one.path.replace('+}', '}')}", one.scope) for one in ROUTES}
+
+
+BRANCHES = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: branches, path: demo/branches}
+workflow:
+  - step: start
+    tool: {kind: double, value: 1}
+    next:
+      arcs:
+        - {step: left, when: "{{ start.data == 2 }}"}
+        - {step: right, when: "{{ start.data != 2 }}"}
+  - step: left
+    tool: {kind: boom}
+  - step: right
+    tool: {kind: double, value: 2}
+"""
+
+
+def test_a_graph_as_data_leads_to_lines_and_shows_what_an_execution_did(ground):
+    execution_id = ground.run(BRANCHES)
+    drawn = ground.ask("GET", "/api/catalog/demo/branches/graph", query={"format": "json"}).json
+    lines = BRANCHES.splitlines()
+    for node in drawn["nodes"]:
+        assert f"step: {node['name']}" in lines[node["line"] - 1], node
+    names = {one["id"]: one["name"] for one in drawn["nodes"]}
+    for edge in drawn["edges"]:
+        assert f"step: {names[edge['target']]}" in lines[edge["line"] - 1] and edge["column"], edge
+    assert drawn["format"] == "json" and names[drawn["entry"]] == "start"
+    assert ground.ask("GET", "/api/catalog/demo/branches/graph", query={"format": "dot"}).status == 400
+    told = ground.ask("GET", f"/api/executions/{execution_id}/graph").json
+    assert (told["nodes"], told["edges"]) == (drawn["nodes"], drawn["edges"])
+    states = {
+        names[node]: (one["status"], one["runs"], one["failed"]) for node, one in told["states"].items()
+    }
+    assert states == {"start": ("done", 1, 0), "left": ("failed", 1, 1)}
+    assert told["taken"] == [1, 0] and told["status"] == "failed"
 
 
 def test_versions_graph_and_schema_of_a_playbook(ground):

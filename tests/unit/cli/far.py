@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from urllib3.exceptions import ProtocolError
 
 from noetl.api.http.access import widened
-from noetl.api.http.exchange import Principal
-from noetl.api.http.wsgi import make_application
+from noetl.api.http.asgi import make_handler
+from noetl.api.http.exchange import Principal, Request
 from tests.unit.api.ground import Ground
 
 URL = "https://noetl.example/live"
@@ -48,7 +47,7 @@ class Far:
     """The engine works on whatever was published after each request, but not after so many of the next."""
 
     def __post_init__(self) -> None:
-        self.application = make_application(self.ground.api, self)
+        self.handle = make_handler(self.ground.api, self)
 
     def principal(self, token: str) -> Principal | None:
         return Principal("token:ann", "local", "token:ann", widened(self.scopes)) if token == TOKEN else None
@@ -72,15 +71,15 @@ class Far:
         parts = urlsplit(url)
         assert url.startswith(f"{URL}/"), url
         path = parts.path.removeprefix("/live")
-        environ: dict[str, Any] = {
-            "REQUEST_METHOD": method,
-            "REQUEST_URI": path,
-            "PATH_INFO": unquote(path),
-            "QUERY_STRING": parts.query,
-            "CONTENT_TYPE": headers.get("Content-Type", ""),
-            "wsgi.input": io.BytesIO(body or b""),
-            **{f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()},
-        }
-        told: list[Any] = []
-        content = b"".join(self.application(environ, lambda status, sent: told.extend((status, dict(sent)))))
-        return Answer(int(told[0].split()[0]), told[1], content)
+        request = Request(
+            method,
+            path,
+            query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+            headers={"content-type": "", **{name.lower(): value for name, value in headers.items()}},
+            body=body or b"",
+            request_id="a-request",
+        )
+        found = self.handle(request)
+        content = found.body().encode() if found.content is None else b"".join(found.content)
+        about = {"Content-Type": found.content_type, "Content-Length": str(len(content))}
+        return Answer(found.status, {**about, **found.headers}, content)

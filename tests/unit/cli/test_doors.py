@@ -87,7 +87,7 @@ UNKNOWN += (
     "result 7",
     "status x",
 )
-OF_A_SERVER = {"worker start"}
+OF_A_SERVER = {"worker start", "ui"}
 """Runs here, for the server that its options name: there is no doing it without."""
 REMOTE_PAGE = Path(__file__).parents[3] / "docs" / "remote.md"
 

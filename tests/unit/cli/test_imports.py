@@ -19,7 +19,7 @@ HEAVY = {
     "pydantic",
     "rich",
     "urllib3",
-    "waitress",
+    "uvicorn",
     "yaml",
 }
 """Each costs a short command 15 to 200 ms."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.api.http.client_limits import THIS_MACHINE, ClientLimits, Reader, peer_of
+from noetl.api.http.client_limits import THIS_MACHINE, ClientLimits, peer_of
 from noetl.api.http.request_head import early_fault, head_fault
 
 SOUND = (
@@ -59,25 +57,6 @@ def test_when_a_client_is_late():
 
 
 def test_when_a_client_reads_too_slowly():
-    limits = ClientLimits(body_seconds=10, body_rate=100, answer_rate=1000)
-    read = Reader(THIS_MACHINE, 20, 1000, True)
-    told = [
-        read,
-        replace(read, taken=999),
-        replace(read, seconds=10, taken=0),
-        replace(read, taken=10_000),
-        replace(read, blocks=False),
-    ]
-    assert list(limits.too_slow(told, 4, crowded=False)) == [1]
-    assert list(limits.too_slow(told, 4, crowded=True)) == [0, 1], (
-        "with others waiting, it has to free its thread"
-    )
-
-
-def test_one_machine_reads_with_half_of_the_threads_while_others_wait():
-    limits = ClientLimits(body_seconds=10)
-    fast = [Reader("192.0.2.1", 5, 10**6 * (4 - number), True) for number in range(4)]
-    others = [Reader("192.0.2.2", 5, 10, True), Reader("192.0.2.1", 5, 10, False)]
-    assert sorted(limits.too_slow([*fast, *others], 4, crowded=True)) == [2, 3], "the slowest"
-    assert list(limits.too_slow([*fast, *others], 4, crowded=False)) == []
-    assert list(limits.too_slow([replace(one, peer=THIS_MACHINE) for one in fast], 4, crowded=True)) == []
+    limits = ClientLimits(body_seconds=10, body_rate=100)
+    told = [limits.late_reader(20, 1000), limits.late_reader(20, 999), limits.late_reader(10, 0)]
+    assert told == [False, True, False]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from noetl.api.http.long_work import LongWork
 from noetl.api.http.waiting import Waiting
@@ -32,6 +32,10 @@ from noetl.services.messaging.backpressure import Backpressure
 from noetl.services.orchestrator.ingest_worker_events import EventsDeps
 from noetl.services.results.prune import PruneDeps
 from noetl.services.worker.http_worker_leases import Claims
+
+if TYPE_CHECKING:  # a function of a deployment has neither, and starts faster without
+    from noetl.api.http.browser_sessions import BrowserSessions
+    from noetl.api.live.change_hub import ChangeHub
 
 MAX_BODY = BODY_BYTES.value
 """Bytes of a request's body; Lambda takes 6 MB with everything around it."""
@@ -110,6 +114,10 @@ class ApiDeps:
     """How requests wait for the end of an execution."""
     public_url: str = ""
     """Where others reach this API; empty: where the caller did."""
+    hub: ChangeHub | None = None
+    """Streams of changes; None where requests cannot last."""
+    sessions: BrowserSessions | None = None
+    """Sessions of browsers; None where others sign people in, or none is needed."""
     deliveries: Deliveries | None = None
     """What queues know about an execution; None where there are none but the database."""
     inline_bytes: int = INLINE_LIMIT

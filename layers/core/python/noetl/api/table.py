@@ -9,6 +9,7 @@ from noetl.api.http.route import Route as Route
 from noetl.api.nouns import (
     callbacks,
     catalog,
+    changes,
     control,
     credentials,
     events,
@@ -18,6 +19,7 @@ from noetl.api.nouns import (
     maintenance,
     runtime,
     schedules,
+    sessions,
     state,
     triggers,
     variables,
@@ -39,5 +41,7 @@ ROUTES: tuple[Route, ...] = (
     *runtime.ROUTES,
     *maintenance.ROUTES,
     *workers.ROUTES,
+    *changes.ROUTES,
+    *sessions.ROUTES,
     *state.ROUTES,
 )

@@ -22,6 +22,7 @@ from noetl.cli.commands.serve import serve, token_app
 from noetl.cli.commands.server import server_app
 from noetl.cli.commands.test import test
 from noetl.cli.commands.trigger import trigger_app
+from noetl.cli.commands.ui import ui
 from noetl.cli.commands.vars import vars_app
 from noetl.cli.commands.worker import worker_app
 from noetl.cli.options import (
@@ -75,6 +76,7 @@ app.command()(deploy)
 app.command()(invoke)
 app.command()(test)
 app.command()(serve)
+app.command()(ui)
 app.command("exec")(exec_)
 app.command()(callback)
 app.command()(cancel)
@@ -350,6 +352,7 @@ _LISTED = [
     "test",
     "register",
     "serve",
+    "ui",
     "deploy",
     "invoke",
     "doctor",

@@ -135,7 +135,6 @@ def client_limits(env: Mapping[str, str]) -> ClientLimits:
         body_seconds=float(_number(env, "NOETL_BODY_SECONDS", int(known.body_seconds), low=1)),
         body_rate=_number(env, "NOETL_BODY_RATE", known.body_rate, low=1),
         silence=float(_number(env, "NOETL_IDLE_SECONDS", int(known.silence), low=1)),
-        answer_rate=_number(env, "NOETL_ANSWER_RATE", known.answer_rate, low=1),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -12,7 +13,15 @@ from noetl.adapters.memory.tables import ExecutionEntry
 from noetl.domain import codec
 from noetl.domain.callbacks import SCOPE
 from noetl.ports.executions.answers import EVERY
-from noetl.ports.executions.execution_store import Ending, ExecutionFilter, ExecutionInfo
+from noetl.ports.executions.execution_store import (
+    NEWEST,
+    PULSE_LOOPS,
+    Ending,
+    ExecutionFilter,
+    ExecutionInfo,
+    LoopPulse,
+    Pulse,
+)
 
 
 class MemoryLooking(MemoryLimits):
@@ -26,6 +35,25 @@ class MemoryLooking(MemoryLimits):
             found = [self._tables.executions[one] for one in execution_ids if one in self._tables.executions]
             now = self._tables.clock()
             return {entry.execution_id: self._ending(entry, now) for entry in found}
+
+    def pulses(self, execution_ids: Sequence[int]) -> Mapping[int, Pulse]:
+        with self._lock:
+            executions = self._tables.executions
+            found = {one: self._pulse(executions[one]) for one in execution_ids if one in executions}
+            if NEWEST in execution_ids:
+                seen = codec.encode(sorted((one.execution_id, one.status) for one in executions.values()))
+                found[NEWEST] = Pulse(zlib.crc32(seen), 0, "running")
+            return found
+
+    def _pulse(self, entry: ExecutionEntry) -> Pulse:
+        work = self._tables.work[entry.execution_id]
+        seq = max((row.seq for row in work.history.values() if row.lane == 0), default=0)
+        newest = sorted(work.loops.items(), reverse=True)[:PULSE_LOOPS]
+        loops = [
+            LoopPulse(run, number, one.row.step, one.done, one.failed, one.row.total)
+            for (run, number), one in newest
+        ]
+        return Pulse(entry.version, seq, entry.status, loops)
 
     def _ending(self, entry: ExecutionEntry, now: float) -> Ending:
         work = self._tables.work[entry.execution_id]

@@ -160,15 +160,6 @@ class PlaybookAnswer(msgspec.Struct, frozen=True):
     content: str
 
 
-class GraphAnswer(msgspec.Struct, frozen=True):
-    """``graph``: the playbook as text of a drawing language."""
-
-    path: str
-    version: int
-    format: Literal["mermaid"]
-    graph: str
-
-
 class SchemaAnswer(msgspec.Struct, frozen=True):
     """``schema``: the JSON Schema that a payload is held against."""
 

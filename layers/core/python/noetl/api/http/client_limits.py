@@ -1,14 +1,12 @@
-"""How much one client may hold of a server: connections, time to send a request, and threads while it reads an answer.
+"""How much one client may hold of a server: connections, and time to send a request and to read its answer.
 
-A client that sends its request slowly costs no thread, only a connection. So the deadlines are generous, and the caps are what keeps
-one machine from taking every connection. A client that reads a large answer slowly keeps the thread that writes it: it has to read faster
-as soon as others wait for a thread.
+A slow client costs no thread, only a connection and what its answer takes. So the deadlines are generous, and the caps are what keeps
+one machine from taking every connection.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -25,12 +23,9 @@ class ClientLimits:
     body_seconds: float = 15.0
     """From the headers on, before the rate of the body counts."""
     body_rate: int = 1024
-    """Bytes per second that a body has on average after that."""
+    """Bytes per second that a body has on average after that, and that a client reads of an answer."""
     silence: float = 60.0
     """Seconds that a connection may be idle, or that a client may leave an answer unread."""
-    answer_rate: int = 65536
-    """Bytes per second that a client reads on average, after ``body_seconds``, while its answer keeps a thread and requests wait for one.
-    The rate of every other answer is ``body_rate``."""
 
     @property
     def pace(self) -> float:
@@ -53,30 +48,9 @@ class ClientLimits:
             return None
         return f"the body came slower than {self.body_rate} bytes per second ({received} in {seconds:.0f} s)"
 
-    def too_slow(self, readers: Iterable[Reader], threads: int, *, crowded: bool) -> Iterator[int]:
-        """Tell which clients read too slowly, by their places in ``readers``. ``crowded``: requests wait for one of the ``threads``."""
-        blocking: dict[str, list[tuple[float, int]]] = {}
-        for place, one in enumerate(readers):
-            rate = self.answer_rate if crowded and one.blocks else self.body_rate
-            if one.taken < rate * (one.seconds - self.body_seconds):
-                yield place
-            elif crowded and one.blocks and one.peer != THIS_MACHINE:
-                blocking.setdefault(one.peer, []).append((one.taken / max(one.seconds, self.pace), place))
-        for found in blocking.values():
-            yield from (place for _, place in sorted(found)[: max(0, len(found) - max(1, threads // 2))])
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """A client that has an answer to read."""
-
-    peer: str
-    seconds: float
-    """Since when it has never read all that there was."""
-    taken: int
-    """Bytes that it has read since then."""
-    blocks: bool
-    """Whether a thread still writes the answer."""
+    def late_reader(self, seconds: float, taken: int) -> bool:
+        """Tell whether a client reads too slowly that has read ``taken`` bytes since it first left some unread, ``seconds`` ago."""
+        return taken < self.body_rate * (seconds - self.body_seconds)
 
 
 THIS_MACHINE = "this machine"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,7 +65,7 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """``value``: anything that is JSON (structs too); ``text`` instead, when it is encoded already; ``content``: bytes of any length,
-    which only the server of one machine gives."""
+    which only the server of one machine gives (a tuple: all of them at once); ``events``: parts that arrive by themselves, from there too."""
 
     status: int
     value: Any = None
@@ -73,6 +73,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = JSON
     content: Iterable[bytes] | None = None
+    events: AsyncGenerator[bytes, None] | None = None
 
     def body(self) -> str:
         return codec.encode(self.value).decode() if self.text is None else self.text

@@ -39,11 +39,20 @@ class LocalTokens:
     def principal(self, token: str) -> Principal | None:
         """Who a token stands for. Raises InfrastructureError when the file cannot be read."""
         with self._lock:
-            seen = self._changed()
-            if seen != self._seen:
-                self._known = {entry.digest: _principal(entry) for entry in self.entries()}
-                self._seen = seen
-            return self._known.get(_digest(token))
+            return self._fresh().get(_digest(token))
+
+    def of_account(self, account: str) -> Principal | None:
+        """Find whom an account stands for; None: its token was removed. Raises InfrastructureError when the file cannot be read."""
+        with self._lock:
+            return next((one for one in self._fresh().values() if one.account == account), None)
+
+    def _fresh(self) -> dict[str, Principal]:
+        """Return who is known, by the digest of the token."""
+        seen = self._changed()
+        if seen != self._seen:
+            self._known = {entry.digest: _principal(entry) for entry in self.entries()}
+            self._seen = seen
+        return self._known
 
     def entries(self) -> list[TokenEntry]:
         """Every token, by name. Raises InfrastructureError."""

@@ -44,6 +44,8 @@ def head_fault(head: bytes) -> HeadFault | None:
     start = _START.fullmatch(first)
     if start is None:
         return _bad("the request line is not `METHOD target HTTP/1.1`")
+    if start["method"] != start["method"].upper():
+        return _bad("the method is not in capital letters")
     version = start["version"]
     if version not in (b"1.0", b"1.1"):
         return HeadFault(

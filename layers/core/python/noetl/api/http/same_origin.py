@@ -35,7 +35,7 @@ def check_local(headers: Mapping[str, str], *, secured: bool) -> None:
     Raises ForbiddenError.
     """
     host = headers.get("host")
-    if host is None or _name(host) not in LOOPBACK:
+    if host is None or host_name(host) not in LOOPBACK:
         # A name of another site may resolve to this machine (DNS rebinding); its pages are then of the same origin as the server.
         raise _foreign("Host", host)
     origin = headers.get("origin")
@@ -62,7 +62,7 @@ def _foreign(header: str, value: str | None) -> ForbiddenError:
     return ForbiddenError(f"a server without tokens does not answer to {said}", hint=_HINT)
 
 
-def _name(host: str) -> str:
+def host_name(host: str) -> str:
     """The name of ``host:port`` or ``[::1]:port``."""
     if host.startswith("["):
         return host[1:].partition("]")[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from noetl.api.deps import ApiDeps
 from noetl.api.http import bodies, parse
 from noetl.api.http.bodies import (
-    GraphAnswer,
     PlaybookAnswer,
     PlaybookDiagnostic,
     PlaybookLine,
@@ -20,11 +19,13 @@ from noetl.api.http.bodies import (
     catalog_id,
 )
 from noetl.api.http.exchange import JSON, Answer, Request
-from noetl.api.http.problems import diagnostic
+from noetl.api.http.problems import BadRequestError, diagnostic
 from noetl.api.http.route import AFTER, VERSION, Parameter, Route, limit
+from noetl.api.nouns.graphs import GraphAnswer, graph_views
 from noetl.domain import codec
 from noetl.domain.long_work import begin_long_work
 from noetl.dsl.editors.drawing import to_mermaid
+from noetl.dsl.editors.graph import graph_of
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.catalog.find_playbook import check_path, find_playbook
 from noetl.services.catalog.register_playbook import playbook_text, register_playbook
@@ -103,9 +104,17 @@ def list_versions(deps: ApiDeps, request: Request) -> Answer:
 
 
 def get_graph(deps: ApiDeps, request: Request) -> Answer:
+    form = request.query.get("format", "mermaid")
+    if form not in ("mermaid", "json"):
+        raise BadRequestError(f"format={form[:40]!r} is neither mermaid nor json", code="invalid_parameter")
     entry = _entry(deps, request)
+    program = deps.programs(entry.program)
+    if form == "mermaid":
+        return Answer(200, GraphAnswer(entry.path, entry.version, "mermaid", to_mermaid(program)))
+    graph = graph_of(program)
+    nodes, edges = graph_views(graph)
     return Answer(
-        200, GraphAnswer(entry.path, entry.version, "mermaid", to_mermaid(deps.programs(entry.program)))
+        200, GraphAnswer(entry.path, entry.version, "json", "", graph.entry, graph.final, nodes, edges)
     )
 
 
@@ -201,12 +210,19 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/api/catalog/{path+}/graph",
         "getPlaybookGraph",
-        "A playbook as a Mermaid flowchart.",
+        "A playbook as a Mermaid flowchart, or as nodes and edges with their lines.",
         "read",
         get_graph,
-        {200: bodies.GraphAnswer},
+        {200: GraphAnswer},
         "catalog",
-        query=(VERSION,),
+        query=(
+            VERSION,
+            Parameter(
+                "format",
+                "How it is drawn.",
+                {"type": "string", "enum": ["mermaid", "json"], "default": "mermaid"},
+            ),
+        ),
     ),
     Route(
         "GET",

@@ -9,7 +9,8 @@ from noetl.api.http.exchange import BYTES
 from noetl.api.http.result_bodies import ResultAnswer
 from noetl.api.http.route import AFTER, FLAG, ONE, Parameter, Route, limit
 from noetl.api.http.waiting import LONGEST
-from noetl.api.nouns import executions, logs, results, waited_start
+from noetl.api.nouns import executions, graphs, logs, results, waited_start
+from noetl.api.nouns.graphs import ExecutionGraphAnswer
 from noetl.domain.event_names import VOCABULARIES
 from noetl.services.queries.read_execution import STATUSES
 
@@ -120,6 +121,16 @@ ROUTES: tuple[Route, ...] = (
         {200: bodies.StepPage},
         "executions",
         query=(AFTER, limit(200, executions.STEPS)),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/graph",
+        "getExecutionGraph",
+        "The graph of the playbook that an execution runs, with what became of each step and which ways were taken.",
+        "read",
+        graphs.get_execution_graph,
+        {200: ExecutionGraphAnswer},
+        "executions",
     ),
     Route(
         "GET",

@@ -23,6 +23,9 @@ class GraphNode:
     name: str
     kind: NodeKind
     notes: tuple[str, ...] = ()
+    line: int = 0
+    """Where it is in the playbook, with ``column``; 0: it is another playbook."""
+    column: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,10 @@ class GraphEdge:
     target: str
     kind: EdgeKind
     label: str = ""
+    line: int = 0
+    column: int = 0
+    index: int = -1
+    """The number of the way that tokens come over; -1: none comes over it."""
 
 
 @dataclass(slots=True)
@@ -54,7 +61,8 @@ def graph_of(program: Program) -> Graph:
     ids = {step.name: f"s{index}" for index, step in enumerate(program.steps)}
     graph = Graph(program.name, ids.get(program.entry), ids.get(program.final_step or ""))
     graph.nodes += [
-        GraphNode(ids[step.name], step.name, _kind(step), tuple(_notes(step))) for step in program.steps
+        GraphNode(ids[step.name], step.name, _kind(step), tuple(_notes(step)), step.pos.line, step.pos.column)
+        for step in program.steps
     ]
     called: dict[str, str] = {}
     for step in program.steps:
@@ -102,17 +110,25 @@ def _ways(step: Step, ids: dict[str, str]) -> list[GraphEdge]:
             ids[arc.target],
             "arc" if "done" in arc.on else "failure",
             _guard(arc.when) or ("on_error" if arc.fallback else ""),
+            arc.pos.line,
+            arc.pos.column,
+            arc.index,
         )
         for arc in step.arcs
         if arc.target in ids
     ]
+    ways = {route.target: route.index for route in step.routes}
+    ways |= {arc.target: arc.index for arc in reversed(step.arcs)}
     seen: set[GoTo] = set()
     for rule in rules_of(step):
         for action in rule.actions:
             for target in action.targets if isinstance(action, NextAction) else ():
                 if target not in seen and target.step in ids:
                     seen.add(target)
-                    found.append(GraphEdge(here, ids[target.step], "arc", _guard(rule.when)))
+                    at, way = rule.pos, ways.get(target.step, -1)
+                    found.append(
+                        GraphEdge(here, ids[target.step], "arc", _guard(rule.when), at.line, at.column, way)
+                    )
     return found
 
 
@@ -120,7 +136,9 @@ def _undo(graph: Graph, step: Step, here: str) -> None:
     if step.compensate is None:
         return
     kinds = ", ".join(dict.fromkeys(task.kind for task in step.compensate.tasks))
-    graph.nodes.append(GraphNode(f"{here}u", f"undo {step.name}", "undo", (kinds,)))
+    graph.nodes.append(
+        GraphNode(f"{here}u", f"undo {step.name}", "undo", (kinds,), step.pos.line, step.pos.column)
+    )
     graph.edges.append(GraphEdge(f"{here}u", here, "undoes", "undoes"))
 
 

@@ -77,6 +77,32 @@ class Ending(msgspec.Struct, frozen=True):
     slots: Mapping[str, Any] = {}
 
 
+class LoopPulse(msgspec.Struct, frozen=True, array_like=True):
+    """How far a round of a loop is."""
+
+    run: int
+    round: int
+    step: str
+    done: int
+    failed: int
+    total: int
+
+
+class Pulse(msgspec.Struct, frozen=True):
+    """What of an execution a watcher sees change. ``seq``: of the last row of its history. ``loops``: the newest ones, newest first."""
+
+    version: int
+    seq: int
+    status: str
+    loops: list[LoopPulse] = []
+
+
+NEWEST = 0
+"""What stands for the list of executions among ids: no execution has this id."""
+PULSE_LOOPS = 20
+"""Most loops of one pulse."""
+
+
 class StoredEvent(msgspec.Struct, frozen=True):
     event_id: str
     lane: int
@@ -232,6 +258,13 @@ class ExecutionStore(LimitStore, Protocol):
 
     def endings(self, execution_ids: Sequence[int]) -> Mapping[int, Ending]:
         """What came of these, whatever the length of their histories. Unknown executions are left out."""
+
+    def pulses(self, execution_ids: Sequence[int]) -> Mapping[int, Pulse]:
+        """Read what changes of these, in one round trip and however long they are. Unknown executions are left out.
+
+        ``NEWEST`` among them: a pulse whose version is another one when an execution begins, or one of the newest changes its status, or
+        one without a parent ends.
+        """
 
     def are_related(self, one: int, other: int) -> bool:
         """Whether one client's start, through sub-playbooks, led to both; False when either does not exist."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
@@ -84,6 +84,8 @@ class LocalRuntime:
         self.pools: dict[str, Pool] = {}
         self.patience = 1.0
         """Seconds that running tasks get to end when this process does; what is left runs again when it is resumed."""
+        self.on_change: Callable[[Iterable[int]], None] = lambda moved: None
+        """Told which executions this process has moved on."""
         self._given_up: set[tuple[int, int]] = set()
         """Step runs that were dropped (timeout, withdrawal) of executions that go on."""
         self._broken: dict[tuple[int, str, int], int] = {}
@@ -362,6 +364,7 @@ class LocalRuntime:
                 self._follow(handled)
             raise
         self._follow(handled, batch)
+        self.on_change(event.execution_id for event in batch)
         return handled
 
     def _after_failure(self, event: Event, error: Exception, tries: int) -> float | None:
@@ -379,13 +382,10 @@ class LocalRuntime:
         """Run and handle what was committed, also when the rest of a batch failed."""
         self._given(handled.commands)
         with self._changed:
-            if (
-                handled.events
-                and len(handled.events) == len(batch)
-                and all(back in batch for back in handled.events)
-            ):
+            early = handled.events
+            if early and len(early) == len(batch) and all(one in batch for one in early):
                 self._changed.wait(EARLY_SECONDS)
-            self._inbox.put(handled.events)
+            self._inbox.put(early)
             for execution_id in handled.redriven:
                 self._ended.revive(execution_id)
             self._ended.note(handled.ended)

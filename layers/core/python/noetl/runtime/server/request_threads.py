@@ -1,23 +1,112 @@
-"""Threads of the HTTP server beside its own: one for each request that waits for something else, so that others have theirs."""
+"""Threads of requests: so many that work, one more for each that waits, and one apart for health."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+T = TypeVar("T")
+_Job = tuple[Callable[[], None], Callable[[], object]]
+"""What to do, and what to do instead when no thread does it."""
 
 
-class LentThreads:
-    """``dispatcher``: that of waitress, with its ``own`` threads started."""
+class _Pool:
+    """Daemon threads that take jobs in turn. ``target``: how many there should be."""
 
-    def __init__(self, dispatcher: Any) -> None:
-        self._dispatcher = dispatcher
-        self.own = len(dispatcher.threads)
-        self._running = self.own
-        self._lent = 0
-        self._closed = False
-        self._lock = threading.Lock()
+    def __init__(self, name: str, target: int) -> None:
+        self.threads: set[threading.Thread] = set()
+        self.jobs: deque[_Job] = deque()
+        self.busy = 0
+        self.target = target
+        self.changed = threading.Condition()
+        self._name = name
+
+    def fill(self) -> None:
+        """Start the threads that are missing. Raises RuntimeError when the machine has no more."""
+        while len(self.threads) < self.target:
+            thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            thread.start()
+            self.threads.add(thread)
+
+    def put(self, job: _Job) -> None:
+        with self.changed:
+            self.jobs.append(job)
+            self.changed.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self.changed:
+                while not self.jobs and len(self.threads) <= self.target:
+                    self.changed.wait()
+                if not self.jobs or len(self.threads) > self.target:
+                    self.threads.discard(threading.current_thread())
+                    self.changed.notify_all()
+                    return
+                job, _ = self.jobs.popleft()
+                self.busy += 1
+            try:
+                job()
+            finally:
+                with self.changed:
+                    self.busy -= 1
+
+
+class RequestThreads:
+    """``own``: how many requests are worked on at the same moment, beside those that wait for something else."""
+
+    def __init__(self, own: int) -> None:
+        self.own = own
+        self._lent, self._closed = 0, False
+        self._pool, self._apart = _Pool("noetl-request", own), _Pool("noetl-health", 1)
+
+    @property
+    def waiting(self) -> int:
+        """Return how many requests wait for a thread."""
+        return len(self._pool.jobs)
+
+    @property
+    def threads(self) -> int:
+        """Return how many threads there are for requests."""
+        return len(self._pool.threads)
+
+    def start(self) -> None:
+        """Start the threads."""
+        for pool in (self._pool, self._apart):
+            with pool.changed:
+                pool.fill()
+
+    async def run(self, work: Callable[[], T], *, apart: bool = False) -> T:
+        """Run ``work`` in a thread. Raises what it raises, and CancelledError when no thread has begun it before the end."""
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[T] = loop.create_future()
+
+        def settle(value: T | None, error: BaseException | None) -> None:
+            if result.done():
+                return
+            if error is not None:
+                result.set_exception(error)
+            else:
+                result.set_result(value)  # type: ignore[arg-type]  # what `work` returned
+
+        def done(value: T | None, error: BaseException | None) -> None:
+            with suppress(RuntimeError):  # the server has ended meanwhile
+                loop.call_soon_threadsafe(settle, value, error)
+
+        def job() -> None:
+            try:
+                value = work()
+            except BaseException as error:
+                done(None, error)
+            else:
+                done(value, None)
+
+        (self._apart if apart else self._pool).put((job, result.cancel))
+        return await result
 
     @contextmanager
     def lend(self) -> Iterator[bool]:
@@ -29,31 +118,44 @@ class LentThreads:
             if lent:
                 self._take_back()
 
-    def close(self) -> None:
-        """Start and end no more threads: the dispatcher ends them all."""
-        with self._lock:
-            self._closed = True
-
     def _lend(self) -> bool:
-        with self._lock:
-            wanted = self.own + self._lent + 1
-            if wanted > self._running and not self._closed:
-                before = frozenset(self._dispatcher.threads)
+        pool = self._pool
+        with pool.changed:
+            before = pool.target
+            if not self._closed:
+                pool.target = max(before, self.own + self._lent + 1)
                 try:
-                    self._dispatcher.set_thread_count(wanted)
+                    pool.fill()
                 except RuntimeError:
-                    self._dispatcher.threads.intersection_update(
-                        before
-                    )  # the one that did not start is in it
+                    pool.target = before
                     return False
-                self._running = wanted
             self._lent += 1
             return True
 
     def _take_back(self) -> None:
         """Keep some threads for the next that wait: a client that waits again and again starts none."""
-        with self._lock:
+        pool = self._pool
+        with pool.changed:
             self._lent -= 1
-            if not self._lent and self._running > 2 * self.own and not self._closed:
-                self._running = 2 * self.own
-                self._dispatcher.set_thread_count(self._running)
+            if not self._lent and not self._closed:
+                pool.target = min(pool.target, 2 * self.own)
+                pool.changed.notify_all()
+
+    def drop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give up the requests that no thread has begun; ``loop`` is told."""
+        for pool in (self._pool, self._apart):
+            with pool.changed:
+                dropped = [give_up for _, give_up in pool.jobs]
+                pool.jobs.clear()
+            for give_up in dropped:
+                loop.call_soon_threadsafe(give_up)
+
+    def close(self, seconds: float) -> None:
+        """End the threads, and wait for them so long at most."""
+        self._closed = True
+        until = time.monotonic() + seconds
+        for pool in (self._pool, self._apart):
+            with pool.changed:
+                pool.target = 0
+                pool.changed.notify_all()
+                pool.changed.wait_for(lambda pool=pool: not pool.threads, max(0.0, until - time.monotonic()))  # type: ignore[misc]

@@ -14,13 +14,16 @@ from noetl.adapters.postgres.event_batches import PostgresEventBatches
 from noetl.adapters.postgres.migrations import check_current
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import ApiDeps
+from noetl.api.http.asgi import make_application, make_handler
+from noetl.api.http.browser_sessions import BrowserSessions
 from noetl.api.http.dispatch import Api
 from noetl.api.http.local_tokens import LocalTokens
 from noetl.api.http.long_work import LongWork
 from noetl.api.http.same_origin import LOOPBACK
+from noetl.api.http.ui_files import UiFiles
 from noetl.api.http.waiting import Waiting
-from noetl.api.http.wsgi import make_application
 from noetl.api.links import SignedLinks
+from noetl.api.live.change_hub import ChangeHub
 from noetl.domain.errors import InfrastructureError, InvalidInputError, as_exception
 from noetl.domain.events import Event, Start
 from noetl.kinds.sandbox.layers import layers
@@ -33,6 +36,8 @@ from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.local.terminal_cache import LOOK_SECONDS
 from noetl.runtime.server.http_worker_pool import RemoteWork
 from noetl.runtime.server.metrics import Metrics
+from noetl.runtime.server.request_threads import RequestThreads
+from noetl.runtime.server.ui_build import ui_folder
 from noetl.runtime.server.unconfined_code import refuse_unconfined_code
 from noetl.runtime.settings import Settings
 from noetl.services.automations.fire_schedule import Fired
@@ -124,6 +129,7 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.runtime.release_waiting()
+        self.hub.close()
         self._http.close(ANSWERING_SECONDS)
         self._thread.join(timeout=10.0)
         self.runtime.__exit__(kind, error, trace)
@@ -150,9 +156,14 @@ class Server:
 
         deps: list[ApiDeps] = []
         api = Api(lambda: deps[0], "local", deployment={"runs": "locally"}, log=self._log)
-        self.application = make_application(api, self.tokens, self.metrics.request, self._crowded)
         wish = self._serve
-        self._http = listen(self.application, wish.host, wish.port, wish.threads, self._settings.clients)
+        self._threads = RequestThreads(wish.threads)
+        self._sessions = self._browser_sessions()
+        self._handle = make_handler(
+            api, self.tokens, self.metrics.request, sessions=self._sessions, ui=UiFiles(ui_folder())
+        )
+        application = make_application(self._handle, self._threads, self._crowded)
+        self._http = listen(application, wish.host, wish.port, self._threads, self._settings.clients)
         host = f"[{wish.host}]" if ":" in wish.host else wish.host
         self.address = f"http://{host}:{self._http.port}"
         if wish.host not in LOOPBACK:
@@ -160,6 +171,8 @@ class Server:
                 f"warning: {self.address} is plain HTTP, and other machines reach it: tokens and data travel in clear."
                 " Put a proxy with TLS in front of it, and serve at 127.0.0.1"
             )
+        self.hub = ChangeHub(self.runtime.opened.store.pulses, self._log)
+        self.runtime.on_change = self.hub.wake
         deps.append(self._deps())
         if not self._settings.public_url:
             opened = self.runtime.opened
@@ -167,9 +180,15 @@ class Server:
         self._thread = threading.Thread(target=self._http.run, name="noetl-http", daemon=True)
         self._thread.start()
 
+    def _browser_sessions(self) -> BrowserSessions | None:
+        if self.tokens is None:
+            return None
+        path = self._settings.home / "sessions.json"
+        return BrowserSessions(path, self.tokens, time.time, self._settings.public_url)
+
     def _crowded(self) -> bool:
         """More requests wait for a thread than can be answered soon."""
-        crowded = self._http.waiting > WAITING_REQUESTS
+        crowded = self._threads.waiting > WAITING_REQUESTS
         if crowded:
             self.metrics.refused_request("too_many_requests")
         return crowded
@@ -220,9 +239,11 @@ class Server:
                 WAITERS_PER_THREAD * self._serve.threads,
                 expect=runtime.expect_end,
                 first_pause=LOOK_SECONDS,
-                beside=self._http.lent.lend,
+                beside=self._threads.lend,
             ),
             counted=self.metrics.counted,
+            sessions=self._sessions,
+            hub=self.hub,
             public_url=self._settings.public_url or self.address,
             inline_bytes=self._settings.inline_limit,
         )
@@ -240,7 +261,7 @@ class Server:
             yield
             return
         try:
-            with self._http.lent.lend():
+            with self._threads.lend():
                 yield
         finally:
             self._starts.release()

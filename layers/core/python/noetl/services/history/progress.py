@@ -73,6 +73,8 @@ class Progress(msgspec.Struct):
     error: dict[str, Any] | None = None
     error_step: str = ""
     reason: str = ""
+    taken: dict[int, int] = msgspec.field(default_factory=dict)
+    """How many tokens came over each way, by its number."""
     unreadable: list[Unreadable] = msgspec.field(default_factory=list)
     """Rows that do not count for progress."""
 
@@ -270,7 +272,15 @@ def _dropped(progress: Progress, fact: Fact, at: float) -> None:
             step_run.end("cancelled", at)
 
 
+def _routed(progress: Progress, fact: Fact, at: float) -> None:
+    for arrival in fact.get("targets") or ():
+        way = int(arrival.get("arc", -1))
+        if way >= 0:
+            progress.taken[way] = progress.taken.get(way, 0) + 1
+
+
 _FOLDS: dict[str, Callable[[Progress, Fact, float], None]] = {
+    "next.evaluated": _routed,
     "step.enter": _entered,
     "step.parked": _parked,
     "step.skipped": _skipped,

@@ -8,7 +8,16 @@ from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.executions.unreadable_rows import moment
 from noetl.domain import codec
 from noetl.domain.state import Status
-from noetl.ports.executions.execution_store import Ending, ExecutionInfo, LoopProgress, StoredEvent
+from noetl.ports.executions.execution_store import (
+    Ending,
+    ExecutionInfo,
+    LoopProgress,
+    LoopPulse,
+    Pulse,
+    StoredEvent,
+)
+
+_LOOP_PULSES = codec.decoder(list[LoopPulse])
 
 
 def progress(row: Row) -> LoopProgress:
@@ -50,6 +59,15 @@ def ending(row: Row) -> Ending:
     """Of ``endings``."""
     *about, facts, slots = row
     return Ending(info(tuple(about)), facts or b"[]", dict(codec.decode(slots)) if slots else {})
+
+
+def pulse(row: Row) -> tuple[int, Pulse]:
+    """Of ``pulses``."""
+    execution, version, status, seq, loops = row
+    found = _LOOP_PULSES.decode(loops) if loops else []
+    return int(execution or b""), Pulse(
+        int(version or b""), int(seq or b"0"), (status or b"").decode(), found
+    )
 
 
 def event(row: Row) -> StoredEvent:

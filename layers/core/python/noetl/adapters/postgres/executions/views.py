@@ -7,15 +7,23 @@ from typing import Any
 
 from noetl.adapters.postgres.executions import row_mappers
 from noetl.adapters.postgres.executions.limit_store import PostgresLimits
-from noetl.adapters.postgres.literals import number, numbers, unname
+from noetl.adapters.postgres.literals import flag, number, numbers, unname
 from noetl.domain import codec
-from noetl.ports.executions.execution_store import Ending, StoredEvent
+from noetl.ports.executions.execution_store import NEWEST, PULSE_LOOPS, Ending, Pulse, StoredEvent
 
 
 class PostgresLooking(PostgresLimits):
     def endings(self, execution_ids: Sequence[int]) -> Mapping[int, Ending]:
         rows = self.database.run("endings", {"execution_ids": numbers(execution_ids)})
         return {one.info.execution_id: one for one in map(row_mappers.ending, rows)}
+
+    def pulses(self, execution_ids: Sequence[int]) -> Mapping[int, Pulse]:
+        values = {
+            "execution_ids": numbers([one for one in execution_ids if one != NEWEST]),
+            "newest": flag(NEWEST in execution_ids),
+            "loops": number(PULSE_LOOPS),
+        }
+        return dict(map(row_mappers.pulse, self.database.run("pulses", values)))
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         (counts,) = self.database.run("open_work", {"execution_id": number(execution_id)})

@@ -218,6 +218,21 @@ LEFT JOIN LATERAL (
         WHERE h.execution_id = e.execution_id AND h.lane = 0 ORDER BY h.seq DESC LIMIT 1) last
 ) r ON e.status = 'completed';
 
+-- name: pulses
+-- What of these executions a watcher sees change, and (as execution 0) a number that stands for the newest executions and the last end.
+SELECT e.execution_id, e.version, e.status, (
+    SELECT h.seq FROM noetl.event h WHERE h.execution_id = e.execution_id AND h.lane = 0 ORDER BY h.seq DESC LIMIT 1), (
+    SELECT json_agg(json_build_array(l.run, l.round, l.step, l.done, l.failed, l.total)) FROM (
+        SELECT * FROM noetl.loop o WHERE o.execution_id = e.execution_id ORDER BY o.run DESC, o.round DESC LIMIT :loops::bigint) l)
+FROM unnest(:execution_ids::bigint[]) AS asked (id)
+JOIN noetl.execution e ON e.execution_id = asked.id
+UNION ALL
+SELECT 0, hashtextextended(coalesce(string_agg(n.execution_id::text || n.status, ',' ORDER BY n.execution_id), '')
+    || coalesce((SELECT max(ended_at)::text FROM noetl.execution WHERE ended_at IS NOT NULL AND parent_execution_id IS NULL), ''), 0)
+    & 9007199254740991, 'running', 0, NULL
+FROM (SELECT execution_id, status FROM noetl.execution WHERE :newest::boolean ORDER BY execution_id DESC LIMIT 200) n
+WHERE :newest::boolean;
+
 -- part: execution_fits
 -- An empty status means any; what is NULL is not asked for.
 namespace = 'default' AND (:status = '' OR status = :status) AND (:path::text IS NULL OR path = :path)

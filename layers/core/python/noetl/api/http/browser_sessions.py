@@ -1,0 +1,271 @@
+"""Sessions of browsers: a code of one minute, traded once for a cookie and the value that proves which page uses the cookie.
+
+Cookies are shared by all ports of a host, so a cookie alone proves nothing: every request shows its page's value as well, comes from a page
+of this very origin, and names this very host. Digests alone are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from noetl.adapters.embedded.locked import locked
+from noetl.api.http.exchange import Principal
+from noetl.api.http.local_tokens import write_private
+from noetl.api.http.problems import ForbiddenError, UnauthenticatedError
+from noetl.api.http.same_origin import LOOPBACK, host_name
+from noetl.domain import codec
+from noetl.domain.errors import InfrastructureError, NotFoundError
+
+CODE_SECONDS = 60.0
+IDLE_SECONDS = 12 * 3600.0
+LIFE_SECONDS = 7 * 24 * 3600.0
+SEEN_SECONDS = 300.0
+"""How old the kept moment of a session's last request may be."""
+MOST_CODES = 100
+"""Codes that wait to be traded; a further one makes the oldest useless."""
+MOST_SESSIONS = 1000
+"""Sessions that are kept; a further one ends the one that was idle longest."""
+CSRF = "x-csrf-token"
+COOKIE = "noetl_session"
+_BITS = 32
+
+
+class Session(msgspec.Struct, frozen=True):
+    """``id`` is public; ``cookie`` and ``csrf`` are digests. ``account``: who made it. ``began``, ``seen``: epoch seconds."""
+
+    id: str
+    cookie: str
+    csrf: str
+    account: str
+    scopes: tuple[str, ...]
+    began: float
+    seen: float
+
+    @property
+    def expires(self) -> float:
+        """Return when it ends if it is not used."""
+        return min(self.began + LIFE_SECONDS, self.seen + IDLE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A new session, with what is shown of it this once. ``header``: that sets the cookie."""
+
+    session: Session
+    csrf: str
+    header: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    account: str
+    scopes: frozenset[str]
+    until: float
+
+
+class Accounts(Protocol):
+    def of_account(self, account: str) -> Principal | None:
+        """Find whom a session acts for; None: that token is gone."""
+
+
+class BrowserSessions:
+    """``path``: of the file. ``public_url``: where a proxy with TLS serves this; ``clock``: epoch seconds."""
+
+    def __init__(
+        self, path: Path, accounts: Accounts, clock: Callable[[], float], public_url: str = ""
+    ) -> None:
+        self._path, self._accounts, self._clock = path, accounts, clock
+        self._public = urlsplit(public_url)
+        self._lock = threading.Lock()
+        self._codes: dict[str, _Code] = {}
+        self._known: dict[str, Session] | None = None
+
+    def code(self, principal: Principal, scopes: frozenset[str]) -> str:
+        """Make a code for a session with those of the principal's scopes."""
+        code, now = secrets.token_urlsafe(_BITS), self._clock()
+        with self._lock:
+            self._codes = {key: one for key, one in self._codes.items() if one.until > now}
+            while len(self._codes) >= MOST_CODES:
+                del self._codes[next(iter(self._codes))]
+            self._codes[_digest(code)] = _Code(
+                principal.account, scopes & principal.scopes, now + CODE_SECONDS
+            )
+        return code
+
+    def open(self, code: str, headers: Mapping[str, str]) -> Opened:
+        """Trade a code. Raises ForbiddenError for one that is unknown, used or over, and for a page of another origin."""
+        host = self._check_place(headers)
+        now = self._clock()
+        with self._lock:
+            found = self._codes.pop(_digest(code), None)
+            if found is None or found.until <= now:
+                raise ForbiddenError(
+                    "the code is unknown, was used, or is older than a minute",
+                    code="session_code_invalid",
+                    hint="`noetl ui` makes another one",
+                )
+            cookie, csrf = secrets.token_urlsafe(_BITS), secrets.token_urlsafe(_BITS)
+            session = Session(
+                secrets.token_hex(8),
+                _digest(cookie),
+                _digest(csrf),
+                found.account,
+                tuple(sorted(found.scopes)),
+                now,
+                now,
+            )
+            known = self._living(now)
+            while len(known) >= MOST_SESSIONS:
+                del known[min(known.values(), key=lambda one: one.seen).cookie]
+            known[session.cookie] = session
+            self._write(known)
+        return Opened(session, csrf, self._set_cookie(host, cookie, int(LIFE_SECONDS)))
+
+    def find(self, headers: Mapping[str, str]) -> tuple[Session, Principal] | None:
+        """Find whom the cookie of a request stands for; None: it has none of ours, or one that is over.
+
+        Raises UnauthenticatedError for a cookie without its page's value, and ForbiddenError for a page of another origin.
+        """
+        cookie = _cookies(headers.get("cookie", "")).get(self._cookie_name(headers.get("host", "")))
+        if cookie is None:
+            return None
+        self._check_place(headers)
+        now = self._clock()
+        with self._lock:
+            known = self._living(now)
+            session = known.get(_digest(cookie))
+            if session is None:
+                return None
+            if not secrets.compare_digest(_digest(headers.get(CSRF, "")), session.csrf):
+                raise UnauthenticatedError(
+                    "the request has a session's cookie, and not the value that belongs to it",
+                    code="csrf_invalid",
+                    hint="send X-CSRF-Token as POST /api/session answered it; `noetl ui` begins another session",
+                )
+            principal = self._accounts.of_account(session.account)
+            if principal is None:
+                del known[session.cookie]
+                self._write(known)
+                return None
+            if now - session.seen > SEEN_SECONDS:
+                session = known[session.cookie] = msgspec.structs.replace(session, seen=now)
+                self._write(known)
+        scopes = principal.scopes & set(session.scopes)
+        return session, Principal(principal.name, principal.kind, principal.account, frozenset(scopes))
+
+    def current(self, headers: Mapping[str, str]) -> Session:
+        """Return the session of a request. Raises UnauthenticatedError."""
+        found = self.find(headers)
+        if found is None:
+            raise UnauthenticatedError("the request has no session", hint="`noetl ui` begins one")
+        return found[0]
+
+    def entries(self) -> list[Session]:
+        """Return the sessions that are not over, the newest first."""
+        with self._lock:
+            return sorted(self._living(self._clock()).values(), key=lambda one: -one.began)
+
+    def end(self, session_id: str) -> None:
+        """End a session. Raises NotFoundError."""
+        with self._lock:
+            known = self._living(self._clock())
+            ended = [one.cookie for one in known.values() if one.id == session_id]
+            if not ended:
+                raise NotFoundError(
+                    f"there is no session {session_id[:40]!r}",
+                    code="session_not_found",
+                    hint="GET /api/sessions lists them",
+                )
+            del known[ended[0]]
+            self._write(known)
+
+    def forget_cookie(self, headers: Mapping[str, str]) -> str:
+        """Return the header that removes the cookie."""
+        return self._set_cookie(headers.get("host", ""), "", 0)
+
+    def _check_place(self, headers: Mapping[str, str]) -> str:
+        """Return our host. Raises ForbiddenError for another one, for plain HTTP beyond this machine, and for a page of another origin."""
+        host = headers.get("host", "").lower()
+        secure = self._is_public(host)
+        if not secure and host_name(host) not in LOOPBACK:
+            raise ForbiddenError(
+                f"sessions are for this machine, or behind TLS; this is {host[:100]!r}",
+                code="session_host",
+                hint="open http://127.0.0.1, or set NOETL_PUBLIC_URL to the https address of the proxy",
+            )
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        own = f"{'https' if secure else 'http'}://{host}"
+        if (origin is not None and origin.lower() != own) or (site or "same-origin").lower() != "same-origin":
+            raise _foreign()
+        if site is None and origin is None:
+            raise _foreign()
+        return host
+
+    def _is_public(self, host: str) -> bool:
+        return self._public.scheme == "https" and host == self._public.netloc.lower()
+
+    def _cookie_name(self, host: str) -> str:
+        """Cookies of a host are shared by its ports, so a second server has another name for its own."""
+        host = host.lower()
+        if self._is_public(host):
+            return f"__Host-{COOKIE}"
+        return f"{COOKIE}_{host.rpartition(':')[2] if host[-1:].isdigit() and ':' in host else '80'}"
+
+    def _set_cookie(self, host: str, value: str, seconds: int) -> str:
+        secure = "; Secure" if self._is_public(host.lower()) else ""
+        name = self._cookie_name(host)
+        return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+
+    def _living(self, now: float) -> dict[str, Session]:
+        if self._known is None:
+            self._known = {one.cookie: one for one in self._read()}
+        for over in [one.cookie for one in self._known.values() if one.expires <= now]:
+            del self._known[over]
+        return self._known
+
+    def _read(self) -> list[Session]:
+        try:
+            return codec.decoder(list[Session]).decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            raise InfrastructureError(
+                f"the file {self._path.name} of the home folder cannot be read: {error}",
+                code="sessions_unreadable",
+                hint="remove it: every session of a browser ends with it",
+                retryable=False,
+            ) from error
+
+    def _write(self, known: Mapping[str, Session]) -> None:
+        with locked(self._path):
+            write_private(self._path, msgspec.json.encode(list(known.values())))
+
+
+def _foreign() -> ForbiddenError:
+    return ForbiddenError(
+        "a session is for pages of this very server",
+        code="session_origin",
+        hint="programs send `Authorization: Bearer TOKEN` instead of a cookie",
+    )
+
+
+def _cookies(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in text.split(";"):
+        name, mark, value = part.strip().partition("=")
+        if mark:
+            found.setdefault(name, value)
+    return found
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,135 @@
+"""Sessions of browsers by themselves: how long codes and sessions live, whom they stand for, and what is kept of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from noetl.api.http.browser_sessions import (
+    CODE_SECONDS,
+    IDLE_SECONDS,
+    LIFE_SECONDS,
+    MOST_CODES,
+    BrowserSessions,
+)
+from noetl.api.http.local_tokens import LocalTokens
+from noetl.api.http.problems import ForbiddenError, UnauthenticatedError
+from noetl.domain.errors import InfrastructureError, NotFoundError
+
+HERE = {"host": "127.0.0.1:8765", "sec-fetch-site": "same-origin"}
+
+
+class Ground:
+    def __init__(self, folder, public_url: str = "") -> None:
+        self.now = 1_000_000.0
+        self.path = folder / "sessions.json"
+        self.tokens = LocalTokens(folder / "tokens.json")
+        self.owner = self.tokens.principal(self.tokens.add("owner", ["read", "execute"]))
+        self.public_url = public_url
+        self.sessions = self.begun_again()
+
+    def begun_again(self) -> BrowserSessions:
+        return BrowserSessions(self.path, self.tokens, lambda: self.now, self.public_url)
+
+    def enter(self, scopes=("read", "execute"), headers=HERE):
+        """Begin a session; gives the headers of its requests."""
+        opened = self.sessions.open(self.sessions.code(self.owner, frozenset(scopes)), headers)
+        cookie = opened.header.partition(";")[0]
+        return {**headers, "cookie": cookie, "x-csrf-token": opened.csrf}
+
+
+@pytest.fixture
+def ground(tmp_path) -> Ground:
+    return Ground(tmp_path)
+
+
+def refused(code: str, family: type = ForbiddenError):
+    return pytest.raises(family, check=lambda error: error.code == code)
+
+
+def test_a_code_is_good_for_a_minute_and_once(ground):
+    code = ground.sessions.code(ground.owner, frozenset({"read"}))
+    ground.now += CODE_SECONDS - 1
+    ground.sessions.open(code, HERE)
+    with refused("session_code_invalid"):
+        ground.sessions.open(code, HERE)
+    late = ground.sessions.code(ground.owner, frozenset({"read"}))
+    ground.now += CODE_SECONDS
+    with refused("session_code_invalid"):
+        ground.sessions.open(late, HERE)
+    first, *_ = [ground.sessions.code(ground.owner, frozenset({"read"})) for _ in range(MOST_CODES + 1)]
+    with refused("session_code_invalid"):
+        ground.sessions.open(first, HERE)
+
+
+def test_a_session_lives_twelve_hours_without_a_request_and_seven_days_with(ground):
+    idle, used = ground.enter(), ground.enter()
+    for _ in range(int(LIFE_SECONDS // (IDLE_SECONDS - 1))):
+        ground.now += IDLE_SECONDS - 1
+        assert ground.sessions.find(used) is not None
+    assert ground.sessions.find(idle) is None
+    ground.now = 1_000_000.0 + LIFE_SECONDS
+    assert ground.sessions.find(used) is None and ground.sessions.entries() == []
+
+
+def test_a_session_survives_the_server_and_never_has_more_than_its_token(ground):
+    headers, viewer = ground.enter(), ground.enter(["read", "admin"])
+    ground.sessions = ground.begun_again()
+    session, principal = ground.sessions.find(headers)
+    assert (principal.name, principal.scopes) == ("token:owner", {"read", "execute"})
+    assert ground.sessions.find(viewer)[1].scopes == {"read"}
+    kept = ground.path.read_text()
+    assert headers["cookie"].partition("=")[2] not in kept and headers["x-csrf-token"] not in kept
+    assert ground.path.stat().st_mode & 0o077 == 0 and len(json.loads(kept)) == 2
+    ground.sessions.end(session.id)
+    assert ground.sessions.find(headers) is None
+    with pytest.raises(NotFoundError):
+        ground.sessions.end(session.id)
+    ground.tokens.remove("owner")
+    assert ground.sessions.find(viewer) is None and ground.sessions.entries() == []
+
+
+def test_a_cookie_alone_is_worth_nothing(ground):
+    good, other = ground.enter(), ground.enter()
+    assert ground.sessions.find({**good, "cookie": f"a=b; {good['cookie']}; c=d"}) is not None
+    for stolen in ({**good, "x-csrf-token": ""}, {**good, "x-csrf-token": other["x-csrf-token"]}):
+        with refused("csrf_invalid", UnauthenticatedError):
+            ground.sessions.find(stolen)
+    for place in (
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "none"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "https://127.0.0.1:8765"},
+        {"origin": "null"},
+    ):
+        with refused("session_origin"):
+            ground.sessions.find({**good, **place})
+    bare = {name: value for name, value in good.items() if name != "sec-fetch-site"}
+    with refused("session_origin"):
+        ground.sessions.find(bare)
+    assert ground.sessions.find({**bare, "origin": "http://127.0.0.1:8765"}) is not None
+    assert ground.sessions.find({**good, "host": "evil.example:8766"}) is None, (
+        "another port has another cookie"
+    )
+    with refused("session_host"):
+        ground.sessions.find({**good, "host": "evil.example:8765"})
+
+
+def test_behind_tls_the_cookie_is_secure_and_the_host_is_the_public_one(tmp_path):
+    ground = Ground(tmp_path, "https://noetl.example")
+    there = {"host": "noetl.example", "origin": "https://noetl.example"}
+    opened = ground.sessions.open(ground.sessions.code(ground.owner, frozenset({"read"})), there)
+    assert opened.header.startswith("__Host-noetl_session=") and opened.header.endswith(
+        "SameSite=Strict; Secure"
+    )
+    plain = Ground(tmp_path / "..", "http://noetl.example")
+    with refused("session_host"):
+        plain.sessions.open("x", {"host": "noetl.example", "origin": "http://noetl.example"})
+
+
+def test_a_damaged_file_is_named(ground):
+    ground.path.write_text("{")
+    with pytest.raises(InfrastructureError, match=r"sessions\.json"):
+        ground.begun_again().entries()
