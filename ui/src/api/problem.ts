@@ -1,7 +1,7 @@
 /** What the server answered instead of what was asked for (RFC 9457), or why no answer came. */
 import type { components } from "./schema";
 
-export type Finding = components["schemas"]["noetl.api.bodies.Finding"];
+export type Finding = components["schemas"]["PlaybookDiagnostic"];
 type ProblemBody = components["schemas"]["ProblemAnswer"];
 
 export class Problem extends Error {
