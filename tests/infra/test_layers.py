@@ -27,7 +27,7 @@ skipped = (
     "noetl.kinds.sandbox.noetl_guest",
     "noetl.runtime.local.process",
     "noetl.runtime.bootstrap",
-    "noetl.runtime.http_",
+    "noetl.runtime.server",
 )
 for path in sorted(root.rglob("*.py")):
     name = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")

@@ -30,6 +30,7 @@ from noetl.dsl.program import (
     calls_back_task,
     tasks_in,
 )
+from noetl.dsl.python_source import parse_python
 
 _POOLS = ("control", "io", "cpu", "python")
 
@@ -172,7 +173,7 @@ def _parameters(code: str) -> tuple[str, ...]:
     if "main" not in code:
         return ()
     try:
-        tree = ast.parse(code)
+        tree = parse_python(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     for node in tree.body:

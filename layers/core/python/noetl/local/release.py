@@ -14,6 +14,7 @@ from pathlib import Path
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.python_source import parse_python
 from noetl.local.deploy import QUIET, cdk_command, check_library
 from noetl.local.tools import Progress, cdk, run
 
@@ -88,7 +89,7 @@ def checked(release: Release) -> Release:
 def _environments(project: Path) -> tuple[str, ...]:
     """What the checkout can deploy, as its own table says; empty when that cannot be read: the CDK judges the name then."""
     try:
-        body = ast.parse((project / "infra" / "environments.py").read_text("utf-8")).body
+        body = parse_python((project / "infra" / "environments.py").read_text("utf-8")).body
         tables = [
             ast.literal_eval(one.value)
             for one in body

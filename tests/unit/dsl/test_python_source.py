@@ -1,0 +1,29 @@
+"""Parsing Python while other threads do."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from noetl.dsl import python_source
+from noetl.dsl.python_source import parse_python
+
+
+def test_a_source_that_the_interpreter_refused_by_mistake_is_parsed_again(monkeypatch):
+    asked, parse = [], ast.parse
+
+    def mistaken(source):
+        asked.append(source)
+        if len(asked) < 3:
+            raise SystemError("AST constructor recursion depth mismatch (before=183, after=20)")
+        return parse(source)
+
+    monkeypatch.setattr(python_source.ast, "parse", mistaken)
+    assert ast.unparse(parse_python("n = 1")) == "n = 1" and len(asked) == 3
+
+
+@pytest.mark.parametrize(("source", "error"), [("def", SyntaxError), ("\0", (SyntaxError, ValueError))])
+def test_what_is_wrong_with_a_source_is_raised_at_once(source, error):
+    with pytest.raises(error):
+        parse_python(source)
