@@ -10,15 +10,16 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError, NoetlError, TaskError
 from noetl.domain.outcomes.outcomes import ErrorInfo, Patch, Target
-from noetl.domain.patches.scope_patches import MISSING, apply_patch, deep_merge
+from noetl.domain.patches.scope_patches import deep_merge
 from noetl.dsl import program as p
-from noetl.pipeline import task_call
+from noetl.pipeline import result_binding
 from noetl.pipeline.errors import located
-from noetl.pipeline.retry import allowed_attempts, exhausted
-from noetl.pipeline.state import Frame
+from noetl.pipeline.retry import allowed_attempts, exhausted, schedule_retry
+from noetl.pipeline.sql_overrides import pack_sql
+from noetl.pipeline.state import Frame, latest
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 Verdict = Literal["go on", "wait", "no match"]
 """``wait``: inline tasks were started, the list goes on after them. ``no match``: the rule turned out not to answer."""
@@ -26,34 +27,17 @@ Verdict = Literal["go on", "wait", "no match"]
 Default = Literal["continue", "fail"]
 
 
-def perform(run: PipelineRun, frame: Frame, action: p.Action) -> Verdict:
+def perform(run: Run, frame: Frame, action: p.Action) -> Verdict:
     """Carry out one action. Raises TemplateError, InvalidInputError (a write that does not fit) or TaskError."""
     return _ACTIONS[type(action)](run, frame, action)
 
 
-def set_value(run: PipelineRun, action: p.SetAction) -> None:
-    """``set``, ``set_ctx``, ``set_iter``: write one name of a scope."""
-    value = run.render(action.value)
-    try:
-        _write(run, action, value)
-    except NoetlError as error:
-        raise located(error, action.pos) from error.__cause__
-
-
-def _write(run: PipelineRun, action: p.SetAction, value: Any) -> None:
-    if action.scope == "iter":
-        patch = Patch("step", action.name, value, action.op)  # type: ignore[arg-type]
-        run.state.iter[action.name] = apply_patch(run.state.iter.get(action.name, MISSING), patch)
-    else:
-        run.write(Patch(action.scope, action.name, value, action.op))  # type: ignore[arg-type]
-
-
-def _set(run: PipelineRun, frame: Frame, action: p.SetAction) -> Verdict:
-    set_value(run, action)
+def _set(run: Run, frame: Frame, action: p.SetAction) -> Verdict:
+    result_binding.set_value(run, action)
     return "go on"
 
 
-def _collect(run: PipelineRun, frame: Frame, action: p.CollectAction) -> Verdict:
+def _collect(run: Run, frame: Frame, action: p.CollectAction) -> Verdict:
     value = run.render(action.source)
     try:
         run.write(Patch("ctx", action.into, value, action.mode))
@@ -62,32 +46,32 @@ def _collect(run: PipelineRun, frame: Frame, action: p.CollectAction) -> Verdict
     return "go on"
 
 
-def _result(run: PipelineRun, frame: Frame, action: p.ResultAction) -> Verdict:
+def _result(run: Run, frame: Frame, action: p.ResultAction) -> Verdict:
     run.state.result, run.state.pinned = run.render(action.value), True
     if frame.answer in ("", "fail", "continue"):
         frame.answer = "result"
     return "go on"
 
 
-def _sink(run: PipelineRun, frame: Frame, action: p.SinkAction) -> Verdict:
+def _sink(run: Run, frame: Frame, action: p.SinkAction) -> Verdict:
     frame.sinks.append(["rule-sink", frame.rule, frame.action - 1])
     return "go on"
 
 
-def _run(run: PipelineRun, frame: Frame, action: p.RunAction) -> Verdict:
+def _run(run: Run, frame: Frame, action: p.RunAction) -> Verdict:
     run.push(["rule-run", frame.rule, frame.action - 1])
     return "wait"
 
 
-def _retry(run: PipelineRun, frame: Frame, action: p.RetryAction) -> Verdict:
+def _retry(run: Run, frame: Frame, action: p.RetryAction) -> Verdict:
     task = _repeatable(run, frame, "retry")
     allowed = allowed_attempts(run, action)
     if frame.attempt < allowed:
-        task_call.schedule_retry(run, frame, action, allowed)
+        schedule_retry(run, frame, action, allowed)
         return "go on"
     if action.exhausted == "next_rule":
         return "no match"
-    last = task_call.latest(frame)
+    last = latest(frame)
     if last.error is not None:
         frame.error = exhausted(None, frame.attempt, last)
     else:
@@ -100,17 +84,17 @@ def _retry(run: PipelineRun, frame: Frame, action: p.RetryAction) -> Verdict:
     return "go on"
 
 
-def _call(run: PipelineRun, frame: Frame, action: p.CallAction) -> Verdict:
+def _call(run: Run, frame: Frame, action: p.CallAction) -> Verdict:
     _repeatable(run, frame, "call")
     overrides = run.render(action.overrides)
     if overrides is not None and not isinstance(overrides, dict):
         raise TaskError("call: the overrides must be a mapping", kind="schema", code="call_params")
-    frame.overrides = deep_merge(frame.overrides or {}, task_call.pack_sql(overrides or {}))
+    frame.overrides = deep_merge(frame.overrides or {}, pack_sql(overrides or {}))
     frame.answer = "call"
     return "go on"
 
 
-def _repeatable(run: PipelineRun, frame: Frame, what: str) -> p.Task:
+def _repeatable(run: Run, frame: Frame, what: str) -> p.Task:
     if frame.event == "loop.item":
         raise InvalidInputError(
             f"{what} cannot answer loop.item: the iteration is over",
@@ -120,7 +104,7 @@ def _repeatable(run: PipelineRun, frame: Frame, what: str) -> p.Task:
     return run.sequences[-1][frame.pc]
 
 
-def _next(run: PipelineRun, frame: Frame, action: p.NextAction) -> Verdict:
+def _next(run: Run, frame: Frame, action: p.NextAction) -> Verdict:
     targets = []
     for target in action.targets:
         args = None if target.args is None else run.render(target.args)
@@ -132,7 +116,7 @@ def _next(run: PipelineRun, frame: Frame, action: p.NextAction) -> Verdict:
     return "go on"
 
 
-def _jump(run: PipelineRun, frame: Frame, action: p.JumpAction) -> Verdict:
+def _jump(run: Run, frame: Frame, action: p.JumpAction) -> Verdict:
     labels = [task.label for task in run.sequences[-1]]
     if action.to == "previous" and "previous" not in labels:
         if frame.pc == 0:
@@ -154,19 +138,19 @@ def _jump(run: PipelineRun, frame: Frame, action: p.JumpAction) -> Verdict:
     return "go on"
 
 
-def _continue(run: PipelineRun, frame: Frame, action: p.ContinueAction) -> Verdict:
+def _continue(run: Run, frame: Frame, action: p.ContinueAction) -> Verdict:
     frame.answer = "continue"
     return "go on"
 
 
-def _break(run: PipelineRun, frame: Frame, action: p.BreakAction) -> Verdict:
+def _break(run: Run, frame: Frame, action: p.BreakAction) -> Verdict:
     frame.answer = "break"
     return "go on"
 
 
-def _fail(run: PipelineRun, frame: Frame, action: p.FailAction) -> Verdict:
+def _fail(run: Run, frame: Frame, action: p.FailAction) -> Verdict:
     message = None if action.message is None else _text(run.render(action.message))
-    known = task_call.latest(frame).error
+    known = latest(frame).error
     if known is not None:
         frame.error = known if message is None else msgspec.structs.replace(known, message=message)
     else:
@@ -182,7 +166,7 @@ def _fail(run: PipelineRun, frame: Frame, action: p.FailAction) -> Verdict:
     return "go on"
 
 
-def _skip(run: PipelineRun, frame: Frame, action: p.SkipAction) -> Verdict:
+def _skip(run: Run, frame: Frame, action: p.SkipAction) -> Verdict:
     run.state.message = None if action.message is None else _text(run.render(action.message))
     frame.answer = "skip"
     return "go on"
@@ -192,7 +176,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else codec.encode(value).decode()
 
 
-_ACTIONS: dict[type, Callable[[PipelineRun, Frame, Any], Verdict]] = {
+_ACTIONS: dict[type, Callable[[Run, Frame, Any], Verdict]] = {
     p.SetAction: _set,
     p.CollectAction: _collect,
     p.ResultAction: _result,

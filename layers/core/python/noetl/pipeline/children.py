@@ -15,11 +15,11 @@ from noetl.domain.sizes.gate import check_document, check_text
 from noetl.domain.sizes.table import PATH
 from noetl.pipeline.errors import error_of
 from noetl.pipeline.requests import TaskOutcome
-from noetl.pipeline.scope import Item
 from noetl.pipeline.state import State
+from noetl.pipeline.surroundings import Item
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 
 def held(outcome: TaskOutcome) -> TaskOutcome:
@@ -34,7 +34,7 @@ def held(outcome: TaskOutcome) -> TaskOutcome:
     return outcome
 
 
-def detached(run: PipelineRun, child: ChildRequest) -> TaskOutcome:
+def detached(run: Run, child: ChildRequest) -> TaskOutcome:
     """Report a sub-execution that the run does not wait for: its id is known already."""
     children = run.state.children
     told, passed = run.around.child_id(len(children) + 1, run.item, run.state)

@@ -9,10 +9,10 @@ from noetl.dsl.program import Task
 from noetl.pipeline.state import Frame
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 
-def choose(run: PipelineRun, frame: Frame, task: Task) -> Task:
+def choose(run: Run, frame: Frame, task: Task) -> Task:
     """The task to run. Raises TemplateError, or TaskError(code="unknown_task") that names the tasks there are."""
     if task.choose is None or frame.variant:
         return task
@@ -29,7 +29,7 @@ def choose(run: PipelineRun, frame: Frame, task: Task) -> Task:
     return put(run, frame)
 
 
-def put(run: PipelineRun, frame: Frame) -> Task:
+def put(run: Run, frame: Frame) -> Task:
     """Put the chosen task into the sequence of the top frame. Raises LookupError when the program has no such task."""
     tasks = run.sequences[-1]
     chosen = dict(tasks[frame.pc].choices)[frame.variant]
@@ -37,7 +37,7 @@ def put(run: PipelineRun, frame: Frame) -> Task:
     return chosen
 
 
-def leave(run: PipelineRun, frame: Frame) -> None:
+def leave(run: Run, frame: Frame) -> None:
     """The task was left: its place in the sequence is a call again."""
     if not frame.variant:
         return

@@ -28,12 +28,12 @@ from noetl.templating import wrap
 from noetl.templating.error_view import ErrorView
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 _CALLING = frozenset({"enter", "call", "wait"})
 
 
-def _nearest(run: PipelineRun, *, event_form: bool) -> tuple[Last, str] | None:
+def _nearest(run: Run, *, event_form: bool) -> tuple[Last, str] | None:
     """The outcome that rules, sinks and inline tasks speak of, and the boundary it is looked at.
 
     ``event_form``: that of the event-form call around it, where there is one: an inline task's rules still see what it reacts to.
@@ -53,7 +53,7 @@ def _nearest(run: PipelineRun, *, event_form: bool) -> tuple[Last, str] | None:
     return None if last is None else (last, "call.done" if last.ok else "call.error")
 
 
-def _of_boundary(run: PipelineRun) -> tuple[Last, str] | None:
+def _of_boundary(run: Run) -> tuple[Last, str] | None:
     """What the step came to, for tasks that a ``case`` runs once it is known."""
     extra = run.around.frozen.extra
     if "event" not in extra or "result" not in extra:
@@ -64,12 +64,12 @@ def _of_boundary(run: PipelineRun) -> tuple[Last, str] | None:
     return Last(extra["result"], meta.pop(AROUND, None), error, meta), told["name"]
 
 
-def _outcome(run: PipelineRun) -> Any:
+def _outcome(run: Run) -> Any:
     found = _nearest(run, event_form=False)
     return MISSING if found is None else OutcomeView(found[0], run.around.refer, run.around.hydrate)
 
 
-def _result(run: PipelineRun) -> Any:
+def _result(run: Run) -> Any:
     found = _nearest(run, event_form=True)
     if found is None:
         return MISSING
@@ -83,12 +83,12 @@ def _body(last: Last) -> Any:
     return last.result if last.error is None else last.error.details.get("body")
 
 
-def _this(run: PipelineRun) -> Any:
+def _this(run: Run) -> Any:
     found = _nearest(run, event_form=True)
     return MISSING if found is None else this_view(found[0], run.around.hydrate)
 
 
-def _response(run: PipelineRun) -> Any:
+def _response(run: Run) -> Any:
     found = _nearest(run, event_form=True)
     if found is None:
         return MISSING
@@ -99,7 +99,7 @@ def _response(run: PipelineRun) -> Any:
     return response_view(last, run.around.hydrate) if last.ok else MISSING
 
 
-def _error(run: PipelineRun) -> Any:
+def _error(run: Run) -> Any:
     found = _nearest(run, event_form=True)
     if found is None or (found[0].ok and not run.retrying):
         return MISSING
@@ -107,7 +107,7 @@ def _error(run: PipelineRun) -> Any:
     return None if about is None else ErrorView(about, run.around.hydrate)
 
 
-def _event(run: PipelineRun) -> Any:
+def _event(run: Run) -> Any:
     found = _nearest(run, event_form=True)
     if found is None:
         return MISSING
@@ -120,22 +120,22 @@ def _event(run: PipelineRun) -> Any:
     return event_view(EventName(name), run.around.step, payload)
 
 
-def _previous(run: PipelineRun) -> Any:
+def _previous(run: Run) -> Any:
     frames = run.state.frames
     return MISSING if not frames else result_view(frames[-1].prev, run.around.hydrate)
 
 
-def _task(run: PipelineRun) -> Any:
+def _task(run: Run) -> Any:
     task = run.current_task()
     return MISSING if task is None else task.label
 
 
-def _attempt(run: PipelineRun) -> Any:
+def _attempt(run: Run) -> Any:
     frames = run.state.frames
     return max(1, frames[-1].attempt) if frames else 1
 
 
-def _results(run: PipelineRun) -> Any:
+def _results(run: Run) -> Any:
     labels, promoted = run.state.labels, run.state.promoted
     if not labels:
         return MISSING
@@ -145,33 +145,33 @@ def _results(run: PipelineRun) -> Any:
     )
 
 
-def _unless_given(name: str, make: Callable[[PipelineRun], Any]) -> Callable[[PipelineRun], Any]:
+def _unless_given(name: str, make: Callable[[Run], Any]) -> Callable[[Run], Any]:
     """What tasks at a step's end (of a ``case``, of a compensation) were given stays what they see, whichever of them ran before."""
 
-    def find(run: PipelineRun) -> Any:
+    def find(run: Run) -> Any:
         return MISSING if name in run.around.frozen.extra else make(run)
 
     return find
 
 
-def _retry_name(make: Callable[[PipelineRun, Last], Any]) -> Callable[[PipelineRun], Any]:
+def _retry_name(make: Callable[[Run, Last], Any]) -> Callable[[Run], Any]:
     """A name that exists only while step-level ``retry_when`` and ``stop_when`` are evaluated."""
 
-    def find(run: PipelineRun) -> Any:
+    def find(run: Run) -> Any:
         found = _nearest(run, event_form=False) if run.retrying else None
         return MISSING if found is None else make(run, found[0])
 
     return find
 
 
-def _status_code(run: PipelineRun, last: Last) -> Any:
+def _status_code(run: Run, last: Last) -> Any:
     if last.error is not None:
         return last.error.status
     around = last.envelope or last.result
     return around.get("status_code") if isinstance(around, dict) else None
 
 
-MOMENT: dict[str, Callable[[PipelineRun], Any]] = {
+MOMENT: dict[str, Callable[[Run], Any]] = {
     "outcome": _outcome,
     "output": _outcome,
     "result": _unless_given("result", _result),

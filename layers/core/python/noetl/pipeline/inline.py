@@ -30,7 +30,7 @@ from noetl.pipeline.errors import error_of
 from noetl.pipeline.machine import PipelineRun
 from noetl.pipeline.preview import call_input
 from noetl.pipeline.requests import Op, RunTask, TaskOutcome
-from noetl.pipeline.scope import Item, Surroundings
+from noetl.pipeline.surroundings import Item, Surroundings
 from noetl.templating.contract import Hydrate
 
 _CHILD_FIELDS: dict[str, str] = {"args": "payload", "input": "payload", "with": "payload"}

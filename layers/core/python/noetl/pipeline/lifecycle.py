@@ -10,10 +10,10 @@ from noetl.pipeline import rules
 from noetl.pipeline.requests import Finish, Op
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 
-def _before(run: PipelineRun) -> Op | None:
+def _before(run: Run) -> Op | None:
     item = run.item
     if item is not None and item.variables:
         step = run.around.step
@@ -26,7 +26,7 @@ def _before(run: PipelineRun) -> Op | None:
     return None
 
 
-def _vars(run: PipelineRun) -> Op | None:
+def _vars(run: Run) -> Op | None:
     state = run.state
     if not _succeeded(run):
         state.stage = "after"
@@ -40,13 +40,13 @@ def _vars(run: PipelineRun) -> Op | None:
     return None
 
 
-def _succeeded(run: PipelineRun) -> bool:
+def _succeeded(run: Run) -> bool:
     """Whether there is a result: a failed call that ``next`` answered has none, unless a ``result`` action gave one."""
     state = run.state
     return not state.skipped and (state.pinned or state.last is None or state.last.ok)
 
 
-def _sinks(run: PipelineRun) -> Op | None:
+def _sinks(run: Run) -> Op | None:
     state, sinks = run.state, run.pipeline.sinks
     while state.sink < len(sinks):
         address = ["step-sink", state.sink]
@@ -57,18 +57,18 @@ def _sinks(run: PipelineRun) -> Op | None:
     return None
 
 
-def _after(run: PipelineRun) -> Op | None:
+def _after(run: Run) -> Op | None:
     for name, node in run.pipeline.vars_after:
         run.write(Patch("vars", name, run.render(node)))
     run.state.stage = "done"
     return None
 
 
-def _done(run: PipelineRun) -> Op:
+def _done(run: Run) -> Op:
     return Finish(run.outcome())
 
 
-STAGES: dict[str, Callable[[PipelineRun], Op | None]] = {
+STAGES: dict[str, Callable[[Run], Op | None]] = {
     "before": _before,
     "vars": _vars,
     "sinks": _sinks,

@@ -1,8 +1,8 @@
 """The task sequence as a machine: ``begin`` or ``resume``, then ``feed`` each outcome, until ``Finish``.
 
 Pure: no I/O of its own, no clock, no chance (a retry's jitter comes with the outcome). It is a stack of frames, each a sequence of
-tasks: the body, the inline tasks of a rule, a sink. ``calls`` makes a call and binds what came of it, ``rules`` decides what that
-means, ``actions`` does it.
+tasks: the body, the inline tasks of a rule, a sink. ``task_call`` makes a call, ``call_result`` binds its outcome, ``rules`` decides what
+the outcome means, and ``actions`` carries that out. These parts see the run as the protocol of ``run``; only this module knows them all.
 
 Order of a run: ``vars_before`` → for each task: input, params, call, own sinks, ``set``, rules → ``vars`` → sinks → ``vars_after``.
 ``vars`` are looked at after each successful call as well, so that rules may read them; what counts is their last evaluation.
@@ -20,12 +20,24 @@ from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Patch, Suspend
 from noetl.domain.patches.scope_patches import combine
 from noetl.domain.results.references import plain_loop
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
-from noetl.pipeline import children, dynamic_task, lifecycle, nested, rules, scope, task_call, tracing, waits
+from noetl.pipeline import (
+    call_result,
+    children,
+    dynamic_task,
+    lifecycle,
+    nested,
+    rules,
+    scope,
+    task_call,
+    tracing,
+    waits,
+)
 from noetl.pipeline.errors import told_at
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.requests import Finish, Op, TaskOutcome
-from noetl.pipeline.scope import Item, Surroundings
+from noetl.pipeline.run import Levels
 from noetl.pipeline.state import EACH, Frame, Last, State, dump, forget, load
+from noetl.pipeline.surroundings import Item, Surroundings
 from noetl.templating import is_true, render
 
 Sequence = tuple[Task, ...]
@@ -69,7 +81,7 @@ class PipelineRun:
         self.overlay = overlay or around.overlay()
         self.state = State()
         self.sequences: list[Sequence] = []
-        self.levels = nested.Levels()
+        self.levels = Levels()
         self.block: dict[str, Any] = {}
         self.retrying = False
         self.max_attempts = 1
@@ -119,7 +131,7 @@ class PipelineRun:
             outcome = children.detached(self, outcome.child)
         elif self.plain and outcome.error is None:
             return task_call.finish_plain(self, outcome)
-        task_call.bind(self, outcome)
+        call_result.bind(self, outcome)
         return self._advance()
 
     def park(self) -> Outcome:

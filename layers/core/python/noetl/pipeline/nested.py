@@ -13,48 +13,39 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.domain.errors import NoetlError, TaskError
-from noetl.domain.outcomes.outcomes import ErrorInfo, Trace
+from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.results.paged_list import PartedList
 from noetl.domain.results.references import is_ref, plain_loop
 from noetl.dsl.program import Nested, Task
-from noetl.pipeline import scope, task_call, tracing
+from noetl.pipeline import call_result, scope, tracing
 from noetl.pipeline.errors import error_of
 from noetl.pipeline.requests import TaskOutcome
 from noetl.pipeline.state import EACH, Frame, Level, Local, State
+from noetl.pipeline.surroundings import Item
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 _LOCAL = Local.__struct_fields__
 
 
-class Levels:
-    """The nested loops that are open, outermost first: their elements and the iterations at hand. Made anew when a run is resumed."""
-
-    __slots__ = ("elements", "items")
-
-    def __init__(self) -> None:
-        self.elements: list[Sequence[Any]] = []
-        self.items: list[scope.Item] = []
-
-
-def begin(run: PipelineRun, frame: Frame, task: Task) -> None:
+def begin(run: Run, frame: Frame, task: Task) -> None:
     """Start over the list, in the place of a call. What goes wrong before the first iteration is the task's error."""
     nested = _nested(task)
     frame.input = None
     tracing.release(run.state)
-    run.state.trace.append(_fact(run, frame, task, "task.started", "in_progress"))
+    run.state.trace.append(tracing.loop_fact(run, frame, task, "task.started", "in_progress"))
     try:
         if task.input is not None:
-            frame.input = task_call.rendered_input(run, task, task.input)
+            frame.input = call_result.rendered_input(run, task, task.input)
         given = run.render(nested.collection)
         elements = _elements(run, task, given)
         _check_limit(run, task, nested)
     except NoetlError as error:
-        task_call.bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
+        call_result.bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
         return
     if not elements:
-        task_call.bind(run, TaskOutcome(loop_value([], 0)))
+        call_result.bind(run, TaskOutcome(loop_value([], 0)))
         return
     frame.phase = "wait"
     state = run.state
@@ -68,14 +59,14 @@ def loop_value(results: list[Any], failed: int) -> dict[str, Any]:
     return {"kind": "loop_result", "results": results, "count": len(results), "failed": failed}
 
 
-def over(run: PipelineRun) -> None:
+def over(run: Run) -> None:
     """The tasks of one iteration are done (their frame is gone): its result is kept, and the next one begins."""
     level = run.state.levels[-1]
     level.results.append(run.around.keep(plain_loop(run.state.result)))
     _next(run, level)
 
 
-def skip(run: PipelineRun) -> bool:
+def skip(run: Run) -> bool:
     """End the iteration at hand without a result. False when no nested loop is open there."""
     if _unwound(run) is None:
         return False
@@ -87,13 +78,13 @@ def skip(run: PipelineRun) -> bool:
     return True
 
 
-def clear(run: PipelineRun) -> None:
+def clear(run: Run) -> None:
     """Close every loop: the run's tasks are over."""
     while run.state.levels:
         _close(run)
 
 
-def catch(run: PipelineRun, error: ErrorInfo) -> bool:
+def catch(run: Run, error: ErrorInfo) -> bool:
     """Take a failure inside an iteration: it fails that iteration, not the run. False when no nested loop is open there."""
     level = _unwound(run)
     if level is None:
@@ -107,14 +98,14 @@ def catch(run: PipelineRun, error: ErrorInfo) -> bool:
         return True
     where = [level.index, *error.details.get("iteration", ())]
     _close(run)
-    task_call.bind(
+    call_result.bind(
         run,
         TaskOutcome(error=msgspec.structs.replace(error, details={**error.details, "iteration": where})),
     )
     return True
 
 
-def _unwound(run: PipelineRun) -> Level | None:
+def _unwound(run: Run) -> Level | None:
     """Leave the iteration the top frame is in, frames above it included; its level. None outside of nested loops."""
     state = run.state
     place = next((n for n in reversed(range(len(state.frames))) if state.frames[n].address == EACH), None)
@@ -124,18 +115,7 @@ def _unwound(run: PipelineRun) -> Level | None:
     return state.levels[-1]
 
 
-def told(run: PipelineRun, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
-    """History: the loop is over, or failed."""
-    fact = _fact(run, frame, task, "task.done", "success" if outcome.error is None else "error")
-    if outcome.error is not None:
-        fact.payload["error"] = outcome.error.message[:200]
-    else:
-        fact.payload.update({name: outcome.result[name] for name in ("count", "failed")})
-    run.state.trace.append(fact)
-    tracing.tried_again(run.state, frame, task, fact.status)
-
-
-def restore(run: PipelineRun) -> None:
+def restore(run: Run) -> None:
     """Make the levels of a resumed run: their lists, and the iterations at hand. Raises LookupError when they do not fit its frames."""
     state = run.state
     owners = [n - 1 for n, frame in enumerate(state.frames) if frame.address == EACH]
@@ -147,7 +127,7 @@ def restore(run: PipelineRun) -> None:
         run.levels.items.append(_item(run, nested, level))
 
 
-def key(run: PipelineRun, task: Task) -> str:
+def key(run: Run, task: Task) -> str:
     """The task's part of the idempotency key: ``books[2]/fetch#2`` is the second visit of ``fetch`` in iteration 2 of ``books``."""
     state, parts = run.state, []
     owners = [n - 1 for n, frame in enumerate(state.frames) if frame.address == EACH] if state.levels else []
@@ -165,7 +145,7 @@ def _visited(label: str, visits: dict[str, int]) -> str:
 # --- iterations ---
 
 
-def _iterate(run: PipelineRun, nested: Nested) -> None:
+def _iterate(run: Run, nested: Nested) -> None:
     """Begin the iteration at the level's index, with nothing of the one before."""
     _put_local(run.state, Local())
     level = run.state.levels[-1]
@@ -174,13 +154,13 @@ def _iterate(run: PipelineRun, nested: Nested) -> None:
     run.push(list(EACH))
 
 
-def _item(run: PipelineRun, nested: Nested, level: Level) -> scope.Item:
+def _item(run: Run, nested: Nested, level: Level) -> Item:
     elements = run.levels.elements[len(run.levels.items)]
     parent = scope.iteration(run.here, level.outer.iter)
-    return scope.Item(level.index, elements[level.index], nested.iterator, len(elements), parent)
+    return Item(level.index, elements[level.index], nested.iterator, len(elements), parent)
 
 
-def _next(run: PipelineRun, level: Level) -> None:
+def _next(run: Run, level: Level) -> None:
     level.index += 1
     frame = run.state.frames[-1]
     if level.index < len(run.levels.elements[-1]):
@@ -188,10 +168,10 @@ def _next(run: PipelineRun, level: Level) -> None:
         return
     value = loop_value(level.results, level.failed)
     _close(run)
-    task_call.bind(run, TaskOutcome(value))
+    call_result.bind(run, TaskOutcome(value))
 
 
-def _close(run: PipelineRun) -> None:
+def _close(run: Run) -> None:
     level = run.state.levels.pop()
     run.levels.elements.pop()
     run.levels.items.pop()
@@ -216,7 +196,7 @@ def _nested(task: Task) -> Nested:
 # --- the list ---
 
 
-def _elements(run: PipelineRun, task: Task, given: Any) -> Sequence[Any]:
+def _elements(run: Run, task: Task, given: Any) -> Sequence[Any]:
     """The list to go over. Raises TaskError for anything else: never one silent iteration over a text."""
     found = _loaded(run, given)
     if isinstance(found, (list, PartedList)):
@@ -230,7 +210,7 @@ def _elements(run: PipelineRun, task: Task, given: Any) -> Sequence[Any]:
     )
 
 
-def _loaded(run: PipelineRun, given: Any) -> Any:
+def _loaded(run: Run, given: Any) -> Any:
     """The list behind a value: a large result is read, a row set is its rows, a loop's result its list."""
     found = given
     if is_ref(given) and run.around.hydrate is not None:
@@ -240,7 +220,7 @@ def _loaded(run: PipelineRun, given: Any) -> Any:
     return plain_loop(found)
 
 
-def _check_limit(run: PipelineRun, task: Task, nested: Nested) -> None:
+def _check_limit(run: Run, task: Task, nested: Nested) -> None:
     if nested.max_in_flight is None:
         return
     wanted = run.render(nested.max_in_flight)
@@ -250,8 +230,3 @@ def _check_limit(run: PipelineRun, task: Task, nested: Nested) -> None:
             kind="schema",
             code="template_type",
         )
-
-
-def _fact(run: PipelineRun, frame: Frame, task: Task, name: str, status: Any) -> Trace:
-    about = {"kind": task.kind, "attempt": frame.attempt, **tracing.place(run.state)}
-    return Trace(name, task.label, status, about)

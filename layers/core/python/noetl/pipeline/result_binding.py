@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.errors import TaskError
-from noetl.domain.outcomes.outcomes import Outcome
-from noetl.domain.patches.scope_patches import deep_merge
+from noetl.domain.errors import NoetlError, TaskError
+from noetl.domain.outcomes.outcomes import Outcome, Patch
+from noetl.domain.patches.scope_patches import MISSING, apply_patch, deep_merge
 from noetl.domain.results.manifests import growing, is_manifest
 from noetl.domain.results.references import is_ref, plain_loop, select
-from noetl.dsl.program import Gather, ResultSpec, Task
+from noetl.dsl.program import Gather, ResultSpec, SetAction, Task
+from noetl.pipeline.errors import located
 from noetl.pipeline.state import Frame, Last
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 PART_BYTES = 1024 * 1024
 """What ``accumulate`` gathers is put aside whenever it has grown by so much."""
 
 
-def remember(run: PipelineRun, frame: Frame, task: Task, value: Any) -> None:
+def remember(run: Run, frame: Frame, task: Task, value: Any) -> None:
     """Put a result under the task's label (a task that stands alone has none that anybody could ask for) and its second name."""
     if run.inside_sink():
         return
@@ -37,7 +38,7 @@ def remember(run: PipelineRun, frame: Frame, task: Task, value: Any) -> None:
             state.promoted[name] = chosen
 
 
-def selections(run: PipelineRun, spec: ResultSpec | None, value: Any) -> dict[str, Any]:
+def selections(run: Run, spec: ResultSpec | None, value: Any) -> dict[str, Any]:
     """The parts of a result that ``select`` names; a path that leads nowhere gives none."""
     if spec is None or not spec.select:
         return {}
@@ -47,7 +48,7 @@ def selections(run: PipelineRun, spec: ResultSpec | None, value: Any) -> dict[st
     return {name: part for name, part in found.items() if part is not None}
 
 
-def gather(run: PipelineRun, frame: Frame, task: Task, last: Last) -> Last:
+def gather(run: Run, frame: Frame, task: Task, last: Last) -> Last:
     """``last`` with the gathered value as its result. Raises TaskError when this result does not fit those before."""
     wish = task.gather
     if wish is None or not last.ok:
@@ -67,7 +68,7 @@ def gather(run: PipelineRun, frame: Frame, task: Task, last: Last) -> Last:
     return msgspec.structs.replace(last, result=result)
 
 
-def _put_aside(run: PipelineRun, task: Task, wish: Gather, part: Any, gathered: Any) -> Any:
+def _put_aside(run: Run, task: Task, wish: Gather, part: Any, gathered: Any) -> Any:
     """What stays in memory: nothing, when it is large enough to be a part in the result store."""
     state, label = run.state, task.label
     if wish.strategy == "replace" or run.around.part is None:
@@ -123,7 +124,7 @@ def placed(task: Task, value: Any, path: str, gathered: Any) -> Any:
     return made
 
 
-def settled(run: PipelineRun, outcome: Outcome, keep: Callable[[Any, ResultSpec | None], Any]) -> Outcome:
+def settled(run: Run, outcome: Outcome, keep: Callable[[Any, ResultSpec | None], Any]) -> Outcome:
     """``outcome`` where what grew in the place that ``merge_path`` names is one value, kept as a whole. ``keep``: gives its reference."""
     result, labels = outcome.result, dict(outcome.labels)
     for task in run.pipeline.tasks:
@@ -139,3 +140,20 @@ def settled(run: PipelineRun, outcome: Outcome, keep: Callable[[Any, ResultSpec 
 def _settled_at(task: Task, value: Any, path: str, keep: Callable[[Any, ResultSpec | None], Any]) -> Any:
     found = select(value, path)
     return placed(task, value, path, keep(found, task.result)) if is_manifest(found) else value
+
+
+def set_value(run: Run, action: SetAction) -> None:
+    """``set``, ``set_ctx``, ``set_iter``: write one name of a scope."""
+    value = run.render(action.value)
+    try:
+        _write(run, action, value)
+    except NoetlError as error:
+        raise located(error, action.pos) from error.__cause__
+
+
+def _write(run: Run, action: SetAction, value: Any) -> None:
+    if action.scope == "iter":
+        patch = Patch("step", action.name, value, action.op)  # type: ignore[arg-type]
+        run.state.iter[action.name] = apply_patch(run.state.iter.get(action.name, MISSING), patch)
+    else:
+        run.write(Patch(action.scope, action.name, value, action.op))  # type: ignore[arg-type]

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from noetl.domain.errors import InvalidInputError, TemplateError
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.dsl.program import Expr, Node, RetryAction, StepRetry, Text
+from noetl.pipeline import tracing
 from noetl.pipeline.errors import located, place_of
-from noetl.pipeline.state import Last
+from noetl.pipeline.state import Frame, Last, latest
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 MAX_DELAY = 366 * 86_400.0
 """Seconds; a longer delay is cut to this."""
@@ -25,7 +26,7 @@ ASKED_AT_MOST = 3600.0
 _TRIES = "a whole number of at least 1"
 
 
-def allowed_attempts(run: PipelineRun, action: RetryAction) -> int:
+def allowed_attempts(run: Run, action: RetryAction) -> int:
     """Total tries. Raises InvalidInputError(code="retry_params") for anything but a whole number of at least 1."""
     value = run.render(action.attempts)
     try:
@@ -38,7 +39,7 @@ def allowed_attempts(run: PipelineRun, action: RetryAction) -> int:
 
 
 def wait_before(
-    run: PipelineRun, action: RetryAction, tried: int, chance: float, error: ErrorInfo | None = None
+    run: Run, action: RetryAction, tried: int, chance: float, error: ErrorInfo | None = None
 ) -> float:
     """Seconds to wait after try number ``tried``; ``chance`` in [0, 1) is what the jitter is made of.
 
@@ -58,7 +59,7 @@ def _asked_for(error: ErrorInfo | None) -> float:
     return float(asked)
 
 
-def _delay(run: PipelineRun, action: RetryAction, tried: int, chance: float, asked: float) -> float:
+def _delay(run: Run, action: RetryAction, tried: int, chance: float, asked: float) -> float:
     delay = _number(run.render(action.delay), "delay")
     if action.backoff == "linear":
         delay *= tried
@@ -73,7 +74,7 @@ def _delay(run: PipelineRun, action: RetryAction, tried: int, chance: float, ask
     return max(delay, min(asked, asked_at_most))
 
 
-def wants_retry(run: PipelineRun, retry: StepRetry, last: Last) -> bool:
+def wants_retry(run: Run, retry: StepRetry, last: Last) -> bool:
     """Step-level ``retry``: polling until ``stop_when``, again while ``retry_when``, by default again after a failed call.
 
     A call whose templates could not be rendered would fail in the same way again.
@@ -154,3 +155,10 @@ def _misfit(what: str, value: Any, wanted: str) -> InvalidInputError:
     return InvalidInputError(
         f"retry: {what} must be {wanted}, not {shown}", code="retry_params", hint=f"give `{what}` {wanted}"
     )
+
+
+def schedule_retry(run: Run, frame: Frame, action: Any, allowed: int) -> None:
+    """Run the same call again, after the delay of this try."""
+    delay = wait_before(run, action, frame.attempt, frame.chance, latest(frame).error)
+    frame.answer, frame.delay = "retry", delay
+    frame.again = tracing.retry_plan(frame, action, allowed, delay)

@@ -15,15 +15,15 @@ from noetl.dsl.program import Rule, Task
 from noetl.pipeline import actions, nested, result_binding, task_call, tracing
 from noetl.pipeline.requests import Op
 from noetl.pipeline.retry import holds
-from noetl.pipeline.state import EACH, Frame
+from noetl.pipeline.state import EACH, Frame, latest
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 _ITEM = "loop.item"
 
 
-def find(run: PipelineRun) -> Op | None:
+def find(run: Run) -> Op | None:
     """The next rule that matches the boundary at hand."""
     frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
@@ -49,15 +49,15 @@ def _applies(task: Task, rule: Rule, event: str) -> bool:
     return not rule.events or event in rule.events
 
 
-def _matches(run: PipelineRun, frame: Frame, task: Task, rule: Rule) -> bool:
+def _matches(run: Run, frame: Frame, task: Task, rule: Rule) -> bool:
     if rule.when is None:
         return True
-    last = task_call.latest(frame)
+    last = latest(frame)
     late = task.form == "event" and frame.event == "call.done" and not last.ok
     return holds(run.is_true, rule.when, ok=last.ok) if late or rule.unnamed else run.is_true(rule.when)
 
 
-def act(run: PipelineRun) -> Op | None:
+def act(run: Run) -> Op | None:
     """Carry out the rule's actions in order; sinks wait until the others are done."""
     frame = run.state.frames[-1]
     rule = run.sequences[-1][frame.pc].rules[frame.rule]
@@ -75,7 +75,7 @@ def act(run: PipelineRun) -> Op | None:
     return None
 
 
-def run_sinks(run: PipelineRun) -> Op | None:
+def run_sinks(run: Run) -> Op | None:
     """Run the sinks that wait, one after the other."""
     frame = run.state.frames[-1]
     while frame.sinks:
@@ -85,7 +85,7 @@ def run_sinks(run: PipelineRun) -> Op | None:
     return None
 
 
-def start_sink(run: PipelineRun, address: list[object]) -> bool:
+def start_sink(run: Run, address: list[object]) -> bool:
     """Begin a sink; False when its ``when`` says no."""
     sink = run.sink_at(address)
     if sink.when is not None and not run.is_true(sink.when):
@@ -96,7 +96,7 @@ def start_sink(run: PipelineRun, address: list[object]) -> bool:
     return True
 
 
-def settle(run: PipelineRun) -> Op | None:
+def settle(run: Run) -> Op | None:
     """The rules have spoken, or none did: what is the answer?"""
     frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
@@ -124,14 +124,14 @@ def _offer_again(frame: Frame, *, matched: bool) -> None:
 
 
 def _default(frame: Frame, task: Task, *, matched: bool) -> actions.Default:
-    if task_call.latest(frame).ok:
+    if latest(frame).ok:
         return "continue"
     if task.form == "canonical" and matched:
         return "continue"
     return "continue" if task.rules and task.on_unmatched == "continue" else "fail"
 
 
-def _has_item_rules(run: PipelineRun, task: Task) -> bool:
+def _has_item_rules(run: Run, task: Task) -> bool:
     return (
         run.item is not None
         and task.form == "event"
@@ -140,11 +140,11 @@ def _has_item_rules(run: PipelineRun, task: Task) -> bool:
     )
 
 
-def leave(run: PipelineRun) -> Op | None:
+def leave(run: Run) -> Op | None:
     """Carry out the answer."""
     frame = run.state.frames[-1]
     answer, task = frame.answer, run.sequences[-1][frame.pc]
-    last = task_call.latest(frame)
+    last = latest(frame)
     if task.gather is not None and answer not in ("retry", "fail"):
         last = result_binding.gather(run, frame, task, last)
     if answer in ("retry", "call"):
@@ -172,7 +172,7 @@ def leave(run: PipelineRun) -> Op | None:
     return None
 
 
-def _repeat(run: PipelineRun, frame: Frame, task: Task) -> Op | None:
+def _repeat(run: Run, frame: Frame, task: Task) -> Op | None:
     frame.phase = "call"
     if frame.answer == "call":
         run.state.visits[task.label] += 1

@@ -7,114 +7,20 @@ arguments → iterator → sibling tasks → ``vars`` → ``ctx`` → step resul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from noetl.domain.commands import FrozenScope
 from noetl.domain.errors import TemplateError
-from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.patches.scope_patches import MISSING
-from noetl.domain.results.references import is_ref
 from noetl.pipeline.event_scope import MOMENT
-from noetl.pipeline.overlay import Overlay
-from noetl.pipeline.state import State
+from noetl.pipeline.surroundings import Item, Keychain, Surroundings
 from noetl.pipeline.template_views import label_view
 from noetl.templating import StepView, View, wrap
-from noetl.templating.contract import Hydrate
 from noetl.templating.views import MISSING as UNKNOWN
 from noetl.templating.views import MapView
 
 if TYPE_CHECKING:
-    from noetl.dsl.program import ResultSpec
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
     from noetl.pipeline.state import Local
-
-Keychain = Callable[[str], Mapping[str, Any]]
-"""``keychain.<name>``: the credential's data. Raises TaskError(kind="auth")."""
-
-
-def no_keychain(name: str) -> Mapping[str, Any]:
-    raise TemplateError(
-        f"keychain.{name} cannot be read here", hint="secrets are read by tasks that a worker runs"
-    )
-
-
-def as_it_is(value: Any) -> Any:
-    """One result of a nested loop where nothing can be stored."""
-    return value
-
-
-def own_reference(value: Any) -> Any:
-    """``output.ref`` where nothing can be stored: only what is a reference already has one."""
-    return value.get("ref") if is_ref(value) else None
-
-
-class Item(msgspec.Struct, frozen=True):
-    """One iteration of a loop."""
-
-    index: int
-    value: Any
-    iterator: str
-    total: int
-    parent: Mapping[str, Any] | None = None
-    variables: bool = False
-    """``vars.<step>_index`` and its companions are kept (``kind: iterator``)."""
-    place: int = -1
-    """Where it is in its loop run; -1: at ``index``, as in every run that is about all items."""
-
-
-ChildId = Callable[[int, Item | None, State], tuple[int, int]]
-"""The id of the n-th sub-execution (from 1) that a turn starts without waiting, in an item or outside any loop, and how many derivations
-of it were passed over."""
-
-
-def no_child(number: int, item: Item | None, state: State) -> tuple[int, int]:
-    raise TemplateError("a sub-execution cannot be started here")
-
-
-def untouched(error: ErrorInfo) -> ErrorInfo:
-    return error
-
-
-CallbackToken = Callable[[Item | None, int], tuple[str, str]]
-"""(token, address) of the n-th callback (from 0) of a run, in an item or outside any loop. Raises TemplateError where there is none."""
-
-
-@dataclass(slots=True)
-class Surroundings:
-    """What all runs of one command share: the frozen scope and the doors to what lies outside it."""
-
-    frozen: FrozenScope
-    execution_id: int
-    step: str
-    source_name: str = ""
-    hydrate: Hydrate | None = None
-    keychain: Keychain = no_keychain
-    refer: Callable[[Any], Any] = own_reference
-    child_id: ChildId = no_child
-    keep: Callable[[Any], Any] = as_it_is
-    """One result of a nested loop → what is kept of it until the loop is over: itself, or the reference of a large one."""
-    hide: Callable[[ErrorInfo], ErrorInfo] = untouched
-    """An error without secrets: rules may copy its text anywhere."""
-    declared: tuple[str, ...] = ()
-    """Keys of the playbook's own ``workload``: the frozen scope holds only those that are read."""
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Second names of results → steps."""
-    callback: CallbackToken | None = None
-    """None: nothing here waits for a callback, and ``callback`` is a name like any other."""
-    part: Callable[[Any, ResultSpec | None], dict[str, Any]] | None = None
-    """Puts a piece of what ``accumulate`` gathers into the result store → what a manifest tells of it. None: nothing is put aside."""
-    bases: Mapping[str, Mapping[str, Any]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        frozen = self.frozen
-        left = frozen.extra.get("step")
-        self.bases = {"ctx": frozen.ctx, "vars": frozen.vars, "step": left if isinstance(left, dict) else {}}
-
-    def overlay(self) -> Overlay:
-        return Overlay(self.bases, self.hydrate)
 
 
 class ScopeView(View):
@@ -122,7 +28,7 @@ class ScopeView(View):
 
     __slots__ = ("_also", "_run", "_where")
 
-    def __init__(self, run: PipelineRun, where: str, also: str | None = None) -> None:
+    def __init__(self, run: Run, where: str, also: str | None = None) -> None:
         self._run = run
         self._where = where
         self._also = also
@@ -213,7 +119,7 @@ def loop_of(item: Item) -> dict[str, Any]:
     }
 
 
-def lookup(run: PipelineRun, name: str) -> Any:
+def lookup(run: Run, name: str) -> Any:
     """The value of a bare name, wrapped. Raises KeyError."""
     special = _SPECIAL.get(name)
     if special is not None:
@@ -246,7 +152,7 @@ def lookup(run: PipelineRun, name: str) -> Any:
     raise KeyError(name)
 
 
-def _element(run: PipelineRun, name: str) -> Any:
+def _element(run: Run, name: str) -> Any:
     """The element that is called ``name``, the innermost first."""
     for item in reversed((run.item, *run.levels.items)):
         if item is not None and name == item.iterator:
@@ -254,14 +160,14 @@ def _element(run: PipelineRun, name: str) -> Any:
     return MISSING
 
 
-def _locals(run: PipelineRun) -> Iterator[Local]:
+def _locals(run: Run) -> Iterator[Local]:
     """The labels in sight: those of the iteration at hand, then those around it."""
     yield run.state
     for level in reversed(run.state.levels):
         yield level.outer
 
 
-def names(run: PipelineRun) -> Iterable[str]:
+def names(run: Run) -> Iterable[str]:
     """Every name there is, for "did you mean"."""
     frozen = run.around.frozen
     yield from run.input
@@ -280,19 +186,19 @@ def names(run: PipelineRun) -> Iterable[str]:
     yield from _SPECIAL
 
 
-def _arguments(run: PipelineRun) -> Any:
+def _arguments(run: Run) -> Any:
     return MapView({**run.around.frozen.args, **run.input}, run.around.hydrate)
 
 
-def _index(run: PipelineRun) -> Any:
+def _index(run: Run) -> Any:
     return MISSING if run.here is None else run.here.index
 
 
-def _loop(run: PipelineRun) -> Any:
+def _loop(run: Run) -> Any:
     return MISSING if run.here is None else loop_of(run.here)
 
 
-def _callback(run: PipelineRun) -> Any:
+def _callback(run: Run) -> Any:
     """The callback that this run waits for next."""
     make = run.around.callback
     if make is None:
@@ -301,12 +207,12 @@ def _callback(run: PipelineRun) -> Any:
     return MapView({"url": url, "token": token})
 
 
-def _now(run: PipelineRun) -> Any:
+def _now(run: Run) -> Any:
     """The time of the event: the call that was last over, or else the command."""
     return lambda: run.around.frozen.now + run.overlay.elapsed_ms / 1000
 
 
-_SPECIAL: dict[str, Callable[[PipelineRun], Any]] = {
+_SPECIAL: dict[str, Callable[[Run], Any]] = {
     **MOMENT,
     "ctx": lambda run: ScopeView(run, "ctx", "vars"),
     "vars": lambda run: ScopeView(run, "vars"),

@@ -171,3 +171,8 @@ def forget(state: State) -> None:
         frame.last = None
         if frame.phase == "call":
             frame.input = None
+
+
+def latest(frame: Frame) -> Last:
+    """The outcome a frame's task had."""
+    return frame.last if frame.last is not None else Last()

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from noetl.domain.errors import InvalidInputError, NoetlError, TaskError, TemplateError
+from noetl.domain.errors import InvalidInputError, NoetlError, TemplateError
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.patches.scope_patches import deep_merge
 from noetl.dsl.program import Node, Task
-from noetl.pipeline import actions, dynamic_task, nested, result_binding, tracing
-from noetl.pipeline.errors import error_of, located, place_of, placed
+from noetl.pipeline import call_result, dynamic_task, nested, result_binding, tracing
+from noetl.pipeline.errors import error_of, located, place_of
 from noetl.pipeline.requests import Finish, Op, RunTask, TaskOutcome
-from noetl.pipeline.retry import allowed_attempts, exhausted, wait_before, wants_retry
-from noetl.pipeline.state import EACH, Frame, Last
+from noetl.pipeline.retry import allowed_attempts, exhausted, schedule_retry, wants_retry
+from noetl.pipeline.sql_overrides import unpack_sql
+from noetl.pipeline.state import EACH, Frame, Last, latest
 from noetl.pipeline.template_views import split_result
-from noetl.templating.contract import RenderedSql, RenderedStatement
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 MOVES_PER_TURN = 1000
 """Calls after which a turn hands itself back, so that an endless loop of jumps holds no worker and can be cancelled."""
 TRACE_PER_TURN = 600
 """Facts after which a turn hands itself back: all of them leave in one message."""
-_SQL = "$rendered_sql"
 
 
 def foreign_machine() -> InvalidInputError:
@@ -36,7 +34,7 @@ def foreign_machine() -> InvalidInputError:
     )
 
 
-def enter(run: PipelineRun) -> Op | None:
+def enter(run: Run) -> Op | None:
     """A task is visited: its tries are counted anew. After the last task the sequence is over."""
     frame = run.state.frames[-1]
     dynamic_task.leave(run, frame)
@@ -50,7 +48,7 @@ def enter(run: PipelineRun) -> Op | None:
     return None
 
 
-def end_sequence(run: PipelineRun) -> None:
+def end_sequence(run: Run) -> None:
     """The tasks of the top frame are done: go on in the frame below, with the next iteration, or with ``vars``."""
     frame, tasks = run.state.frames[-1], run.sequences[-1]
     if frame.address and str(frame.address[0]).endswith("sink"):
@@ -62,7 +60,7 @@ def end_sequence(run: PipelineRun) -> None:
         run.state.stage = "vars"
 
 
-def call(run: PipelineRun) -> Op | None:
+def call(run: Run) -> Op | None:
     """Render the call. A template that fails is the task's error, which its rules may answer."""
     state = run.state
     if state.moves >= MOVES_PER_TURN or len(state.trace) >= TRACE_PER_TURN:
@@ -74,7 +72,7 @@ def call(run: PipelineRun) -> Op | None:
     try:
         task = dynamic_task.choose(run, frame, task)
     except NoetlError as error:
-        bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
+        call_result.bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
         return None
     if task.nested is not None:
         nested.begin(run, frame, task)
@@ -82,30 +80,30 @@ def call(run: PipelineRun) -> Op | None:
     return render_call(run, frame, task)
 
 
-def render_call(run: PipelineRun, frame: Frame, task: Task) -> RunTask | None:
+def render_call(run: Run, frame: Frame, task: Task) -> RunTask | None:
     """The call a frame's task makes now; None when a template of it failed (that is bound as its outcome)."""
     frame.input = None
     try:
         if task.input is not None:
-            frame.input = rendered_input(run, task, task.input)
+            frame.input = call_result.rendered_input(run, task, task.input)
         params = run.render(task.params)
         if frame.overrides is not None:
             params = deep_merge(params, unpack_sql(frame.overrides))
         timeout = None if task.timeout is None else _timeout(run, task.timeout)
     except NoetlError as error:
-        bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
+        call_result.bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
         return None
     frame.phase = "wait"
     given, key = frame.input or {}, nested.key(run, task)
     return RunTask(task.label, task.kind, params, given, frame.attempt, timeout, key, frame.pending)
 
 
-def ask_again(run: PipelineRun, frame: Frame) -> RunTask | None:
+def ask_again(run: Run, frame: Frame) -> RunTask | None:
     """The call of a task whose work goes on elsewhere, once more: neither another visit nor another try."""
     return render_call(run, frame, run.sequences[-1][frame.pc])
 
 
-def begin_plain(run: PipelineRun) -> RunTask | None:
+def begin_plain(run: Run) -> RunTask | None:
     """The first call of a pipeline that is one task and nothing else."""
     state, task = run.state, run.pipeline.tasks[0]
     frame = Frame(phase="call", attempt=1)
@@ -114,7 +112,7 @@ def begin_plain(run: PipelineRun) -> RunTask | None:
     return render_call(run, frame, task)
 
 
-def finish_plain(run: PipelineRun, outcome: TaskOutcome) -> Finish:
+def finish_plain(run: Run, outcome: TaskOutcome) -> Finish:
     """The success of a task that stands alone."""
     task = run.pipeline.tasks[0]
     result, envelope = split_result(task, outcome.result)
@@ -122,20 +120,7 @@ def finish_plain(run: PipelineRun, outcome: TaskOutcome) -> Finish:
     return Finish(Outcome("ok", result, meta=meta))
 
 
-def rendered_input(run: PipelineRun, task: Task, node: Node) -> dict[str, Any]:
-    """A task's ``args``/``input``. Raises TemplateError, or InvalidInputError when they are no mapping."""
-    given = run.render(node)
-    if not isinstance(given, Mapping):
-        wrong = InvalidInputError(
-            f"the input of {task.label} must be a mapping of names to values, not {str(given)[:60]!r}",
-            code="task_input",
-            hint="write args: {name: value}",
-        )
-        raise located(wrong, place_of(node))
-    return dict(given)
-
-
-def _timeout(run: PipelineRun, node: Node) -> float | None:
+def _timeout(run: Run, node: Node) -> float | None:
     """Seconds; ``{connect, read}`` is their sum."""
     try:
         return _seconds(run.render(node))
@@ -166,59 +151,10 @@ def _seconds(value: Any) -> float | None:
     return total
 
 
-def pack_sql(value: Any) -> Any:
-    """Rendered SQL as plain JSON, so that the overrides of a ``call`` can wait for another turn."""
-    if isinstance(value, RenderedSql):
-        return {_SQL: [[statement.text, dict(statement.params)] for statement in value.statements]}
-    if isinstance(value, dict):
-        return {name: pack_sql(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [pack_sql(entry) for entry in value]
-    return value
-
-
-def unpack_sql(value: Any) -> Any:
-    """The reverse of ``pack_sql``."""
-    if isinstance(value, dict):
-        if value.keys() == {_SQL}:
-            return RenderedSql(tuple(RenderedStatement(text, params) for text, params in value[_SQL]))
-        return {name: unpack_sql(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [unpack_sql(entry) for entry in value]
-    return value
-
-
 # --- after the call ---------------------------------------------------------------------------------
 
 
-def bind(run: PipelineRun, outcome: TaskOutcome) -> None:
-    """Keep what came back under the names that rules read."""
-    frame = run.state.frames[-1]
-    task = run.sequences[-1][frame.pc]
-    frame.pending = None
-    run.overlay.elapsed_ms += outcome.duration_ms
-    meta = dict(outcome.meta)
-    result, envelope = None, None
-    if outcome.error is None:
-        try:
-            result, envelope = split_result(task, outcome.result)
-        except TaskError as error:
-            outcome = replace(outcome, error=error_of(error, run.around.source_name))
-    if outcome.error is not None:
-        hidden = run.around.hide(outcome.error)
-        outcome = replace(outcome, error=hidden)
-        frame.last = Last(error=placed(hidden, task, run.around.source_name), meta=meta)
-    else:
-        frame.last = Last(result, envelope, None, meta)
-    frame.chance = outcome.chance
-    if task.nested is None:
-        tracing.called(run, frame, task, outcome)
-    else:
-        nested.told(run, frame, task, outcome)
-    frame.phase = "judge"
-
-
-def judge(run: PipelineRun) -> Op | None:
+def judge(run: Run) -> Op | None:
     """Step-level retry first; then a success is kept under its label, written by ``set``, and sent to the task's own sinks."""
     frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
@@ -232,7 +168,7 @@ def judge(run: PipelineRun) -> Op | None:
         return None
     result_binding.remember(run, frame, task, last.result)
     for write in task.sets:
-        actions.set_value(run, write)
+        result_binding.set_value(run, write)
     if task.rules and run.pipeline.vars and not frame.address:
         _preview_block(run)
     if task.sinks:
@@ -241,12 +177,7 @@ def judge(run: PipelineRun) -> Op | None:
     return None
 
 
-def latest(frame: Frame) -> Last:
-    """The outcome a frame's task had."""
-    return frame.last if frame.last is not None else Last()
-
-
-def _preview_block(run: PipelineRun) -> None:
+def _preview_block(run: Run) -> None:
     """Let rules read ``vars``. What fails now may be fine at the end (on the last page, say); then it is an error."""
     try:
         run.evaluate_block()
@@ -254,7 +185,7 @@ def _preview_block(run: PipelineRun) -> None:
         run.block, run.state.block = {}, []
 
 
-def _again(run: PipelineRun, frame: Frame, task: Task, last: Last) -> bool:
+def _again(run: Run, frame: Frame, task: Task, last: Last) -> bool:
     """Whether the step-level ``retry`` takes the outcome."""
     retry = task.retry
     if retry is None:
@@ -273,10 +204,3 @@ def _again(run: PipelineRun, frame: Frame, task: Task, last: Last) -> bool:
     if retry.stop_when is not None or not last.ok:
         frame.last = Last(error=exhausted(retry, frame.attempt, last), meta=last.meta)
     return False
-
-
-def schedule_retry(run: PipelineRun, frame: Frame, action: Any, allowed: int) -> None:
-    """Run the same call again, after the delay of this try."""
-    delay = wait_before(run, action, frame.attempt, frame.chance, latest(frame).error)
-    frame.answer, frame.delay = "retry", delay
-    frame.again = tracing.retry_plan(frame, action, allowed, delay)

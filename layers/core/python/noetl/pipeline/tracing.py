@@ -26,13 +26,13 @@ from noetl.pipeline.requests import TaskOutcome
 from noetl.pipeline.state import Frame, State
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 _TOLD = (ContinueAction, SetAction, CollectAction, NextAction, RetryAction, SinkAction)
 """Actions that need no ``case.evaluated``: ``ctx.patched``, ``next.evaluated``, ``retry.scheduled``, ``sink.started`` tell of them."""
 
 
-def called(run: PipelineRun, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
+def called(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
     """A call came back. The first call of a single task is held back until there is something to tell."""
     if run.inside_sink():
         return
@@ -82,14 +82,14 @@ def retry_plan(frame: Frame, action: RetryAction, allowed: int, delay: float) ->
     }
 
 
-def retry_scheduled(run: PipelineRun, frame: Frame, task: Task) -> None:
+def retry_scheduled(run: Run, frame: Frame, task: Task) -> None:
     """The rule that asked for the retry has done all it does (its tasks, its sinks): nothing comes between this and the next try."""
     release(run.state)
     run.state.trace.append(Trace("retry.scheduled", task.label, "in_progress", frame.again))
     frame.again = {}
 
 
-def rule_taken(run: PipelineRun, frame: Frame, task: Task) -> None:
+def rule_taken(run: Run, frame: Frame, task: Task) -> None:
     """A rule matched, in either form. Told when it did something that has no event of its own: a rule that only lets pass, writes,
     routes, retries or sends to a sink costs no row, however many iterations take it."""
     actions = task.rules[frame.rule].actions
@@ -101,7 +101,7 @@ def rule_taken(run: PipelineRun, frame: Frame, task: Task) -> None:
     run.state.trace.append(Trace("case.evaluated", task.label, payload=payload))
 
 
-def _changes_nothing(run: PipelineRun, frame: Frame, action: Action) -> bool:
+def _changes_nothing(run: Run, frame: Frame, action: Action) -> bool:
     """Without the rule it would be the same: a break after the last task, a failure that stays a failure."""
     if isinstance(action, BreakAction):
         return frame.pc + 1 == len(run.sequences[-1])
@@ -109,16 +109,16 @@ def _changes_nothing(run: PipelineRun, frame: Frame, action: Action) -> bool:
     return isinstance(action, FailAction) and action.message is None and failed
 
 
-def sink_started(run: PipelineRun, task: Task) -> None:
+def sink_started(run: Run, task: Task) -> None:
     release(run.state)
     run.state.trace.append(Trace("sink.started", task.label, "in_progress", {"kind": task.kind}))
 
 
-def sink_processed(run: PipelineRun, task: Task, status: Any) -> None:
+def sink_processed(run: Run, task: Task, status: Any) -> None:
     run.state.trace.append(Trace("sink.processed", task.label, status, {"kind": task.kind}))
 
 
-def sink_failed(run: PipelineRun, error: ErrorInfo) -> ErrorInfo:
+def sink_failed(run: Run, error: ErrorInfo) -> ErrorInfo:
     """The error of the step whose sink failed."""
     task = next(
         tasks[0]
@@ -175,3 +175,19 @@ def children(state: State) -> dict[str, Any]:
     """``children``: the sub-executions this turn asked for without waiting."""
     asked, state.children = state.children, []
     return {"children": asked} if asked else {}
+
+
+def loop_ended(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
+    """History: the loop is over, or failed."""
+    fact = loop_fact(run, frame, task, "task.done", "success" if outcome.error is None else "error")
+    if outcome.error is not None:
+        fact.payload["error"] = outcome.error.message[:200]
+    else:
+        fact.payload.update({name: outcome.result[name] for name in ("count", "failed")})
+    run.state.trace.append(fact)
+    tried_again(run.state, frame, task, fact.status)
+
+
+def loop_fact(run: Run, frame: Frame, task: Task, name: str, status: Any) -> Trace:
+    about = {"kind": task.kind, "attempt": frame.attempt, **place(run.state)}
+    return Trace(name, task.label, status, about)

@@ -11,10 +11,10 @@ from noetl.pipeline.requests import TaskOutcome
 from noetl.pipeline.state import Frame, Pending
 
 if TYPE_CHECKING:
-    from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.run import Run
 
 
-def suspension(run: PipelineRun, wait: WaitRequest) -> Suspend:
+def suspension(run: Run, wait: WaitRequest) -> Suspend:
     """How the run is suspended by the task at hand."""
     state = run.state
     frame = state.frames[-1]
@@ -33,7 +33,7 @@ def _plain(seconds: float | None) -> float | int:
     return int(found) if found.is_integer() else found
 
 
-def poll(run: PipelineRun, pending: Pending, delay: float) -> Suspend:
+def poll(run: Run, pending: Pending, delay: float) -> Suspend:
     """How the run is suspended while the work of the task at hand goes on elsewhere."""
     frame = run.state.frames[-1]
     frame.pending = pending

@@ -7,7 +7,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import TemplateError
 from noetl.domain.ids import item_command_id
 from noetl.pipeline import Item
-from noetl.pipeline.scope import CallbackToken
+from noetl.pipeline.surroundings import CallbackToken
 from noetl.services.redaction.redaction import Secrets
 
 

@@ -1,0 +1,56 @@
+"""What a call was made with and what it answered, bound to the names that rules read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from noetl.domain.errors import InvalidInputError, TaskError
+from noetl.dsl.program import Node, Task
+from noetl.pipeline import tracing
+from noetl.pipeline.errors import error_of, located, place_of, placed
+from noetl.pipeline.requests import TaskOutcome
+from noetl.pipeline.run import Run
+from noetl.pipeline.state import Last
+from noetl.pipeline.template_views import split_result
+
+
+def rendered_input(run: Run, task: Task, node: Node) -> dict[str, Any]:
+    """A task's ``args``/``input``. Raises TemplateError, or InvalidInputError when they are no mapping."""
+    given = run.render(node)
+    if not isinstance(given, Mapping):
+        wrong = InvalidInputError(
+            f"the input of {task.label} must be a mapping of names to values, not {str(given)[:60]!r}",
+            code="task_input",
+            hint="write args: {name: value}",
+        )
+        raise located(wrong, place_of(node))
+    return dict(given)
+
+
+def bind(run: Run, outcome: TaskOutcome) -> None:
+    """Keep what came back under the names that rules read."""
+    frame = run.state.frames[-1]
+    task = run.sequences[-1][frame.pc]
+    frame.pending = None
+    run.overlay.elapsed_ms += outcome.duration_ms
+    meta = dict(outcome.meta)
+    result, envelope = None, None
+    if outcome.error is None:
+        try:
+            result, envelope = split_result(task, outcome.result)
+        except TaskError as error:
+            outcome = replace(outcome, error=error_of(error, run.around.source_name))
+    if outcome.error is not None:
+        hidden = run.around.hide(outcome.error)
+        outcome = replace(outcome, error=hidden)
+        frame.last = Last(error=placed(hidden, task, run.around.source_name), meta=meta)
+    else:
+        frame.last = Last(result, envelope, None, meta)
+    frame.chance = outcome.chance
+    if task.nested is None:
+        tracing.called(run, frame, task, outcome)
+    else:
+        tracing.loop_ended(run, frame, task, outcome)
+    frame.phase = "judge"
