@@ -1,4 +1,4 @@
-"""What the routes need from outside, gathered once by ``noetl.runtime``."""
+"""The dependencies of the routes, gathered once by ``noetl.runtime``."""
 
 from __future__ import annotations
 
@@ -44,13 +44,16 @@ MAX_ANSWER = ANSWER_BYTES.value
 
 
 class Publisher(Protocol):
-    """Puts durable events on their queue."""
+    """A publisher of durable events to their queue."""
 
     def owner(self) -> str:
         """Whose an event is until it is published: what this invocation leaves behind is published by others, later."""
 
     def events(self, owner: str, events: Sequence[Event]) -> None:
-        """Send and mark. Raises InfrastructureError when they could not be sent; they are durable all the same."""
+        """Send events and mark them.
+
+        Raises InfrastructureError when they could not be sent; they are durable all the same.
+        """
 
 
 def _foreign(token: str) -> tuple[str, str]:

@@ -1,4 +1,7 @@
-"""Links that give one object for a while, without further credentials: what presigned URLs are where results lie in files."""
+"""Signed links that return one object for a while, without further credentials.
+
+They do what presigned URLs do, where results are files.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,15 @@ class SignedLinks:
         self._clock = clock
 
     def link(self, uri: str, seconds: int, store: str = "") -> str:
-        """A URL for the object at ``uri`` in the tier ``store``."""
+        """Return a URL for the object at ``uri`` in the tier ``store``."""
         claim = json.dumps([uri, int(self._clock()) + seconds, store]).encode()
         return f"{self._base}{PATH}{_text(claim)}.{_text(self._mac(claim))}"
 
     def uri(self, token: str) -> tuple[str, str]:
-        """(URI, tier) that a link stands for. Raises NotFoundError when it was not made here, or its time is over."""
+        """Return the (URI, tier) of a link.
+
+        Raises NotFoundError when it was not made by this object, or its time is over.
+        """
         claim, _, mac = token.partition(".")
         try:
             told = _bytes(claim)

@@ -1,4 +1,7 @@
-"""Compiled programs that are kept where others may write: signed when they are kept, proven when they are read."""
+"""The signed store of compiled programs: signs at a write, and proves the signature at a read.
+
+For stores that other principals may write to.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,20 @@ NOT_AUTHENTIC = "program_not_authentic"
 
 
 class AuthenticPrograms:
-    """A ProgramStore over another store. ``keys(fresh)``: the key ring, read again when ``fresh``."""
+    """A ProgramStore that signs programs, over another store.
+
+    ``keys(fresh)``: the key ring, read again when ``fresh``.
+    """
 
     def __init__(self, store: TokenStore, keys: Callable[[bool], KeyRing]) -> None:
         self._store = store
         self._keys = keys
 
     def get(self, program: str) -> bytes | None:
-        """Raises InfrastructureError(code="program_not_authentic") for a program that no process with a key has kept."""
+        """Read a program and prove its signature.
+
+        Raises InfrastructureError(code="program_not_authentic") for a program that no process with a key has stored.
+        """
         found = self._store.read(program)
         if found is None:
             return None
@@ -29,7 +38,7 @@ class AuthenticPrograms:
         return found[0]
 
     def put(self, program: str, data: bytes) -> None:
-        """Keep it, in the place of one that is not authentic."""
+        """Sign and store a program, in the place of one that is not authentic."""
         token = sign_program(program, data, self._keys(False))
         if self._store.write(program, data, token, replace=False):
             return
@@ -42,7 +51,7 @@ class AuthenticPrograms:
 
 
 def digest_of(data: bytes) -> str:
-    """What a command says about its program to workers, who have no key."""
+    """Return the digest by which a command names its program to workers, who have no key."""
     return hashlib.sha256(data).hexdigest()
 
 

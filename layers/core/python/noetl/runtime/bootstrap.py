@@ -64,7 +64,10 @@ LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 
 @dataclass(slots=True)
 class Stores:
-    """Everything that keeps something. ``dsn`` reaches the engine's database; ``workspace`` the scratch one of an embedded server."""
+    """The stores of a process.
+
+    ``dsn`` reaches the engine's database; ``workspace`` the scratch database of an embedded server.
+    """
 
     store: ExecutionStore
     catalog: Catalog
@@ -108,10 +111,11 @@ def open_stores(
     log: Callable[[str], None] = lambda line: None,
     server: EmbeddedServer | None = None,
 ) -> Stores:
-    """Open the database (embedded unless ``database_url`` names another), migrated, and what lies beside it.
+    """Open the database, migrate it, and open the stores beside it.
 
-    Whatever has to be closed is put on ``stack``, also ``server``: the embedded one, if it is open already. Raises InfrastructureError when
-    the database cannot be had.
+    The database is the embedded one unless ``database_url`` names another. What has to be closed is put on ``stack``,
+    also ``server``: the embedded one, if it is open already. Raises InfrastructureError when the database cannot be
+    opened.
     """
     settings.make_home()
     workspace, revive = None, _somebody_elses
@@ -166,7 +170,10 @@ def _somebody_elses() -> bool:
 
 
 def _credentials(settings: Settings, database: Database) -> CredentialDeps:
-    """Sealed with a key in the home folder, which is made with the first credential."""
+    """Make the store of credentials, sealed with a key in the home folder.
+
+    The key is made with the first credential.
+    """
     cipher = FileCipher(settings.home / "credentials.key")
     return CredentialDeps(
         PostgresCredentialStore(database),
@@ -179,13 +186,19 @@ def _credentials(settings: Settings, database: Database) -> CredentialDeps:
 
 @contextmanager
 def open_readonly(settings: Settings, server: EmbeddedServer | None = None) -> Iterator[Stores]:
-    """Stores alone, for looking: no engine, no workers. ``server``: as ``open_stores`` takes it."""
+    """Open stores without engine and workers, for reading.
+
+    ``server``: as ``open_stores`` takes it.
+    """
     with ExitStack() as stack:
         yield open_stores(settings, stack, server=server)
 
 
 def folder_of(program: Program) -> str | None:
-    """Where the file of a local playbook is: the command line registers it under its absolute path."""
+    """Return the folder of a local playbook's file.
+
+    The command line registers such a playbook under its absolute path.
+    """
     path = Path(program.source_name)
     return str(path.parent) if path.is_absolute() and path.is_file() else None
 
@@ -201,8 +214,10 @@ def open_engine(
     registry: Registry | None = None,
     server: EmbeddedServer | None = None,
 ) -> Opened:
-    """Wire engine and worker for one process. ``data_dirs``: folders that duckdb and script may read. ``server``: as ``open_stores`` takes
-    it."""
+    """Wire engine and worker for one process.
+
+    ``data_dirs``: folders that duckdb and script may read. ``server``: as ``open_stores`` takes it.
+    """
     kinds = registry or default_registry()
     stack = ExitStack()
     try:

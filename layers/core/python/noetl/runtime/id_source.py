@@ -1,4 +1,4 @@
-"""Where new ids come from: the clock and chance, which are arguments everywhere below."""
+"""The source of new ids, from the clock and randomness, which are arguments in the packages below."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from noetl.domain import ids
 
 
 def random_bits() -> int:
-    """The random part of an id."""
+    """Return the random part of an id."""
     return secrets.randbits(ids.RANDOM_BITS)
 
 
 def new_id() -> int:
-    """A time-ordered id of now."""
+    """Return a new id, ordered by the present time."""
     return ids.execution_id(time.time_ns() // 1_000_000, random_bits())
 
 
 def change_name() -> str:
-    """The id of an event from outside."""
+    """Return a new id for an event from outside."""
     return f"ext:{secrets.token_hex(8)}"
 
 
 def process_name() -> str:
-    """What this process, or one of its workers, is called in leases: of no other, ever."""
+    """Return a unique name for this process, or one of its workers, in leases."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"

@@ -1,8 +1,9 @@
-"""Compiled programs kept between processes, so that running a playbook again does not load the compiler.
+"""The cache of compiled programs between processes: a playbook runs again without the compiler.
 
-Loading it takes longer than running a small playbook. An entry is valid for one text, one source name and one state of this
-library's files; with kinds of other packages (which may change on their own) nothing is kept. Each entry is signed with the key of
-the home folder: one that somebody else wrote, or moved, is ignored and compiled again.
+Loading the compiler takes longer than running a small playbook. An entry is valid for one text, one source name and one
+state of this library's files; with kinds of other packages (which may change on their own) nothing is cached. Each
+entry is signed with the key of the home folder: an entry that another program wrote, or moved, is ignored and compiled
+again.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _DECODER = codec.decoder(Kept)
 
 
 class ProgramCache:
-    """``folder`` None: compile each time (once per process). ``keys``: what entries are signed with."""
+    """A cache in a folder.
+
+    ``folder`` None: compile each time (once per process). ``keys``: sign the entries.
+    """
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class ProgramCache:
         return found
 
     def _read(self, path: Path | None) -> Kept | None:
-        """An entry that cannot be read or proven counts as none: it is made again."""
+        """Read an entry; None for one that cannot be read or proven, and is made again."""
         if path is None or self._keys is None:
             return None
         try:
@@ -91,12 +95,15 @@ class ProgramCache:
             return None
 
     def _write(self, path: Path, kept: Kept) -> None:
-        """Whole or not at all; a folder that cannot be written only costs time."""
+        """Write an entry, whole or not at all.
+
+        A folder that cannot be written to only costs time.
+        """
         if self._keys is None:
             return
         data = codec.encode(kept)
         with suppress(OSError):
-            for folder in (*reversed(path.parents[1:3]), path.parent):  # the home folder too may be made here
+            for folder in (*reversed(path.parents[1:3]), path.parent):  # may make the home folder, too
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle, name = tempfile.mkstemp(dir=path.parent, suffix=".new")
             with os.fdopen(handle, "wb") as out:
@@ -115,7 +122,7 @@ class ProgramCache:
 def local_cache(
     home: Path, kinds: KindLookup, log: Callable[[str], None] = lambda line: None
 ) -> ProgramCache:
-    """The cache of a home folder."""
+    """Make the cache of a home folder."""
     return ProgramCache(home / "cache" / "programs", kinds, lambda: local_keys(home), log)
 
 
@@ -127,7 +134,7 @@ def _make_room(folder: Path) -> None:
 
 @cache
 def library_state() -> str:
-    """Changes whenever a file of this library does: names, sizes and times of all of them."""
+    """Return a digest that changes with any file of this library: its name, size or time."""
     root = Path(noetl.__file__).parent
     facts = sorted(_facts(str(root)))
     return hashlib.sha256("\n".join([sys.version, *facts]).encode()).hexdigest()

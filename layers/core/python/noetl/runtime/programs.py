@@ -25,7 +25,7 @@ class Programs:
         self.lock = threading.Lock()
 
     def __call__(self, program: str) -> Program:
-        """Raises NotFoundError(code="program_not_found")."""
+        """Return a program. Raises NotFoundError(code="program_not_found")."""
         found = self.known.get(program)
         if found is not None:
             return found
@@ -47,7 +47,7 @@ class Programs:
         return compiled
 
     def resolve(self, path: str, version: int | None) -> str:
-        """Raises NotFoundError(code="playbook_not_found")."""
+        """Return the program's hash. Raises NotFoundError(code="playbook_not_found")."""
         entry = self.catalog.get(path, version)
         if entry is None:
             wanted = path if version is None else f"{path} version {version}"
@@ -60,7 +60,10 @@ class Programs:
         return entry.program
 
     def register(self, text: str, *, source_name: str, path: str | None = None) -> CatalogEntry:
-        """Compile and keep; the same content at the same path gives the version it has. Raises InvalidPlaybookError."""
+        """Compile and store a playbook. Raises InvalidPlaybookError.
+
+        The same content at the same path keeps its version.
+        """
         program = self.compile(text, source_name)
         return self.catalog.register(
             path=path or program.path or program.name,

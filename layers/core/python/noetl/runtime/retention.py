@@ -1,4 +1,4 @@
-"""Retention as this process is set to it."""
+"""The retention rules, with the settings of this process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def prune_deps(database: Database, results: ResultStore, logs: TaskLogs, days: R
 
 
 def for_seconds(seconds: float) -> Callable[[], bool]:
-    """Says yes for so long."""
+    """Return a function that is true for so many seconds."""
     until = time.monotonic() + seconds
     return lambda: time.monotonic() < until
 
@@ -35,13 +35,16 @@ def for_seconds(seconds: float) -> Callable[[], bool]:
 def tidy(
     store: ExecutionStore, credentials: CredentialStore, deps: PruneDeps, log: Callable[[str], None]
 ) -> None:
-    """What the keeper of a local process does now and then. Raises InfrastructureError."""
+    """Remove what is past its retention, as a chore of a local process's keeper.
+
+    Raises InfrastructureError.
+    """
     forget_old(credentials)
     store.forget_keys(KEY_SECONDS)
     removed = keep_to(deps, for_seconds(ROUND_SECONDS), log)
     if removed.executions:
         days = deps.days.executions
-        # Executions are kept for ever, but a removal that a person began was cut off.
+        # Executions are kept without end, but a removal that a person began was interrupted.
         why = "their removal had begun" if days is None else f"they ended more than {days:g} days ago"
         log(f"{removed.executions} executions are gone: {why}")
 
@@ -52,7 +55,10 @@ def tidy_deployment(
     more_time: Callable[[], bool],
     log: Callable[[str], None],
 ) -> int:
-    """What a tick of maintenance does last: how many executions are gone. What it cannot do now, the next tick does."""
+    """Remove what is past its retention, at the end of a tick of maintenance.
+
+    Return how many executions were removed. What fails now is left to the next tick.
+    """
     try:
         forget_old(credentials)
         return keep_to(deps, more_time, log).executions

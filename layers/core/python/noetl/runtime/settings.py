@@ -1,4 +1,7 @@
-"""Settings of a local process, read from the environment once. Every name is documented in docs/configuration.md."""
+"""The settings of a local process, read once from the environment.
+
+docs/configuration.md documents every name.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class Settings:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-        """Raises InvalidInputError naming the variable that cannot be understood."""
+        """Read the settings. Raises InvalidInputError naming the variable that is invalid."""
         env = os.environ if environ is None else environ
         home = Path(env.get("NOETL_HOME") or Path.home() / ".noetl").expanduser()
         credentials = env.get("NOETL_CREDENTIALS")
@@ -83,14 +86,18 @@ class Settings:
 
     @property
     def hidden_dirs(self) -> tuple[str, ...]:
-        """What code of playbooks never sees: it holds credentials, or data of the engine."""
+        """Return the folders that code of playbooks never sees.
+
+        They hold credentials, or data of the engine.
+        """
         own = (self.home, self.credentials_file, *self.storage.folders)
         return tuple(str(path) for path in own if path is not None)
 
     def make_home(self) -> None:
-        """Make the home folder, for its owner alone. One that is there keeps its mode: `noetl doctor` warns where others can read it.
+        """Make the home folder, for its owner alone.
 
-        Raises InfrastructureError when it cannot be there, or nothing can be written to it.
+        An existing folder keeps its mode: `noetl doctor` warns where others can read it. Raises InfrastructureError
+        when it cannot be made, or cannot be written to.
         """
         try:
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -101,7 +108,10 @@ class Settings:
 
 
 def task_folders(env: Mapping[str, str], *closed: str | Path | None) -> tuple[str, ...]:
-    """The folders of ``NOETL_TASK_FOLDERS``. Raises InvalidInputError for one that has something of ``closed`` in it, or lies in it."""
+    """Read the folders of ``NOETL_TASK_FOLDERS``.
+
+    Raises InvalidInputError for one that contains a path of ``closed``, or lies in one.
+    """
     found = tuple(part for part in env.get("NOETL_TASK_FOLDERS", "").split(os.pathsep) if part)
     for folder in found:
         path = Path(folder).expanduser()
@@ -119,14 +129,14 @@ def task_folders(env: Mapping[str, str], *closed: str | Path | None) -> tuple[st
 
 
 def retention_days(env: Mapping[str, str]) -> RetentionDays:
-    """Raises InvalidInputError(code="setting_invalid")."""
+    """Read the days of retention. Raises InvalidInputError(code="setting_invalid")."""
     names = ("NOETL_RETENTION_DAYS", "NOETL_VARIABLES_RETENTION_DAYS")
     executions, variables = (float(_number(env, name, 0, low=1)) if env.get(name) else None for name in names)
     return RetentionDays(executions, variables)
 
 
 def client_limits(env: Mapping[str, str]) -> ClientLimits:
-    """Raises InvalidInputError(code="setting_invalid")."""
+    """Read the limits of clients. Raises InvalidInputError(code="setting_invalid")."""
     known = ClientLimits()
     return ClientLimits(
         connections=_number(env, "NOETL_CONNECTIONS", known.connections, low=1),
@@ -148,7 +158,7 @@ def _unusable(home: Path, reason: str) -> InfrastructureError:
 
 
 def _database_url(env: Mapping[str, str]) -> str | None:
-    """The text is never shown: it may hold a password."""
+    """Read the database's address; no error shows it, since it may hold a password."""
     url = env.get("NOETL_DATABASE_URL")
     if not url:
         return None
@@ -166,7 +176,7 @@ def _database_url(env: Mapping[str, str]) -> str | None:
 
 
 def public_url(env: Mapping[str, str]) -> str:
-    """``NOETL_PUBLIC_URL`` without a slash at its end. Raises InvalidInputError."""
+    """Read ``NOETL_PUBLIC_URL``, without a slash at its end. Raises InvalidInputError."""
     url = env.get("NOETL_PUBLIC_URL", "").strip().rstrip("/")
     if url and not (url.startswith(("http://", "https://")) and url.isprintable() and " " not in url):
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Tiers of results that are made alike everywhere, as settings say them."""
+"""The tiers of results that every kind of deployment makes in the same way, from its settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def default_tier(
     waits: bool,
     log: Log,
 ) -> str:
-    """The name of the default tier, with the disk in front of it where there is a folder for that."""
+    """Return the name of the default tier, behind a disk cache if there is a folder for one."""
     cloud = storage.cloud_tier or otherwise
     if cloud not in tiers:
         raise InvalidInputError(
@@ -41,7 +41,7 @@ def default_tier(
 
 
 def outside_tiers(storage: StorageSettings, allow: tuple[str, ...]) -> Mapping[str, ResultStore]:
-    """The tiers that are set up alike everywhere."""
+    """Make the tiers that are the same in every kind of deployment."""
     found: dict[str, ResultStore] = {}
     if storage.minio_endpoint:
         from noetl.adapters.aws.clients import make_store_client
@@ -65,7 +65,10 @@ def outside_tiers(storage: StorageSettings, allow: tuple[str, ...]) -> Mapping[s
 
 
 def bucket_tier(bucket: str, *, lists: bool = True) -> ResultStore:
-    """``lists``: whether this process's role may list the bucket."""
+    """Make the tier of an S3 bucket.
+
+    ``lists``: whether this process's role may list the bucket.
+    """
     from noetl.adapters.aws.clients import make_client
     from noetl.adapters.aws.s3 import S3ResultStore
 

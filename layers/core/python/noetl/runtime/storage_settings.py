@@ -1,4 +1,7 @@
-"""Which tiers of results a process has, as its environment says it. docs/results.md tells how to choose, docs/configuration.md lists all."""
+"""The settings of result tiers, read from the environment.
+
+docs/results.md says how to choose, docs/configuration.md lists all.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ class StorageSettings:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> StorageSettings:
-        """Raises InvalidInputError(code="setting_invalid") naming the variable that cannot be understood."""
+        """Read the settings.
+
+        Raises InvalidInputError(code="setting_invalid") naming the variable that is invalid.
+        """
 
         def text(name: str) -> str:
             return env.get(name, "").strip()

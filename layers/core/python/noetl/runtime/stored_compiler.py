@@ -1,4 +1,4 @@
-"""Compiling where compiled programs are kept in a store. The compiler is loaded by the first call, which is seldom needed."""
+"""The compiler for deployments that store compiled programs, loaded by the first call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled programs by hash, read from a store: for those who must not load the compiler."""
+"""Compiled programs by hash, read from a store, for processes that must not load the compiler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ KEPT = 256
 
 
 class StoredPrograms:
-    """``programs(hash)`` gives a Program. Shared by the threads of a process."""
+    """A reader of stored programs, shared by the threads of a process.
+
+    ``programs(hash)`` returns a Program.
+    """
 
     def __init__(self, store: ProgramStore, size: int = KEPT) -> None:
         self._store = store
@@ -28,21 +31,26 @@ class StoredPrograms:
         self._lock = threading.Lock()
 
     def __call__(self, program: str) -> Program:
-        """Raises NotFoundError for what is no hash of a program, and InfrastructureError when there is none yet or the store is away."""
+        """Return a program.
+
+        Raises NotFoundError for a text that is no hash of a program, and InfrastructureError when the program is not
+        stored yet or the store is unreachable.
+        """
         return self._find(program)[0]
 
     def digest(self, program: str) -> str:
-        """SHA-256 of the program's encoded form. Raises as a call does."""
+        """Return the SHA-256 of the program's encoded form. Raises as a call does."""
         return self._find(program)[1]
 
     def exactly(self, program: str, digest: str) -> Program:
-        """The program whose encoded form has this digest (empty: a message of an earlier version does not say it).
+        """Return the program whose encoded form has this digest.
 
-        Raises as a call does, and InfrastructureError(code="program_not_authentic") for another one.
+        An empty digest takes any form: a message of an earlier version does not state it. Raises as a call does, and
+        InfrastructureError(code="program_not_authentic") for another program.
         """
         found = self._find(program)
         if digest and found[1] != digest:
-            # It may have been replaced since this process read it.
+            # The program may have been replaced since this process read it.
             found = self._keep(program, self._read(program))
         if digest and found[1] != digest:
             raise not_authentic(
@@ -71,7 +79,7 @@ class StoredPrograms:
         except InvalidInputError as error:
             raise NotFoundError(error.message, code="program_not_found") from error
         if data is None:
-            # The engine writes it before it sends anybody here; one of another version may still have to.
+            # The engine stores a program before it sends a message about it; an engine of another version may still have to.
             raise InfrastructureError(
                 f"the program {program[:12]} is not in the store yet", code="program_not_stored"
             )
@@ -84,7 +92,11 @@ class StoredPrograms:
 
 
 class Programs:
-    """``programs(hash)`` gives a Program from the store, or compiles it: an earlier version may have stored it in a form of its own."""
+    """A reader of stored programs that can compile them.
+
+    ``programs(hash)`` returns a Program from the store, or compiles it: an earlier version may have stored it in a form
+    of its own.
+    """
 
     def __init__(
         self,
@@ -99,7 +111,7 @@ class Programs:
         self._log = log
 
     def __call__(self, program: str) -> Program:
-        """Raises NotFoundError(code="program_not_found"), InfrastructureError."""
+        """Return a program. Raises NotFoundError(code="program_not_found"), InfrastructureError."""
         try:
             return self._stored(program)
         except InfrastructureError as error:
@@ -113,7 +125,10 @@ class Programs:
         return compiled
 
     def digest(self, program: str) -> str:
-        """SHA-256 of what workers find in the store; empty when it was compiled by another version. Raises as a call does."""
+        """Return the SHA-256 of the stored form; empty if another version compiled it.
+
+        Workers find that form in the store. Raises as a call does.
+        """
         self(program)
         try:
             return self._stored.digest(program)

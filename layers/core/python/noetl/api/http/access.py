@@ -56,7 +56,7 @@ def _iam(about: Mapping[str, Any], grants: Mapping[str, str], workers: Sequence[
 
 
 def _worker(about: Mapping[str, Any], workers: Sequence[str]) -> Principal | None:
-    """A worker of this deployment: known by its role, and without any scope."""
+    """Return a worker of this deployment: known by its role, and without any scope."""
     arn = about.get("userArn")
     if not isinstance(arn, str) or not any(fnmatchcase(arn, pattern) for pattern in workers):
         return None
@@ -64,7 +64,10 @@ def _worker(about: Mapping[str, Any], workers: Sequence[str]) -> Principal | Non
 
 
 def _account(arn: str) -> str:
-    """The role behind an assumed role's session: ``…:assumed-role/<role>/<session>``."""
+    """Return the role behind an assumed role's session.
+
+    A session's ARN is ``…:assumed-role/<role>/<session>``.
+    """
     head, mark, rest = arn.partition(":assumed-role/")
     return f"{head}{mark}{rest.partition('/')[0]}" if mark else arn
 
@@ -84,13 +87,16 @@ def _jwt(about: Mapping[str, Any]) -> Principal | None:
 
 
 def widened(scopes: list[str]) -> frozenset[str]:
-    """Scopes with those that they include. Words that are no scopes fall out."""
+    """Return scopes with those that they include. Words that are no scopes fall out."""
     found = SCOPES & set(scopes)
     return found | _ADMIN if "admin" in found else frozenset(found)
 
 
 def check_scope(principal: Principal | None, scope: str | None) -> Principal:
-    """Raises UnauthenticatedError and ForbiddenError. ``scope`` None: the route is open to everybody."""
+    """Check that the caller has a scope.
+
+    Raises UnauthenticatedError and ForbiddenError. ``scope`` None: the route is open to every caller.
+    """
     if principal is None:
         if scope is None:
             return Principal("", "", "", frozenset())

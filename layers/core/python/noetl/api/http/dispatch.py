@@ -1,4 +1,4 @@
-"""One way through for every request, whoever carried it: who asks, may they, do it, and what became of it as an answer."""
+"""The dispatch of every request: authenticate, check the scope, call the endpoint, answer errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Api:
 
 
 def answer(api: Api, route: Route, request: Request, principal: Principal | None) -> Answer:
-    """Never raises: whatever goes wrong becomes a problem."""
+    """Answer a request of a known route. Never raises: an error becomes a problem."""
     try:
         shown = route.for_commands and principal is not None and HEADER.lower() in request.headers
         request = replace(request, principal=check_scope(principal, None if shown else route.scope))
@@ -54,7 +54,7 @@ def answer(api: Api, route: Route, request: Request, principal: Principal | None
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        # A panic of a compiled library and sys.exit() are no Exceptions; they end this request, and nothing else.
+        # A panic of a compiled library and sys.exit() are no Exceptions; they end this request only.
         found = _refused(api, request, error)
     return replace(found, headers={**found.headers, REQUEST_ID: request.request_id})
 
@@ -69,13 +69,19 @@ def resolve(api: Api, request: Request, principal: Principal | None) -> Answer:
 
 
 def is_open(request: Request) -> bool:
-    """Whether the route needs no scope: it is public, or a secret in its address authorises the request."""
+    """Return whether the route needs no scope.
+
+    It is public, or a secret in its address authorises the request.
+    """
     found = _ROUTER.find("GET" if request.method == "HEAD" else request.method, request.path)
     return found is not None and found[0].scope is None
 
 
 def _unknown_route(api: Api, request: Request) -> Answer:
-    """404, or 405 where other methods would do. OPTIONS is told them; there is nothing for pages of other sites (no CORS)."""
+    """Answer 404, or 405 where other methods would do.
+
+    OPTIONS is answered with them; there is nothing for pages of other sites (no CORS).
+    """
     allowed = _allowed(request.path)
     if allowed and request.method == "OPTIONS":
         return Answer(204, text="", headers={"Allow": ", ".join(allowed), REQUEST_ID: request.request_id})

@@ -1,4 +1,4 @@
-"""Requests and answers, whoever carried them here: API Gateway, or the local server."""
+"""Requests and answers, independent of their carrier: API Gateway, or the local server."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ BYTES = "application/octet-stream"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. ``name`` is recorded with every change; ``account`` owns idempotency keys (the same for every session of a role).
+    """The caller of a request.
 
+    ``name`` is recorded with every change; ``account`` owns idempotency keys (the same for every session of a role).
     ``kind``: iam, jwt or local.
     """
 

@@ -40,7 +40,7 @@ def _request(event: Event, about: Event) -> Request:
 
 
 def _path(event: Event, about: Event) -> str:
-    """Without the stage, which stands in front of it unless it is the default one."""
+    """Return the path without the stage, which precedes it unless it is the default one."""
     path = str(event.get("rawPath") or "/")
     stage = about.get("stage") or "$default"
     return path if stage == "$default" else path.removeprefix(f"/{stage}") or "/"

@@ -37,7 +37,10 @@ class LocalTokens:
         self._known: dict[str, Principal] = {}
 
     def principal(self, token: str) -> Principal | None:
-        """Who a token stands for. Raises InfrastructureError when the file cannot be read."""
+        """Find the principal of a token.
+
+        Raises InfrastructureError when the file cannot be read.
+        """
         with self._lock:
             return self._fresh().get(_digest(token))
 
@@ -55,7 +58,7 @@ class LocalTokens:
         return self._known
 
     def entries(self) -> list[TokenEntry]:
-        """Every token, by name. Raises InfrastructureError."""
+        """Return every token's entry, by name. Raises InfrastructureError."""
         try:
             return codec.decoder(list[TokenEntry]).decode(self._path.read_bytes())
         except FileNotFoundError:
@@ -90,7 +93,7 @@ class LocalTokens:
         return token
 
     def remove(self, name: str) -> None:
-        """Raises NotFoundError."""
+        """Remove a token. Raises NotFoundError."""
         with locked(self._path):
             known = self.entries()
             left = [entry for entry in known if entry.name != name]
@@ -115,7 +118,7 @@ class LocalTokens:
 
 
 def write_private(path: Path, text: bytes) -> None:
-    """A file that only its owner can read, whole or not at all."""
+    """Write a file that only its owner can read, whole or not at all."""
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -24,7 +24,10 @@ class LongWork:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Around one request. What is done inside raises OverloadedError(code="too_much_computing") when it takes long and no place is left."""
+        """Bound the long work of one request.
+
+        What is done inside raises OverloadedError(code="too_much_computing") when it takes long and no place is left.
+        """
         places = self._places
         if places is None:
             yield

@@ -36,7 +36,7 @@ _ABOUT = {
 
 
 def document() -> dict[str, Any]:
-    """The whole document, as JSON values."""
+    """Return the whole document, as JSON values."""
     shapes = _shapes()
     _, components = msgspec.json.schema_components(shapes, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
@@ -68,13 +68,13 @@ def document() -> dict[str, Any]:
 
 
 def committed() -> str:
-    """The document as it stands in docs/openapi.json."""
+    """Return the document as it is stored in docs/openapi.json."""
     return json.dumps(document(), indent=2) + "\n"
 
 
 @cache
 def served() -> str:
-    """The document as it is answered; made once."""
+    """Return the document as the API serves it; made once."""
     return json.dumps(document(), separators=(",", ":"))
 
 

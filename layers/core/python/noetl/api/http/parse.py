@@ -1,4 +1,7 @@
-"""What a request says, checked: ids, limits, cursors, bodies. Whatever cannot be read is a 400, whatever does not fit a 422."""
+"""The checked reading of requests: ids, limits, cursors, bodies.
+
+What cannot be read is a 400, what does not fit a 422.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 
 
 def execution_id(text: str) -> int:
-    """Raises BadRequestError(code="invalid_execution_id")."""
+    """Read an execution id. Raises BadRequestError(code="invalid_execution_id")."""
     found = whole_number(text)
     if found is None or found == 0:
         raise BadRequestError(
@@ -48,13 +51,16 @@ def execution_id(text: str) -> int:
 
 
 def maybe_execution_id(request: Request, name: str) -> int | None:
-    """``?name`` as an execution id, if it is there. Raises BadRequestError(code="invalid_execution_id")."""
+    """Read ``?name`` as an execution id, if it is there.
+
+    Raises BadRequestError(code="invalid_execution_id").
+    """
     text = request.query.get(name)
     return None if text is None else execution_id(text)
 
 
 def execution_ids(request: Request) -> tuple[int, ...] | None:
-    """``?ids``, split at commas, if it is there. Raises BadRequestError."""
+    """Read ``?ids``, split at commas, if it is there. Raises BadRequestError."""
     text = request.query.get("ids")
     if text is None:
         return None
@@ -72,17 +78,20 @@ def execution_ids(request: Request) -> tuple[int, ...] | None:
 
 
 def moment(request: Request, name: str) -> float | None:
-    """``?name`` as epoch seconds, if it is there: RFC 3339, or the seconds themselves."""
+    """Read ``?name`` as epoch seconds, if it is there: RFC 3339, or the seconds themselves."""
     text = request.query.get(name)
     return None if text is None else moment_of(text, name)
 
 
 def moment_of(text: str, name: str) -> float:
-    """Epoch seconds. Raises BadRequestError for what is no moment, or one without an offset."""
+    """Return epoch seconds.
+
+    Raises BadRequestError for a text that is no time, or one without an offset.
+    """
     try:
         if _SECONDS.fullmatch(text):
             return float(text)
-        # A plus sign in a query that nobody encoded is a space.
+        # A plus sign in a query that the client did not encode is a space.
         found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
         if found.tzinfo is not None:
             return found.timestamp()
@@ -96,7 +105,7 @@ def moment_of(text: str, name: str) -> float:
 
 
 def seconds(request: Request, name: str, most: float) -> float | None:
-    """``?name`` as seconds from 0 to ``most``, if it is there. Raises BadRequestError."""
+    """Read ``?name`` as seconds from 0 to ``most``, if it is there. Raises BadRequestError."""
     text = request.query.get(name)
     if text is None:
         return None
@@ -108,7 +117,7 @@ def seconds(request: Request, name: str, most: float) -> float | None:
 
 
 def flag(request: Request, name: str) -> bool:
-    """A parameter that is true or false; without it, false. Raises BadRequestError."""
+    """Read a parameter that is true or false; without it, false. Raises BadRequestError."""
     text = request.query.get(name, "false").lower()
     if text not in ("true", "false", "1", "0"):
         raise BadRequestError(f"{name}={text[:40]!r} is neither true nor false", code="invalid_parameter")
@@ -116,14 +125,14 @@ def flag(request: Request, name: str) -> bool:
 
 
 def whole_number(text: str) -> int | None:
-    """A number below 2**63 in plain digits, else None."""
+    """Return a number below 2**63 in plain digits, else None."""
     if text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < 2**63:
         return int(text)
     return None
 
 
 def limit(request: Request, default: int, most: int) -> int:
-    """``?limit``: 1 … ``most``."""
+    """Read ``?limit``: 1 … ``most``."""
     text = request.query.get("limit")
     if text is None:
         return default
@@ -136,7 +145,7 @@ def limit(request: Request, default: int, most: int) -> int:
 
 
 def version(text: str | int | None) -> int | None:
-    """A version's number; None for the latest."""
+    """Return a version's number; None for the latest."""
     if text is None or text in ("", "latest"):
         return None
     found = whole_number(str(text))
@@ -150,12 +159,15 @@ def version(text: str | int | None) -> int | None:
 
 
 def cursor_text(text: str) -> str:
-    """``text`` as a cursor."""
+    """Return ``text`` as a cursor."""
     return base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode().rstrip("=")
 
 
 def after(request: Request) -> str | None:
-    """``?after``, a cursor of any kind; None without one. Raises BadRequestError(code="invalid_cursor") when it is too long."""
+    """Read ``?after``, a cursor of any kind; None without one.
+
+    Raises BadRequestError(code="invalid_cursor") when it is too long.
+    """
     text = request.query.get("after")
     if text is not None and len(text) > CURSOR.value:
         remedy = "pass on the `next` of the page before, unchanged"
@@ -166,7 +178,7 @@ def after(request: Request) -> str | None:
 
 
 def text_cursor(request: Request) -> str:
-    """What ``cursor_text`` was made of; empty without a cursor."""
+    """Return the text that ``cursor_text`` encoded; empty without a cursor."""
     text = after(request) or ""
     try:
         padded = text + "=" * (-len(text) % 4)
@@ -184,7 +196,7 @@ def bad_cursor(text: str) -> BadRequestError:
 
 
 def idempotency_key(request: Request) -> str:
-    """The key of this request among all of them: what the caller sent, kept apart by who sent it. Empty without one."""
+    """Return the idempotency key, kept apart by the caller's account. Empty without one."""
     sent = sent_key(request)
     if not sent:
         return ""
@@ -214,7 +226,7 @@ def sent_key(request: Request) -> str:
 
 
 def sized_body(request: Request, deps: ApiDeps) -> bytes:
-    """Raises BodyTooLargeError and EncodingError."""
+    """Return the body. Raises BodyTooLargeError and EncodingError."""
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
         raise EncodingError(

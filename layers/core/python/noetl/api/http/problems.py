@@ -53,7 +53,7 @@ class UnauthenticatedError(NoetlError):
 
 
 class ForbiddenError(NoetlError):
-    """Whoever asks may not."""
+    """The caller has no permission."""
 
     default_code = "forbidden"
 

@@ -1,4 +1,4 @@
-"""What is durable already is sent to its queue at once; if it cannot be, maintenance does it later."""
+"""The publication of durable events to their queue, at once; if that fails, maintenance relays them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from noetl.domain.events import Event
 
 
 def publish(deps: ApiDeps, owner: str, *events: Event) -> None:
-    """Never raises what the caller could do nothing about: the events are kept, so the request has succeeded."""
+    """Publish events, which are durable already.
+
+    Never raises an error that the caller could do nothing about: the events are stored, so the request has succeeded.
+    """
     if not events:
         return
     try:

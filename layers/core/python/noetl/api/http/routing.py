@@ -1,4 +1,4 @@
-"""Which route a request means. One matcher for every carrier: API Gateway's function and the local server."""
+"""The router: finds the route of a request, for API Gateway's function and for the local server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class Router:
             self._add(route)
 
     def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]] | None:
-        """The route and the (percent-decoded) parts of the path; None when nothing answers to this method there."""
+        """Find the route and the (percent-decoded) parts of the path.
+
+        None: no route answers this method at this path.
+        """
         parts = path.split("/")[1:]
         for routes in _matches(self._root, parts, 0):
             route = routes.get(method)
@@ -38,7 +41,7 @@ class Router:
         return None
 
     def methods(self, path: str) -> list[str]:
-        """The methods that a path answers to."""
+        """Return the methods that a path answers to."""
         parts = path.split("/")[1:]
         return sorted({method for routes in _matches(self._root, parts, 0) for method in routes})
 
@@ -58,7 +61,7 @@ class Router:
 
 
 def _matches(place: _Place, parts: list[str], depth: int) -> Iterable[Mapping[str, Route]]:
-    """Routes that a path may mean, the most literal first."""
+    """Yield the routes that a path may mean, the most literal first."""
     if depth == len(parts):
         yield place.routes
         return

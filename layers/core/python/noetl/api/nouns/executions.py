@@ -1,4 +1,4 @@
-"""Executions: start, list, and read what they do and what came of them."""
+"""The endpoints of executions: start, list, and read their progress and results."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def get_execution(deps: ApiDeps, request: Request) -> Answer:
 
 
 def get_status(deps: ApiDeps, request: Request) -> Answer:
-    """From the execution's row alone, whatever the length of its history."""
+    """Answer the status from the execution's row alone, regardless of its history's length."""
     execution_id = _id(request)
     info = read_execution.find(deps.store, execution_id)
     queued = read_execution.is_queued(deps.store, info)
@@ -208,7 +208,10 @@ def get_steps(deps: ApiDeps, request: Request) -> Answer:
 
 
 def get_events(deps: ApiDeps, request: Request) -> Answer:
-    """A page ends with a stored row, so it may hold a few events more than ``limit``, or fewer when they are large."""
+    """Answer a page of events.
+
+    A page ends with a stored row, so it may hold a few events more than ``limit``, or fewer when they are large.
+    """
     execution_id, limit = _id(request), parse.limit(request, 200, 1000)
     position = _position(request)
     over = read_execution.find(deps.store, execution_id).status in TERMINAL
@@ -253,7 +256,7 @@ def _vocabulary(request: Request) -> Vocabulary:
 
 
 def _event_text(event: HistoryEvent) -> str:
-    """An event as JSON; one that would fill an answer alone is told without its payload."""
+    """Return an event as JSON; without its payload when it would fill an answer alone."""
     text = codec.encode(event).decode()
     if len(text) <= _LARGE_EVENT:
         return text
@@ -262,7 +265,7 @@ def _event_text(event: HistoryEvent) -> str:
 
 
 def escaped_size(text: str) -> int:
-    """Bytes of ``text`` as a JSON string: how an answer of a function is counted."""
+    """Count the bytes of ``text`` as a JSON string: how an answer of a function is counted."""
     return len(json.dumps(text))
 
 

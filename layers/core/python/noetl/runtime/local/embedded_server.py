@@ -1,4 +1,4 @@
-"""The embedded server of a home folder, started before what uses it is loaded: the two go on beside each other."""
+"""The start of a home folder's embedded Postgres server, while the modules that use it are loaded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from noetl.runtime.settings import Settings
 
 
 def own_server(settings: Settings, meanwhile: Callable[[], object] = lambda: None) -> EmbeddedServer:
-    """Open the embedded server of the home folder. ``meanwhile`` is called once, while it starts. Raises InfrastructureError."""
+    """Open the embedded server of the home folder.
+
+    ``meanwhile`` is called once, while it starts. Raises InfrastructureError.
+    """
     settings.make_home()
     return open_embedded(settings.home / "postgres", meanwhile=meanwhile)

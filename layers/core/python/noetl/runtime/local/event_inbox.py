@@ -1,4 +1,4 @@
-"""Events of this process on their way to the engine, and the thread that hands over whatever waits as one batch."""
+"""The inbox of the engine: events of this process, and the engine thread that handles them in batches."""
 
 from __future__ import annotations
 
@@ -20,40 +20,50 @@ from noetl.services.orchestrator.paused_events import held_id
 BATCH = 512
 """Most events in one commit; it takes what is waiting and never waits for more."""
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
-"""Pauses while the database is away; the events wait in memory meanwhile."""
+"""Pauses while the database is unreachable; the events wait in memory meanwhile."""
 ASIDE_SECONDS = (1.0, 2.0, 5.0, 10.0)
-"""Pauses of an event that needs something else that is away: a tier of results, say. The others go on meanwhile."""
+"""Pauses of an event that needs something else that is unavailable, such as a tier of results. Other events are handled meanwhile."""
 TURN_SECONDS = 2.0
-"""How long a thread waits for a batch with its event to begin. One before may take as long as something hangs that it needs."""
+"""How long a thread waits until a batch with its event begins. The batch before may take long: something that it needs may hang."""
 DATABASE = frozenset({"database_unreachable", "outcome_unknown"})
-"""Codes: nothing can be handled."""
+"""Codes of errors after which the engine can handle no event."""
 
 
 @dataclass(slots=True, eq=False)
 class _Asker:
-    """A thread that waits for its event to be handled. ``woken``: held meanwhile. ``handled``: what the engine gave for the batch; None: the
-    event was not handled, and is not here any more."""
+    """A thread that waits until the engine has handled its event.
+
+    ``woken``: locked until there is an answer. ``handled``: what the engine returned for the batch; None: the event was
+    not handled, and the inbox no longer has it.
+    """
 
     woken: threading.Lock = field(default_factory=threading.Lock)
     handled: Handled | None = None
 
 
 class _Aside(msgspec.Struct):
-    """An event that waits alone. ``at``: when it is tried again (monotonic seconds)."""
+    """An event that the engine tries alone.
+
+    ``at``: the time of the next try (monotonic seconds).
+    """
 
     event: Event
     at: float = 0.0
     waits: int = 0
-    """How often something that it needs was away."""
+    """How often something that it needs was unavailable."""
     tries: int = 0
     """How often the engine failed on it."""
     asker: _Asker | None = None
 
 
 class Inbox:
-    """``handle``: the engine; what it raises as retryable InfrastructureError is waited for. ``failed``: told of an event, the error and which
-    failure of this event it was; gives the seconds after which the event is tried again, None when it is settled. ``changed``: guards
-    this, and is told of every change. ``decided``: called after each batch, when what follows from it is under way."""
+    """A queue of events with the thread that hands them to the engine.
+
+    ``handle``: the engine. When it raises a retryable InfrastructureError, the inbox waits and tries again. ``failed``:
+    is called with an event, the error and the number of this event's failures; returns the seconds after which the
+    inbox tries the event again, None when it is settled. ``changed``: guards this inbox, and is notified of every
+    change. ``decided``: is called after each batch, when its commands and events are under way.
+    """
 
     def __init__(
         self,
@@ -72,13 +82,13 @@ class Inbox:
         self._asked: deque[_Aside] = deque()
         """Events that threads wait for: they go first."""
         self._refuses = False
-        """Nothing can be handled now: who would wait for it is told so at once."""
+        """The engine can handle nothing now: ``ask`` returns None at once."""
         self._held: Counter[int] = Counter()
-        """Execution → events that wait or are being handled; none of those that are aside."""
+        """Execution → number of events that wait or are being handled, without those that are set aside."""
         self._aside: dict[tuple[int, str], _Aside] = {}
         self._busy = False
         self._tried = False
-        """Whether what was taken last had been set aside: what waits has its turn then, however long such tries take."""
+        """Whether the last event taken had been set aside: waiting events have the next turn, however long such tries take."""
         self._closing = False
         self._thread = threading.Thread(target=self._loop, name="noetl-engine", daemon=True)
 
@@ -86,7 +96,10 @@ class Inbox:
         self._thread.start()
 
     def close(self) -> None:
-        """What waits stays where it is durable. A batch that is being handled may end."""
+        """Stop the thread.
+
+        A batch that is being handled may end; waiting events stay where they are durable.
+        """
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -100,10 +113,11 @@ class Inbox:
             self._changed.notify_all()
 
     def ask(self, event: Event) -> Handled | None:
-        """Have an event handled in the next batch, and give what the engine gave for that; None when it cannot be handled here now.
+        """Have the engine handle an event in its next batch, and return its answer for that batch.
 
-        A batch that fails gives up the events of those who wait, so that each of them can deal with its own. So does a batch that does not
-        begin soon.
+        Return None when this process cannot handle the event now. A batch that fails gives up the events that threads
+        wait for, so that each thread can deal with its own. So does a batch that does not begin within
+        ``TURN_SECONDS``.
         """
         asker = _Asker()
         asker.woken.acquire()
@@ -119,7 +133,10 @@ class Inbox:
         return asker.handled
 
     def _withdraw(self, one: _Aside) -> bool:
-        """Take back what a thread waits for. False: a batch has it, and the thread is told of that."""
+        """Withdraw an event that a thread waits for.
+
+        Return False when a batch has it already; the thread is then woken by that batch.
+        """
         with self._changed:
             if one not in self._asked:
                 return False
@@ -128,11 +145,11 @@ class Inbox:
             return True
 
     def holds(self, execution_id: int) -> bool:
-        """Whether the engine decides about this execution, or will next. It takes no lock."""
+        """Return whether the engine decides about this execution, or will next. It takes no lock."""
         return execution_id in self._held
 
     def counts(self) -> tuple[int, int]:
-        """(events that wait, batches that are being handled)."""
+        """Return (number of events that wait, number of batches that are being handled)."""
         with self._changed:
             return len(self._asked) + len(self._waiting) + len(self._aside), int(self._busy)
 
@@ -142,9 +159,9 @@ class Inbox:
             try:
                 self._handle_patiently(taken)
             except BaseException as error:
-                # Such as a log that cannot be written. The thread goes on: threads wait for it, and so does every execution.
+                # Such as a log that cannot be written. The thread continues: other threads wait for it, and so does every execution.
                 report_defect(error)
-                for one in unasked:  # what the engine has handled is told apart by its id
+                for one in unasked:  # the engine recognizes by its id an event that it has handled
                     self._put_aside(one, ASIDE_SECONDS[-1])
             finally:
                 _tell(taken, None)
@@ -163,7 +180,7 @@ class Inbox:
                 del self._held[execution_id]
 
     def _take(self) -> list[_Aside] | None:
-        """What to handle next; None at the end."""
+        """Return the events to handle next; None when the inbox closes."""
         with self._changed:
             while not self._closing:
                 left = None
@@ -187,13 +204,16 @@ class Inbox:
         return batch + [_Aside(self._waiting.popleft()) for _ in range(more)]
 
     def _give_up_asked(self) -> None:
-        """Tell all who wait that their events are not handled here."""
+        """Wake the threads that wait for an event, with the answer that it is not handled here."""
         self._let_go(self._asked)
         _tell(self._asked, None)
         self._asked.clear()
 
     def _handle_patiently(self, batch: list[_Aside]) -> None:
-        """The database may be away for a while: nothing that was reported is dropped."""
+        """Handle a batch; while the database is unreachable, try again.
+
+        No reported event is dropped.
+        """
         outages = 0
         while batch and not self._closing:
             try:
@@ -207,7 +227,7 @@ class Inbox:
                     if unasked:
                         self._one_by_one(batch, error)
                         return
-                    continue  # what was asked for may have failed
+                    continue  # an event that a thread waits for may have failed
                 if not batch:
                     return
                 pause = RETRY_SECONDS[min(outages, len(RETRY_SECONDS) - 1)]
@@ -250,14 +270,14 @@ class Inbox:
         self._put_aside(one, pause)
 
     def _put_aside(self, one: _Aside, pause: float) -> None:
-        """It may have come a second time, from where it is durable."""
+        """Set an event aside for ``pause`` seconds, once even if the durable copy arrived as well."""
         one.at = time.monotonic() + pause
         with self._changed:
             self._aside[one.event.execution_id, held_id(one.event)] = one
 
 
 def _tell(batch: Iterable[_Aside], handled: Handled | None) -> None:
-    """Wake those who wait for one of these, and have not been told."""
+    """Wake the threads that wait for one of these events and have no answer yet."""
     for one in batch:
         if one.asker is not None:
             one.asker.handled = handled
@@ -266,7 +286,7 @@ def _tell(batch: Iterable[_Aside], handled: Handled | None) -> None:
 
 
 def _without_asked(batch: list[_Aside]) -> list[_Aside]:
-    """Give the events up that somebody waits for."""
+    """Return the batch without the events that threads wait for; those threads are woken."""
     left = [one for one in batch if one.asker is None]
     _tell(batch, None)
     return left

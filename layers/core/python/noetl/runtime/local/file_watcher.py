@@ -1,7 +1,8 @@
-"""Folders that ``file`` triggers watch, looked at by whichever process serves: a new or changed file starts one execution.
+"""The watcher of folders that ``file`` triggers name: a new or changed file starts one execution.
 
-A file is one happening per (path, time of its last change, size), once two looks in a row have found it the same: what is still being
-written waits. What was seen is kept in the home folder, so nothing fires again after a restart, and what changed meanwhile does.
+Each process that serves may run it. A file is one event per (path, time of its last change, size), once two looks in a
+row have found it the same: a file that is still being written waits. The watcher keeps what it has seen in the home
+folder. So no file fires again after a restart, and a file that changed while no process ran does fire.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from noetl.services.executions.start_playbook import StartDeps
 
 MOST_TRIGGERS = 1000
 MOST_FILES = 100_000
-"""Files of a folder that are looked at; more than that is said once, and the rest waits."""
+"""Most files of a folder that the watcher looks at; it logs once that there are more, and the rest waits."""
 
 Seen = dict[str, list[int]]
 """Name → time of the last change (nanoseconds) and size."""
 
 
 class FileWatcher:
-    """``folder``: where it is kept what was seen."""
+    """A watcher of the folders of all ``file`` triggers. ``folder``: keeps what it has seen."""
 
     def __init__(
         self, triggers: TriggerStore, deps: StartDeps, folder: Path, log: Callable[[str], None]
@@ -45,7 +46,10 @@ class FileWatcher:
         self._told: dict[str, str] = {}
 
     def look(self) -> Iterator[Fired]:
-        """One look at every folder. Raises InfrastructureError (look again; nothing is lost)."""
+        """Look at every folder once, and yield what was started.
+
+        Raises InfrastructureError: look again; nothing is lost.
+        """
         for row in self._triggers.entries(limit=MOST_TRIGGERS, kind="file"):
             try:
                 yield from self._look_at(row)
@@ -79,7 +83,10 @@ class FileWatcher:
             yield fired
 
     def _fire(self, row: TriggerRow, source: FileSource, name: str, mark: list[int], change: str) -> Fired:
-        """What cannot start says so in the trigger's row, and is not tried again until the file changes."""
+        """Fire a trigger for one file.
+
+        A start that fails is recorded in the trigger's row, and is not tried again until the file changes.
+        """
         path = os.path.join(source.folder, name)  # noqa: PTH118 - as the trigger writes it
         event = {
             "path": path,
@@ -112,7 +119,7 @@ class FileWatcher:
         return self._seen[place]
 
     def _keep(self, place: str, seen: Seen) -> None:
-        """Whole or not at all."""
+        """Write what was seen to a file, whole or not at all."""
         self._seen[place] = seen
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = self._folder / f"{place}.part"
@@ -120,14 +127,17 @@ class FileWatcher:
         part.replace(self._folder / f"{place}.json")
 
     def _say(self, name: str, line: str) -> None:
-        """Once, until it is something else."""
+        """Log a line about a trigger once, until the line changes."""
         if self._told.get(name) != line:
             self._told[name] = line
             self._log(line)
 
 
 def _files(source: FileSource) -> Seen:
-    """Plain files whose name fits; hidden ones are somebody's unfinished work. Raises OSError."""
+    """List plain files whose name matches, without hidden ones: they may be unfinished.
+
+    Raises OSError.
+    """
     found: Seen = {}
     with os.scandir(source.folder) as entries:
         for entry in entries:

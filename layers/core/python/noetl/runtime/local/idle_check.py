@@ -1,4 +1,4 @@
-"""Whether an execution goes on by itself, or waits for somebody outside."""
+"""The check whether an execution continues by itself, or waits for a person or a system outside."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from noetl.services.history.execution_state import read_state
 
 
 def outstanding(store: ExecutionStore, execution_id: int, takes: Takes = "everything") -> bool:
-    """Tell whether anything can still happen to an execution without help, in a process that takes over this much.
+    """Return whether anything can still happen to an execution without help from outside.
 
-    Timers do not count: a run that waits only for them is parked. A paused execution waits for its resume, a callback without a
-    time limit for a person or system outside, and an execution whose state cannot be read for its operator.
+    The answer is that of a process that takes over ``takes``. Timers do not count: a run that waits only for them is
+    parked. A paused execution waits for its resume, a callback without a time limit for a person or system outside, and
+    an execution whose state cannot be read for its operator.
     """
     info = store.info(execution_id)
     if info is None or info.status == "paused":

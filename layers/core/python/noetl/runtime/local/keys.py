@@ -1,4 +1,4 @@
-"""The key that tokens of commands are made with on one machine: a file in the home folder, made when it is first needed."""
+"""The key that signs the tokens of commands on one machine: a file in the home folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _KEY = re.compile(rf"[0-9a-f]{{{DIGITS}}}", re.ASCII)
 
 
 def local_keys(home: Path) -> KeyRing:
-    """Raises InfrastructureError when the file can neither be read nor made."""
+    """Read the key of a home folder, or make it at the first use.
+
+    Raises InfrastructureError when the file can neither be read nor made.
+    """
     path = home / FILE
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""The keeper: holds this process's lease, wakes delayed commands, fires timers, and adopts what dead processes left."""
+"""The keeper thread: holds the lease, wakes delayed commands, fires timers, adopts orphaned work."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from noetl.ports.executions.execution_store import ExecutionStore, Published
 
 T = TypeVar("T")
 SWEEP_SECONDS = 1.0
-"""How often the store is asked for what belongs to nobody alive."""
+"""How often the keeper asks the store for work of processes that are dead."""
 TIMER_SECONDS = 0.25
 """Longest time between two looks at due timers."""
 AGAIN_SECONDS = 1.0
 """Pause before something that failed is tried again."""
 DOUBTFUL = frozenset({"database_unreachable", "outcome_unknown", "database_silent"})
-"""Codes of errors after which an answer of the store may have been lost, with what it gave to this process."""
+"""Codes of errors after which an answer of the store may have been lost, with the commands and events that it handed to this process."""
 NO_THREAD_SECONDS = 1.0
 """Pause of a command for which no thread could be started."""
 TIDY_SECONDS = 300.0
@@ -34,7 +34,10 @@ ADOPT = 1000
 
 
 class Chore(msgspec.Struct):
-    """Done every so many seconds, and at once; ``do`` is short. What it raises is logged, and does not keep it from its next turn."""
+    """A duty that the keeper does at once and then every ``seconds``; ``do`` is short.
+
+    The keeper logs what ``do`` raises, and calls it again at its next turn.
+    """
 
     seconds: float
     do: Callable[[], object]
@@ -42,7 +45,10 @@ class Chore(msgspec.Struct):
 
 
 class Keeper:
-    """One thread. ``adopt`` gives commands and events to the runtime; ``dispatch`` runs a command whose delay is over."""
+    """The keeper's thread.
+
+    ``adopt`` hands commands and events to the runtime; ``dispatch`` runs a command whose delay is over.
+    """
 
     def __init__(
         self,
@@ -55,10 +61,10 @@ class Keeper:
     ) -> None:
         self.chores: list[Chore] = []
         self.takes: Takes = "everything"
-        """``nothing``: what others left, and timers that are due, are not taken over."""
+        """``nothing``: the keeper adopts no work of other processes, and fires no due timers."""
         self.revive: Callable[[], bool] = lambda: False
         self.leave: Callable[[], object] = lambda: None
-        """Called before leases are given back to be taken anew: what has not begun comes back with them, and is not to run twice."""
+        """Called before the keeper releases its leases to claim them again: unbegun work comes back with them, and must not run twice."""
         self.store = store
         self.owner = owner
         self.lease_seconds = lease_seconds
@@ -82,14 +88,14 @@ class Keeper:
         self._thread.join(timeout=5.0)
 
     def delay(self, command: Command) -> None:
-        """Give ``command`` back to the runtime once its delay is over."""
+        """Hand ``command`` to the runtime once its delay is over."""
         ready = msgspec.structs.replace(command, delay=0.0)
         with self._wake:
             heapq.heappush(self._heap, (time.monotonic() + command.delay, next(self._number), ready))
             self._wake.notify_all()
 
     def hasten(self, wanted: Callable[[Command], bool]) -> None:
-        """Delays of such commands are over now."""
+        """End the delays of the commands that ``wanted`` accepts."""
         with self._wake:
             now = time.monotonic()
             self._heap = [
@@ -104,7 +110,7 @@ class Keeper:
             return len(self._heap)
 
     def adopt(self) -> bool:
-        """Take over commands and events that belong to nobody alive. True when there were some."""
+        """Claim commands and events that no living process owns. Return whether there were some."""
         if self.takes == "nothing":
             return False
         commands = self.store.claim(self.owner, ADOPT, lost=self.takes == "everything")
@@ -114,7 +120,10 @@ class Keeper:
         return bool(commands or events)
 
     def _hand_on(self, commands: Collection[Command], events: Collection[Event]) -> None:
-        """Give the runtime what the store has given to this process. Raises what the runtime raises."""
+        """Hand the runtime what the store has assigned to this process.
+
+        Raises what the runtime raises.
+        """
         try:
             self.give(commands, events)
         except BaseException:
@@ -122,9 +131,10 @@ class Keeper:
             raise
 
     def give_back(self, commands: Collection[Command], events: Collection[Event] = ()) -> None:
-        """Free what the store gave to this process and the runtime could not take: nobody else claims what a living process holds.
+        """Release what the store assigned to this process and the runtime could not take.
 
-        It is claimed again, here or elsewhere. Nothing else is freed: a defect that comes again supersedes no other work.
+        No other process claims work that a living process holds. Released work is claimed again, by this process or
+        another. Nothing else is released, so that a defect that occurs again supersedes no other work.
         """
         timers = [(one.execution_id, one.timer) for one in events if isinstance(one, TimerFired)]
         posted = [one for one in events if not isinstance(one, TimerFired)]
@@ -137,9 +147,9 @@ class Keeper:
             self.doubt()
 
     def doubt(self) -> None:
-        """The store failed in the middle of something: what it gave to this process may have been lost on the way.
+        """Note that the store failed, and that work it assigned to this process may be lost.
 
-        As soon as it answers again, this process gives its leases back and takes them anew; attempts that are still in
+        As soon as it answers again, this process releases its leases and claims them again; attempts that are still in
         memory are superseded by their fence.
         """
         with self._wake:
@@ -159,10 +169,10 @@ class Keeper:
             released = True
             self.store.heartbeat(self.owner, self.lease_seconds)
             while self.adopt():
-                # A slow claim must not outlast the lease: the next one would take this process's own commands, for ever.
+                # A slow claim must not outlast the lease: the next one would claim this process's own commands, in an endless loop.
                 self.store.heartbeat(self.owner, self.lease_seconds)
         except Exception as error:
-            # What was left comes back with the release alone. Once that is done, a defect must not repeat it: it supersedes what runs.
+            # Releasing alone brings back what was left. After it, a defect must not release again: that supersedes what runs.
             if not released or isinstance(error, InfrastructureError):
                 self.doubt()
             raise
@@ -201,9 +211,10 @@ class Keeper:
                 self._wake.wait(max(0.0, until - time.monotonic()))
 
     def _safely(self, duty: Callable[[], T]) -> T | None:
-        """Do one duty; one that fails keeps no other from being done.
+        """Do one duty, and log what it raises, so that a duty that fails stops no other.
 
-        Raises InfrastructureError alone: the database is away."""
+        Raises InfrastructureError alone: the database is unreachable.
+        """
         try:
             return duty()
         except InfrastructureError:
@@ -214,7 +225,7 @@ class Keeper:
             return None
 
     def _revive(self) -> None:
-        """A database of this process' own that has ended is started again: nobody else would."""
+        """Start this process's own database again if it has ended; no other process does."""
         try:
             if self.revive():
                 self.log("the embedded database had ended; it is started again")
@@ -222,7 +233,7 @@ class Keeper:
             self.log(f"the embedded database cannot be started again: {error}")
 
     def _put_off(self, now: float) -> float:
-        """When to try again; chores wait as well."""
+        """Return when to try again; chores wait until then as well."""
         again = now + AGAIN_SECONDS
         for chore in self.chores:
             chore.due = max(chore.due, again)
@@ -235,7 +246,7 @@ class Keeper:
                 self._safely(chore.do)
 
     def _dispatch_due(self) -> None:
-        """Give back what is due; what cannot be given now is tried again in a moment."""
+        """Dispatch commands whose delay is over; one that fails is tried again after a pause."""
         while True:
             with self._wake:
                 if not self._heap or self._heap[0][0] > time.monotonic():
@@ -249,7 +260,7 @@ class Keeper:
                 raise
 
     def _fire_timers(self) -> float:
-        """Seconds until the next look."""
+        """Fire due timers, and return the seconds until the next look."""
         if self.takes == "nothing":
             return AGAIN_SECONDS
         events, until = self.store.due_timers(self.owner, ADOPT)

@@ -1,4 +1,4 @@
-"""Commands that processes of this machine died of: they are counted when the next process starts, and given up after a few."""
+"""Commands during which processes of this machine died: counted at the next start, then given up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from noetl.services.worker.worker_lost import answer_lost
 
 
 def free_dead(store: ExecutionStore, presence: Presence) -> None:
-    """Free what dead processes of this home folder held, and count what each was running when it died."""
+    """Release what dead processes of this home folder held.
+
+    Each command that one was running when it died is counted as lost.
+    """
     with presence.dead() as found:
         for dead in found:
             store.record_lost(dead.running)
@@ -34,9 +37,13 @@ def fence_of(store: ExecutionStore, command: Command) -> Fence | None:
 
 
 class Company:
-    """Who runs beside whom in this process: what two processes died of begins with nothing beside it, so that a third death is its own doing.
+    """The rule which commands may run beside others in this process.
 
-    Neither side waits longer than ``ALONE_SECONDS``: a suspect for what runs already, all others for a suspect that goes on and on.
+    A command during which two processes died is a suspect: it begins with nothing beside it, so that a third death is
+    its own doing.
+
+    No side waits longer than ``ALONE_SECONDS``: neither a suspect for what runs already, nor the others for a suspect
+    that does not end.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,12 +52,12 @@ class Company:
         self._inside = 0
         self._suspects = 0
         self._until = 0.0
-        """When the turn of the suspect that came last is over, whatever it does."""
+        """When the turn of the latest suspect is over, whether or not it has ended."""
         self._closed = False
 
     @contextmanager
     def beside(self, command: Command) -> Iterator[bool]:
-        """Wait for a place; False when the process ends first, and the command is not to run."""
+        """Wait for a place; yield False when the process ends first and the command must not run."""
         suspect = suspicious(command.lost)
         with self._changed:
             if suspect:
@@ -71,7 +78,7 @@ class Company:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Nothing that waits begins any more."""
+        """Let no waiting command begin any more."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -88,7 +95,10 @@ def attempt(
     emit: Callable[[Event], None],
     log: Callable[[str], None],
 ) -> None:
-    """Run a command, on record for the case that this process dies of it; answer one that too many have died of."""
+    """Run a command, and keep a record of it for the case that this process dies.
+
+    A command during which too many processes died is not run, but answered.
+    """
     if command.lost >= MOST:
         _give_up(command, worker, emit, log)
         return
@@ -99,7 +109,10 @@ def attempt(
 def _give_up(
     command: Command, worker: WorkerDeps, emit: Callable[[Event], None], log: Callable[[str], None]
 ) -> None:
-    """Answer a command that its processes died of: rules and retries of its task see ``worker_lost``, and nothing is called."""
+    """Answer a command that killed its processes, without a call of its tool.
+
+    Rules and retries of its task see ``worker_lost``.
+    """
     reason = f"{command.lost} processes died while they ran it"
     log(f"command {command.command_id} of {command.execution_id} is not run again: {reason}")
     for event in answer_lost(command, worker.programs, worker.results, reason, log):

@@ -1,4 +1,4 @@
-"""Work that goes on elsewhere although its execution, or step run, is over: it is ended soon, and before this process goes."""
+"""Jobs that run in other systems although their execution or step run is over: this process ends them."""
 
 from __future__ import annotations
 
@@ -10,29 +10,32 @@ from noetl.domain.commands import Command
 from noetl.runtime.local.lease_keeper import Keeper
 
 MOST_SECONDS = 20.0
-"""What a process that is done waits for this, at most."""
+"""Longest time for which a process that is done waits until these jobs have ended."""
 
 
 class LeftBehind:
-    """``revoked(execution_id, run)``: whether a step run is not wanted any more. Safe to share between threads."""
+    """Commands of this process that follow jobs in other systems. Threads may share it.
+
+    ``revoked(execution_id, run)``: whether the outcome of a step run is no longer wanted.
+    """
 
     def __init__(self, keeper: Keeper, revoked: Callable[[int, int], bool]) -> None:
         self._keeper = keeper
         self._revoked = revoked
         self._here: dict[tuple[int, str, int], Command] = {}
-        """Commands of this process, delayed or under way, that stand for work elsewhere."""
+        """Commands of this process, delayed or under way, that follow a job in another system."""
         self._gone: set[tuple[int, str, int]] = set()
-        """Those that the store does not have any more. The step run of one may go on: another attempt may have answered it."""
+        """Those that the store no longer has. Their step run may continue: another attempt may have answered the command."""
         self._changed = threading.Condition()
 
     def comes(self, command: Command) -> None:
-        """This process has ``command``."""
+        """Note that this process has ``command``."""
         if command.remote:
             with self._changed:
                 self._here[_key(command)] = command
 
     def goes(self, command: Command) -> None:
-        """It has been run, or is somebody else's."""
+        """Note that ``command`` has been run, or that another process has it."""
         if command.remote:
             with self._changed:
                 self._here.pop(_key(command), None)
@@ -40,24 +43,24 @@ class LeftBehind:
                 self._changed.notify_all()
 
     def withdraw(self, command: Command) -> None:
-        """The store does not have ``command`` any more: what it began elsewhere is to be ended here."""
+        """Note that the store no longer has ``command``: this process must end the job it began."""
         with self._changed:
             self._gone.add(_key(command))
 
     def is_withdrawn(self, command: Command) -> bool:
-        """Whether the store does not have this attempt any more, as far as this process knows."""
+        """Return whether, as far as this process knows, the store no longer has this attempt."""
         return _key(command) in self._gone
 
     def unwanted(self, command: Command) -> bool:
-        """Whether nobody wants the outcome of ``command``."""
+        """Return whether the outcome of ``command`` is no longer wanted."""
         return self.is_withdrawn(command) or self._revoked(command.execution_id, command.run)
 
     def hasten(self) -> None:
-        """Something was given up: what stands for its work elsewhere runs now, and ends that."""
+        """Run the commands of unwanted jobs now, which ends the jobs."""
         self._keeper.hasten(self._is_one)
 
     def wait(self) -> None:
-        """Until nothing is left to end."""
+        """Wait until no unwanted job is left, for at most ``MOST_SECONDS``."""
         self.hasten()
         until = time.monotonic() + MOST_SECONDS
         with self._changed:

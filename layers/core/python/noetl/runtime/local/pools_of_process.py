@@ -1,4 +1,4 @@
-"""What happens in this process, by execution, and the pools that it happens in."""
+"""The pools of this process, and the commands that it has, counted by execution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ CODE = "python"
 
 
 class Here:
-    """Commands that are ready or running in this process. ``decides``: whether the engine has an event of an execution."""
+    """Commands that are ready or running in this process.
+
+    ``decides``: whether the engine has an event of an execution.
+    """
 
     def __init__(self, decides: Callable[[int], bool]) -> None:
         self._decides = decides
@@ -43,7 +46,10 @@ class Here:
                     del self._commands[command.execution_id]
 
     def need(self, execution_id: int) -> Need:
-        """How much an execution needs its child of which nothing is ready or running in the pool of code. It takes no lock."""
+        """Return how much an execution needs its child process. It takes no lock.
+
+        For an execution of which nothing is ready or running in the pool of code.
+        """
         if self._decides(execution_id):
             return Need.SOON
         return Need.ELSEWHERE if execution_id in self._commands else Need.NONE
@@ -56,7 +62,10 @@ def make_pools(sizes: Mapping[str, int], run: Callable[[Command], None], here: H
 
 
 def submit(command: Command, pools: Mapping[str, Pool], here: Here) -> None:
-    """Let a thread of its pool run ``command``. Raises RuntimeError when there is none, and none can be started."""
+    """Let a thread of its pool run ``command``.
+
+    Raises RuntimeError when the pool has no thread, and none can be started.
+    """
     here.add(command)
     try:
         pools.get(command.pool, pools["io"]).submit(command)
@@ -66,7 +75,7 @@ def submit(command: Command, pools: Mapping[str, Pool], here: Here) -> None:
 
 
 def need_in(pools: Mapping[str, Pool], here: Here) -> Callable[[int], Need]:
-    """How much any execution needs its child."""
+    """Return the function that says how much an execution needs its child process."""
 
     def need(execution_id: int) -> Need:
         return Need.NOW if pools[CODE].wants(execution_id) else here.need(execution_id)
@@ -75,13 +84,16 @@ def need_in(pools: Mapping[str, Pool], here: Here) -> Callable[[int], Need]:
 
 
 def look_again(pools: Mapping[str, Pool]) -> None:
-    """The engine has decided: executions that it decided about may need their children less."""
+    """Look again for waiting commands that may have a place, after the engine has decided.
+
+    Executions that it decided about may need their child processes less.
+    """
     for pool in pools.values():
         pool.look_again()
 
 
 def forget(pools: Mapping[str, Pool], ended: Collection[int]) -> None:
-    """Free what is kept for executions that have ended."""
+    """Free what this process keeps for executions that have ended."""
     tell_ended(ended)
     for pool in pools.values():
         pool.end(ended)

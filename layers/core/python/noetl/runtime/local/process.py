@@ -1,7 +1,10 @@
-"""One machine, one process: the production engine over an embedded (or given) Postgres, with queues in memory.
+"""The local runtime: the production engine in one process over Postgres, with queues in memory.
 
-An engine thread commits whatever events are waiting as one batch; worker threads run commands; a keeper thread holds the lease, wakes
-delayed commands, fires timers and adopts what dead processes left. Everything is in the database as well: kill the process at any moment.
+Postgres is embedded, or a given server.
+
+An engine thread commits all waiting events as one batch; worker threads run commands; a keeper thread holds the lease,
+wakes delayed commands, fires timers and adopts what dead processes left. Everything is in the database as well: the
+process may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -50,11 +53,15 @@ from noetl.services.worker.worker_lost import worker_lost
 BROKEN_TRIES = 3
 """How often a command may break its worker before its step fails."""
 EARLY_SECONDS = 0.05
-"""Pause when everything in a batch came before another message of its command, and is handed back."""
+"""Pause when every event of a batch arrived before another message of its command, and is handed back."""
 
 
 class LocalRuntime:
-    """Context manager. Several may share one database, in one or in several processes; each execution is moved on by its version."""
+    """The engine and workers of one process, as a context manager.
+
+    Several may share one database, in one or in several processes; optimistic concurrency on each execution's version
+    keeps them apart.
+    """
 
     def __init__(
         self,
@@ -67,8 +74,12 @@ class LocalRuntime:
         takes: Takes = "everything",
         server: EmbeddedServer | None = None,
     ) -> None:
-        """``on_fired``: fire the schedules of this database, and tell of each (from a thread of its own). ``takes``: what it takes over
-        from others; what its own changes cause it runs in any case. ``server``: the embedded one, if it is open; it is closed with this."""
+        """Set up a runtime, which opens with the context.
+
+        ``on_fired``: fire the schedules of this database, and report each firing to this (from a thread of its own).
+        ``takes``: what it takes over from other processes; the effects of its own changes run in any case. ``server``:
+        the embedded one, if it is open; it is closed with this runtime.
+        """
         self.settings, self.takes = settings, takes
         self.data_dirs = tuple(data_dirs)
         self.log = on_log or (lambda line: None)
@@ -83,11 +94,11 @@ class LocalRuntime:
         self._here, self._ended = Here(self._inbox.holds), Ends()
         self.pools: dict[str, Pool] = {}
         self.patience = 1.0
-        """Seconds that running tasks get to end when this process does; what is left runs again when it is resumed."""
+        """Seconds that running tasks have to end when this process does; the others run again when the execution is resumed."""
         self.on_change: Callable[[Iterable[int]], None] = lambda moved: None
-        """Told which executions this process has moved on."""
+        """Called with the executions that this process has changed."""
         self._given_up: set[tuple[int, int]] = set()
-        """Step runs that were dropped (timeout, withdrawal) of executions that go on."""
+        """Step runs that were dropped (timeout, withdrawal) of executions that continue."""
         self._broken: dict[tuple[int, str, int], int] = {}
 
     # --- life ---
@@ -150,17 +161,23 @@ class LocalRuntime:
     # --- doors ---
 
     def register(self, text: str, *, source_name: str, path: str | None = None) -> CatalogEntry:
-        """Compile and keep a playbook. Raises InvalidPlaybookError with every diagnostic."""
+        """Compile a playbook and store it in the catalog.
+
+        Raises InvalidPlaybookError with every diagnostic.
+        """
         return self.programs.register(text, source_name=source_name, path=path)
 
     def start(self, entry: CatalogEntry, payload: dict[str, Any], priority: int | None = None) -> int:
-        """Durable when this returns. Raises InvalidInputError when the payload does not fit."""
+        """Start an execution, which is durable when this returns.
+
+        Raises InvalidInputError when the payload does not fit.
+        """
         return self.start_many(entry, [payload], priority)[0]
 
     def start_many(
         self, entry: CatalogEntry, payloads: Sequence[dict[str, Any]], priority: int | None = None
     ) -> list[int]:
-        """One execution per payload, many in a commit."""
+        """Start one execution per payload, many in a commit."""
         program = self.programs(entry.program)
         found: list[int] = []
         for first in range(0, len(payloads), BATCH):
@@ -174,7 +191,10 @@ class LocalRuntime:
         return [(start.execution_id, start.event_id) not in taken for start in starts]
 
     def begin_in_turn(self, start: Start) -> bool | None:
-        """Begin an execution in the next commit of the engine. None: it could not, and ``begin`` can be asked."""
+        """Begin an execution in the next commit of the engine.
+
+        None: the engine could not; the caller can try ``begin``.
+        """
         handled = self._inbox.ask(start)
         return None if handled is None else (start.execution_id, start.event_id) not in handled.taken
 
@@ -185,29 +205,38 @@ class LocalRuntime:
             self.on_fired(fired)
 
     def gauges(self) -> list[QueueGauge]:
-        """How much waits in this process: events, and commands by pool."""
+        """Return how much waits in this process: events, and commands by pool."""
         events = QueueGauge("events", *self._inbox.counts(), 0)
         delayed = QueueGauge("delayed", 0, 0, self.keeper.delayed())
         return [events, delayed, *(pool.gauge() for _, pool in sorted(self.pools.items()))]
 
     def status(self, execution_id: int) -> str | None:
-        """Where an execution stands, as the store knows it."""
+        """Return the status of an execution in the store; None when it is not there."""
         return None if (info := self.store.info(execution_id)) is None else info.status
 
     def cancel(self, execution_id: int, reason: str, principal: str, cascade: bool = True) -> None:
-        """Raises NotFoundError. An execution that has ended stays as it is."""
+        """Cancel an execution; one that has ended stays as it is.
+
+        Raises NotFoundError.
+        """
         program = self._program_of(execution_id)
         self._handle([Cancel(execution_id, change_name(), program, reason, principal, cascade)])
 
     def patch_context(
         self, execution_id: int, patches: list[Patch], principal: str, reason: str, correlation_id: str = ""
     ) -> None:
-        """Change ``ctx`` from outside: an event with principal and reason; parked tokens are looked at again. Raises NotFoundError."""
+        """Change ``ctx`` from outside, by an event with principal and reason.
+
+        The engine looks at parked tokens again. Raises NotFoundError.
+        """
         about = execution_id, change_name(), self._program_of(execution_id)
         self._handle([ContextPatched(*about, patches, principal, reason, correlation_id)])
 
     def recover(self) -> list[int]:
-        """Adopt what dead processes left; ids of executions that are live, without those that start later."""
+        """Adopt what dead processes left.
+
+        Return the ids of executions that are live, without those that start later.
+        """
         self.keeper.adopt()
         live = self.store.executions(limit=10_000, status="running")
         return sorted(info.execution_id for info in live if not info.ahead)
@@ -220,7 +249,10 @@ class LocalRuntime:
         timeout: float | None = None,
         tick: float = 0.1,
     ) -> None:
-        """Return when all have ended, or when those left wait for the outside (parked). Raises TimeoutError."""
+        """Wait until all have ended, or those left wait for the outside (parked).
+
+        Raises TimeoutError.
+        """
         EndWaiter(self.store, self._ended, self._changed, self._quiet, self.log, self.takes).wait(
             wanted, on_tick, timeout, tick
         )
@@ -229,7 +261,10 @@ class LocalRuntime:
     def expect_end(
         self, execution_id: int, fresh: bool = False
     ) -> AbstractContextManager[Callable[[float], bool]]:
-        """See ``expecting``. ``fresh``: it was started a moment ago, so that nobody can have redriven it."""
+        """Expect the end of an execution as ``expecting`` does.
+
+        ``fresh``: it was started a moment ago, so no other process can have redriven it.
+        """
         if not fresh:
             forget_redriven(execution_id, self._ended, self._changed, self.store)
         return expecting(execution_id, self._ended, self._changed)
@@ -262,11 +297,14 @@ class LocalRuntime:
         return execution_id in self._ended or (execution_id, run) in self._given_up
 
     def emit(self, event: Event) -> None:
-        """An outcome on its way to the engine (memory only: if the process dies, the command's lease brings it back)."""
+        """Hand an outcome to the engine.
+
+        It is in memory only: if the process dies, the command runs again when its lease is over.
+        """
         self._inbox.put((event,))
 
     def accept(self, events: Collection[Event]) -> None:
-        """Events that are durable already (in the outbox, as this process's own)."""
+        """Hand the engine events that are durable already (in the outbox, owned by this process)."""
         self._inbox.put(events)
 
     def _adopt(self, commands: Collection[Command], events: Collection[Event]) -> None:
@@ -275,15 +313,18 @@ class LocalRuntime:
             self.accept(events)
 
     def _given(self, commands: Collection[Command]) -> None:
-        """Run what the store has given out."""
+        """Run the commands that the store has assigned to this process."""
         with self._changed:
-            for command in commands:  # It is live, whatever this process remembers of it.
+            for command in commands:  # The execution is live, even if this process remembers its end.
                 self._ended.revive(command.execution_id)
         self.dispatch(*commands)
 
     def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
-        """Commands that no thread of this process has begun (or the one with these ids), and that are wanted: somebody else runs them. Others
-        whose work goes on elsewhere stay, to be ended here."""
+        """Take commands that no thread has begun, so that another process runs them.
+
+        At most ``limit``, or the one with the ids ``only``. Unwanted commands are left out; those of them that follow a
+        job in another system stay in this process, which ends the job.
+        """
         found = self.pools[pool].take(limit, only)
         wanted = [one for one in found if not self.left_behind.unwanted(one)]
         self.dispatch(*(one for one in found if one.remote and one not in wanted))
@@ -293,7 +334,7 @@ class LocalRuntime:
         return wanted
 
     def dispatch(self, *commands: Command) -> None:
-        """Begin commands of this process. When one breaks, that one and those after it are given back."""
+        """Begin commands of this process. When one fails to begin, release it and those after it."""
         left = list(commands)
         try:
             left = list(self.offers.pass_on(commands, self.keeper.delay))
@@ -305,12 +346,15 @@ class LocalRuntime:
             self.log(f"{len(left)} commands that cannot begin are given back: {as_exception(caught)!r}")
 
     def _begin(self, command: Command) -> None:
-        """Let a pool run it once its delay is over. Where this raises, this process has nothing of it."""
+        """Let a pool run a command once its delay is over.
+
+        Where this raises, this process keeps nothing of the command.
+        """
         self.left_behind.comes(command)
         try:
             self.keeper.delay(command) if command.delay > 0 else submit(command, self.pools, self._here)
         except RuntimeError as error:
-            # The system starts no more threads now: the command is this process's, and waits here.
+            # The system starts no more threads now: the command belongs to this process, and waits in it.
             self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
             self.keeper.delay(msgspec.structs.replace(command, delay=NO_THREAD_SECONDS))
         except BaseException:
@@ -318,10 +362,13 @@ class LocalRuntime:
             raise
 
     def _delayed(self, command: Command) -> None:
-        """A delay is over: the command runs unless its step run was dropped meanwhile (timeout, closed gate)."""
+        """Dispatch a command whose delay is over, unless its step run was dropped meanwhile.
+
+        A timeout or a closed gate drops a step run.
+        """
         fence = fence_of(self.store, command)
         if fence is None and command.remote:
-            # Whoever gave it up, or answered it: what this attempt began elsewhere is ended here, and its step run may go on.
+            # It was given up, or another attempt answered it: this process ends the job that this attempt began; its step run may continue.
             self.left_behind.withdraw(command)
         elif fence is None or (fence.attempt, fence.turn) != (command.attempt, command.turn):
             self.left_behind.goes(command)
@@ -336,14 +383,17 @@ class LocalRuntime:
                     attempt(command, self.presence, self.opened.worker, self.emit, self.log)
             self._broken.pop(key, None)
         except BaseException as error:
-            # A kind may call sys.exit(): the thread and the command go on.
+            # A kind may call sys.exit(): the thread and the command continue.
             self._again(command, key, error)
         finally:
             self.left_behind.goes(command)
             self._here.remove([command])
 
     def _again(self, command: Command, key: tuple[int, str, int], error: BaseException) -> None:
-        """Try a command again in a while; one that breaks its worker every time fails (what is away for now is waited for)."""
+        """Try a command again after a pause; one that breaks its worker every time fails.
+
+        A retryable outage is waited for, without a bound.
+        """
         self.log(f"command {key[1]} of {key[0]} could not be run: {type(error).__name__}: {error}")
         tries = self._broken[key] = self._broken.get(key, 0) + 1
         if tries < BROKEN_TRIES or (isinstance(error, InfrastructureError) and error.retryable):
@@ -358,7 +408,7 @@ class LocalRuntime:
             handle_events(batch, self.opened.engine, handled)
         except BaseException as error:
             if isinstance(error, InfrastructureError) and error.code in DOUBTFUL:
-                # What was committed comes back when this process takes its leases again.
+                # What was committed is claimed again when this process takes its leases again.
                 self.keeper.doubt()
             else:
                 self._follow(handled)
@@ -379,7 +429,10 @@ class LocalRuntime:
             self._follow(handled)
 
     def _follow(self, handled: Handled, batch: Sequence[Event] = ()) -> None:
-        """Run and handle what was committed, also when the rest of a batch failed."""
+        """Run the commands and handle the events of a commit.
+
+        Also when the rest of a batch failed.
+        """
         self._given(handled.commands)
         with self._changed:
             early = handled.events

@@ -1,8 +1,10 @@
-"""Which processes of this machine live, and what they run: each holds a lock on a file of its own, which the kernel lets go of when the
-process ends.
+"""The lock files of a machine's processes: which processes live, and what each of them runs.
 
-A lease says the same for processes anywhere, but only after its time. This says it at once, so that what was killed can be resumed
-without waiting; processes of other machines (or of another home folder) are left to their leases.
+Each process holds a lock on a file of its own, which the kernel releases when the process ends.
+
+A lease says the same for processes on any machine, but only after it has expired. A lock says it at once, so that the
+executions of a killed process can be resumed without waiting; processes of other machines (or of another home folder)
+are left to their leases.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ Turn = tuple[int, str, int]
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What the file of a process says. ``running``: turns of commands that its threads have begun and not ended."""
+    """The content of a process's file.
+
+    ``running``: turns of commands that its threads have begun and not ended.
+    """
 
     owner: str
     running: tuple[Turn, ...] = ()
@@ -35,7 +40,11 @@ _RECORD = codec.decoder(Record)
 
 
 class Presence:
-    """``folder``: shared by the processes that use one home folder. ``owner``: the name this process holds leases under."""
+    """The lock file of this process, and those of the others.
+
+    ``folder``: shared by the processes that use one home folder. ``owner``: the name under which this process holds
+    leases.
+    """
 
     def __init__(self, folder: Path, owner: str) -> None:
         self.folder = folder
@@ -47,7 +56,7 @@ class Presence:
         self._lock = threading.Lock()
 
     def announce(self) -> None:
-        """Be seen as alive until ``leave``, or until this process ends in whatever way."""
+        """Make this process visible as alive until ``leave``, or until it ends in any way."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._handle, fcntl.LOCK_EX)
@@ -55,7 +64,10 @@ class Presence:
 
     @contextmanager
     def running(self, command: Command) -> Iterator[None]:
-        """Record that this process runs ``command``: if it dies meanwhile, the next one knows of what."""
+        """Record that this process runs ``command``.
+
+        If the process dies meanwhile, the next one knows of what.
+        """
         turn = (command.execution_id, command.command_id, command.turn)
         with self._lock:
             self._running[turn] = self._running.get(turn, 0) + 1
@@ -70,7 +82,7 @@ class Presence:
                 self._write()
 
     def leave(self) -> None:
-        """End properly: nothing is left to be found."""
+        """Remove the file of this process: it ends properly."""
         with self._lock:
             if self._handle >= 0:
                 self._path.unlink(missing_ok=True)
@@ -79,7 +91,10 @@ class Presence:
 
     @contextmanager
     def dead(self) -> Iterator[list[Record]]:
-        """Processes that have ended without leaving. They are forgotten when the block is done; one process at a time sees them."""
+        """Yield the records of processes that ended without ``leave``.
+
+        They are forgotten when the block ends; one process at a time sees them.
+        """
         handles: list[tuple[int, Path]] = []
         found: list[Record] = []
         try:
@@ -100,7 +115,10 @@ class Presence:
                 os.close(handle)
 
     def counted(self, record: Record) -> None:
-        """Say of one of the ``dead`` that what it was running is counted: it is not told of again, should the block fail."""
+        """Note that the commands of a ``dead`` process are counted.
+
+        They are not reported again, even if the block fails.
+        """
         with suppress(OSError):
             os.pwrite(self._dead[record.owner], codec.encode(Record(record.owner)) + b"\n", 0)
 
@@ -111,7 +129,10 @@ class Presence:
             return []
 
     def _write(self) -> None:
-        """In one call, so that no kill leaves half of it. A full disk costs the record, not the command."""
+        """Write the record in one call, so that no kill leaves half of it.
+
+        A full disk costs the record, not the command.
+        """
         if self._handle >= 0:
             with suppress(OSError):
                 data = codec.encode(Record(self.owner, tuple(self._running))) + b"\n"
@@ -119,7 +140,7 @@ class Presence:
 
 
 def _unheld(path: Path) -> int | None:
-    """A handle that locks the file of a process that has ended; None when the process lives."""
+    """Lock the file of an ended process, and return its handle; None when it lives."""
     try:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -135,7 +156,10 @@ def _unheld(path: Path) -> int | None:
 
 
 def _read(handle: int) -> Record | None:
-    """None: its process has not written it yet. Files of earlier versions hold the owner's name alone."""
+    """Read the record of a process; None when it has not written it yet.
+
+    Files of earlier versions hold the owner's name alone.
+    """
     text = os.pread(handle, 1 << 20, 0)
     line, end, _ = text.partition(b"\n")
     if end:

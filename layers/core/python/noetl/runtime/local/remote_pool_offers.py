@@ -1,4 +1,4 @@
-"""Commands of pools that this process leaves to others: offered in the store, to workers that fetch them over HTTP."""
+"""Offers: commands that this process leaves, in the store, to workers that fetch them over HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ AGAIN_SECONDS = 1.0
 
 
 class Offers:
-    """``pools``: whose commands others run. They stay offered while this process lives, whether or not a worker does."""
+    """The pools whose commands other workers run.
+
+    ``pools``: their names. Commands stay offered while this process lives, whether or not such a worker does.
+    """
 
     def __init__(self, store: ExecutionStore, owner: str, lease_seconds: float) -> None:
         self.pools: set[str] = set()
@@ -28,19 +31,24 @@ class Offers:
         self.keep()
 
     def keep(self) -> None:
-        """Say that what is offered is still to be left to others. Raises InfrastructureError."""
+        """Extend the leases of what is offered. Raises InfrastructureError."""
         for pool in sorted(self.pools):
             self._store.heartbeat(offered(pool), self._lease_seconds)
 
     def end(self) -> None:
-        """Whoever runs these pools may have what nobody has taken. Raises InfrastructureError."""
+        """Release what is offered and not taken, to any process that runs these pools.
+
+        Raises InfrastructureError.
+        """
         for pool in sorted(self.pools):
             self._store.release(offered(pool))
 
     def pass_on(self, commands: Sequence[Command], later: Callable[[Command], None]) -> Sequence[Command]:
-        """Offer those of such pools; the others. ``later``: takes one that could not be offered now, and brings it back.
+        """Offer the commands of such pools, and return the others.
 
-        What too many processes have died of is answered by this process."""
+        ``later``: takes a command that could not be offered now, and brings it back. A command that too many processes
+        have died of is not offered: this process answers it.
+        """
         if not self.pools:
             return commands
         pools: defaultdict[str, list[Command]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The tiers of results of a process on a machine of ours."""
+"""The tiers of results of a local process."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ def local_results(
     allow: tuple[str, ...] = (),
     log: Callable[[str], None] = lambda line: None,
 ) -> TieredResults:
-    """Tiers of a process on a machine of ours. ``shared``: other machines use the same database, so what one writes has to be where the
-    others reach it before they hear of it. ``allow``: internal hosts that the tier gcs may reach.
+    """Make the tiers of results of a process on a user's machine.
+
+    ``shared``: other machines use the same database, so a result has to be where they reach it before they hear of it.
+    ``allow``: internal hosts that the tier gcs may reach.
 
     Raises InvalidInputError(code="setting_invalid"), InfrastructureError.
     """

@@ -1,5 +1,7 @@
-"""The local scheduler: one thread that fires what the ``schedule`` table says is due, and looks at the folders that triggers watch. Several
-processes may do so over one database."""
+"""The local scheduler: a thread that fires due schedules and looks at folders of triggers.
+
+Several processes may run one over the same database.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,17 @@ from noetl.services.executions.start_playbook import StartDeps
 from noetl.services.support.store_time import store_clock
 
 LOOK_SECONDS = 1.0
-"""How often the table is looked at: schedules fire at most this late."""
+"""How often the scheduler looks at the table: schedules fire at most this late."""
 AGAIN_SECONDS = 2.0
-"""Pause while the database is away."""
+"""Pause while the database is unreachable."""
 
 
 class Scheduler:
-    """``home``: what was seen in folders is kept there. ``give``: told of each firing; it handles the event. ``doubt``: an answer of
-    the store was lost."""
+    """The scheduler's thread.
+
+    ``home``: the folder in which it keeps what it has seen in watched folders. ``give``: is called with each firing,
+    and handles its event. ``doubt``: is called when an answer of the store was lost.
+    """
 
     def __init__(
         self,
@@ -70,14 +75,17 @@ class Scheduler:
                 pause = AGAIN_SECONDS
 
     def _look(self, look: Callable[[], Iterable[Fired]]) -> float:
-        """Give on what ``look`` finds; the seconds until the next look. Raises InfrastructureError when the database is away."""
+        """Pass what ``look`` finds to ``give``; return the seconds until the next look.
+
+        Raises InfrastructureError when the database is unreachable.
+        """
         try:
             for fired in look():
                 self.give(fired)
         except InfrastructureError:
             raise
         except BaseException as error:
-            # It outlives its own defects: what is due stays due, and the others are looked after.
+            # The scheduler outlives its own defects: what is due stays due, and the other schedules and triggers are served.
             self.log(f"the scheduler stumbled: {as_exception(error)!r}")
             return AGAIN_SECONDS
         return LOOK_SECONDS

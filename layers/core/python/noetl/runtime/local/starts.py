@@ -1,4 +1,4 @@
-"""Starts of executions that a client at this machine asks for."""
+"""Starts of executions that a client on this machine asks for."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def start_each(
     names: CredentialNames,
     begin: Callable[[Sequence[Start]], Sequence[bool]],
 ) -> list[int]:
-    """Start one execution per payload, all in one batch; their ids in the order of the payloads.
+    """Start one execution per payload, in one batch; return the ids in the same order.
 
-    A start whose id another execution has gets another id. Raises InvalidInputError when a payload, or the keychain, does not fit.
+    A start whose id another execution has gets another id. Raises InvalidInputError when a payload, or the keychain,
+    does not fit.
     """
     starts = [_start(program, payload, priority, names) for payload in payloads]
     waiting = set(range(len(starts)))

@@ -1,6 +1,7 @@
-"""How executions ended, as far as this process has seen it, and waiting for their ends.
+"""The cache of terminal statuses that this process has seen, and waiting for the ends of executions.
 
-A server runs for a long time: of the oldest only the store knows."""
+A server runs for a long time, so the cache forgets the oldest ends; only the store knows those.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ from noetl.runtime.local.idle_check import outstanding
 LOOK_SECONDS = 0.5
 """Pause between looks at the store: another process may have moved an execution on."""
 LOOK_AT = 1000
-"""Executions that one look asks the store for."""
+"""Most executions that one look asks the store for."""
 MOST = 100_000
-"""Ends that a process remembers."""
+"""Most ends that a process remembers."""
 
 
 class Ends(dict[int, str]):
-    """Execution → status, and who waits for one of them. Not for several threads at once."""
+    """Execution → terminal status, and the waits for such ends. Not thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,23 +37,23 @@ class Ends(dict[int, str]):
         self._looks: list[set[int]] = []
 
     def revive(self, execution_id: int) -> None:
-        """This execution is live, whatever this process remembers of it, or reads of it at this moment."""
+        """Note that this execution is live, even if this process remembers or is reading its end."""
         self.pop(execution_id, None)
         for revived in self._looks:
             revived.add(execution_id)
 
     def look(self) -> set[int]:
-        """Give the set of those that are revived from now on, until ``looked``."""
+        """Begin a look at the store; return the set that gathers what is revived until ``looked``."""
         revived: set[int] = set()
         self._looks.append(revived)
         return revived
 
     def looked(self, revived: set[int]) -> None:
-        """The look is over that ``look`` began."""
+        """End the look that ``look`` began."""
         self._looks = [one for one in self._looks if one is not revived]
 
     def note(self, ended: Iterable[tuple[int, str]]) -> None:
-        """Remember these, tell those who wait for them, and forget the oldest."""
+        """Remember these ends, wake those who wait for them, and forget the oldest."""
         for execution_id, status in ended:
             self[execution_id] = status
             _set(self._awaited.get(execution_id, ()))
@@ -60,7 +61,7 @@ class Ends(dict[int, str]):
             del self[next(iter(self))]
 
     def expect(self, execution_id: int) -> threading.Event:
-        """Give an event that is set when this execution ends, until ``forget``."""
+        """Return an event that is set when this execution ends. ``forget`` removes it."""
         event = threading.Event()
         if self._released or execution_id in self:
             event.set()
@@ -68,14 +69,14 @@ class Ends(dict[int, str]):
         return event
 
     def forget(self, execution_id: int, event: threading.Event) -> None:
-        """Nobody waits for this event any more."""
+        """Remove an event of ``expect``: its wait is over."""
         left = self._awaited[execution_id]
         left.remove(event)
         if not left:
             del self._awaited[execution_id]
 
     def release(self) -> None:
-        """Let everybody go who waits, now and from now on: this process ends."""
+        """Wake all waits, present and future ones: this process ends."""
         self._released = True
         for events in self._awaited.values():
             _set(events)
@@ -84,7 +85,10 @@ class Ends(dict[int, str]):
 def forget_redriven(
     execution_id: int, ended: Ends, changed: threading.Condition, store: ExecutionStore
 ) -> None:
-    """Forget an end that is remembered, if another process has redriven the execution since. ``changed`` guards ``ended``."""
+    """Forget an end in the cache if another process has redriven the execution since.
+
+    ``changed`` guards ``ended``.
+    """
     if execution_id not in ended:
         return
     try:
@@ -100,9 +104,9 @@ def forget_redriven(
 def expecting(
     execution_id: int, ended: Ends, changed: threading.Condition
 ) -> Iterator[Callable[[float], bool]]:
-    """Give a wait for at most so many seconds, which an end in this process cuts short.
+    """Yield a function that waits for an execution's end, at most a number of seconds.
 
-    It gives True then. ``changed`` guards ``ended``.
+    It returns True when the execution ends in this process meanwhile. ``changed`` guards ``ended``.
     """
     with changed:
         event = ended.expect(execution_id)
@@ -119,8 +123,11 @@ def _set(events: Iterable[threading.Event]) -> None:
 
 
 class EndWaiter(msgspec.Struct, frozen=True):
-    """``ended``: what this process knows to have ended; ``changed``: guards it. ``quiet``: whether this process has nothing to do.
-    ``takes``: what it takes over from others."""
+    """A wait for the ends of executions.
+
+    ``ended``: the ends that this process knows; ``changed``: guards it. ``quiet``: whether this process has nothing to
+    do. ``takes``: what this process takes over from others.
+    """
 
     store: ExecutionStore
     ended: Ends
@@ -136,7 +143,10 @@ class EndWaiter(msgspec.Struct, frozen=True):
         timeout: float | None,
         tick: float,
     ) -> None:
-        """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
+        """Return when all have ended, or when those left wait for the outside.
+
+        Raises TimeoutError.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         look = time.monotonic() + LOOK_SECONDS
         left: list[int] = []
@@ -149,12 +159,15 @@ class EndWaiter(msgspec.Struct, frozen=True):
                 if self._all_wait(wanted):
                     return
                 look = time.monotonic() + LOOK_SECONDS
-            # One end at a time: whoever waits here is not woken by each step of each execution.
+            # Wait for one end at a time: a step of another execution does not wake this thread.
             with expecting(one, self.ended, self.changed) as ended:
                 ended(tick if on_tick is not None else 0.25)
 
     def _open_one(self, wanted: Collection[int], left: list[int]) -> int | None:
-        """An execution that has not ended; None when all have. ``left``: those that had not when it was last filled."""
+        """Return an execution that has not ended; None when all have.
+
+        ``left``: those that had not ended when it was last filled.
+        """
         while left and left[-1] in self.ended:
             left.pop()
         if not left:
@@ -180,7 +193,7 @@ class EndWaiter(msgspec.Struct, frozen=True):
             return False
 
     def _look(self, wanted: Collection[int]) -> None:
-        """Note the ends that other processes brought about."""
+        """Note the ends that other processes caused."""
         open_ = sorted(set(wanted) - self.ended.keys())
         for first in range(0, len(open_), LOOK_AT):
             some = tuple(open_[first : first + LOOK_AT])
@@ -190,7 +203,7 @@ class EndWaiter(msgspec.Struct, frozen=True):
             try:
                 found = self.store.executions(limit=len(some), wanted=ended)
                 with self.changed:
-                    # What is redriven meanwhile has commands in this process, which would count as given up.
+                    # An execution that is redriven meanwhile has commands in this process, which would count as given up.
                     ends = [(one.execution_id, one.status) for one in found]
                     self.ended.note(end for end in ends if end[0] not in revived)
             finally:

@@ -1,4 +1,4 @@
-"""Where commands run in this process: threads per pool, which take commands as ``services.worker.ready_commands`` chooses them."""
+"""Pools of worker threads in this process, which take commands in the order of ``ready_commands``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from noetl.services.worker.ready_commands import Turns
 
 
 class Pool:
-    """``size`` threads. ``places`` and ``need``: see ``Turns``."""
+    """A pool of up to ``size`` threads that run commands.
+
+    ``places`` and ``need``: see ``Turns``.
+    """
 
     def __init__(
         self,
@@ -35,17 +38,21 @@ class Pool:
         self._turns: Turns[Command] = Turns(None if places is None else max(places, size), need)
         self._clock = time.monotonic
         self._refused = 0
-        """Threads that wait although something is ready, for which there is no place."""
+        """Threads that wait although a command is ready, because there is no place for it."""
 
     @property
     def idle(self) -> int:
-        """Threads that neither run a command nor are going to take one that is ready. One that was told of it may take a while to move."""
+        """Count the threads that run no command and will take none that is ready.
+
+        A thread that was notified of a command may take a while to move.
+        """
         return max(0, len(self.threads) - self._turns.running - self._turns.ready)
 
     def submit(self, command: Command) -> None:
-        """Start threads as work arrives, up to ``size``.
+        """Queue a command, and start a thread for it while there are fewer than ``size``.
 
-        Raises RuntimeError when there is none, and none can be started."""
+        Raises RuntimeError when the pool has no thread, and none can be started.
+        """
         with self.ready:
             if not self.idle and len(self.threads) < self.size:
                 thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
@@ -60,7 +67,10 @@ class Pool:
             self.ready.notify()
 
     def take(self, limit: int, only: tuple[int, str] | None = None) -> list[Command]:
-        """At most ``limit`` commands that no thread has begun (or the one with these ids): somebody else runs them."""
+        """Take commands that no thread has begun, so that another process runs them.
+
+        At most ``limit``, or the one with the ids ``only``.
+        """
         with self.ready:
             if only is None:
                 return self._turns.take(limit)
@@ -68,11 +78,11 @@ class Pool:
             return self._turns.take_one(execution_id, lambda command: command.command_id == command_id)
 
     def wants(self, execution_id: int) -> bool:
-        """Whether a command of this execution is ready or running here."""
+        """Return whether a command of this execution is ready or running in this pool."""
         return self._turns.wants(execution_id)
 
     def end(self, execution_ids: Iterable[int]) -> None:
-        """These executions have ended: others may begin in their places."""
+        """Note that these executions have ended: others may begin in their places."""
         if self._bounded:
             with self.ready:
                 for execution_id in execution_ids:
@@ -80,24 +90,33 @@ class Pool:
                 self._tell_refused()
 
     def look_again(self) -> None:
-        """Executions need less than before: what waits for a place may have one."""
+        """Look again for places for waiting commands.
+
+        Executions need less than before.
+        """
         # A thread that finds no place at this moment holds the lock, and is not counted in ``_refused`` before it waits.
         if self._bounded and self._turns:
             with self.ready:
                 self._tell_refused()
 
     def _tell_refused(self) -> None:
-        """Wake threads for what was refused a place. What is ready otherwise has a thread that was told of it, and may be on its way."""
+        """Wake threads for commands that were refused a place.
+
+        Every other ready command has a thread that was notified of it, and may be on its way.
+        """
         if self._refused:
             self.ready.notify(self._turns.ready)
 
     def gauge(self) -> QueueGauge:
-        """How many commands wait, and run."""
+        """Return how many commands wait, and how many run."""
         with self.ready:
             return QueueGauge(f"commands-{self.name}", self._turns.ready, self._turns.running, 0)
 
     def close(self, until: float) -> None:
-        """Queued commands stay in the store; running ones are waited for until ``until`` (monotonic seconds)."""
+        """Stop the threads; wait for running commands until ``until`` (monotonic seconds).
+
+        Queued commands stay in the store.
+        """
         with self.ready:
             self.closed = True
             self._turns.take(sys.maxsize)
@@ -110,7 +129,7 @@ class Pool:
             try:
                 self.run(command)
             except BaseException as error:
-                # The thread serves the next command: one that had ended would still count as idle, and commands would wait for it.
+                # The thread serves the next command: a thread that had ended would still count as idle, and commands would wait for it.
                 report_defect(error)
             finally:
                 with self.ready:
@@ -134,9 +153,9 @@ class Pool:
 
 
 def report_defect(error: BaseException) -> None:
-    """Report what this thread raised as Python reports it of a thread that ends.
+    """Report what this thread raised, as Python reports it for a thread that ends.
 
-    The thread goes on, also when standard error takes no report.
+    The thread continues, also when standard error takes no report.
     """
     told = (type(error), error, error.__traceback__, threading.current_thread())
     with suppress(Exception):
@@ -144,8 +163,11 @@ def report_defect(error: BaseException) -> None:
 
 
 def leave_waiting(pools: Collection[Pool]) -> list[Command]:
-    """Leave the commands that no thread has begun to whoever claims them, and give them. Those whose work goes on elsewhere
-    stay: if they are not wanted any more, nobody claims them, and it is ended here."""
+    """Remove and return the commands that no thread has begun: other processes may claim them.
+
+    Commands that follow a job in another system stay: if they are no longer wanted, no other process claims them, and
+    this one ends the job.
+    """
     left = []
     for pool in pools:
         for one in pool.take(sys.maxsize):

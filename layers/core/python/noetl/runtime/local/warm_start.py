@@ -1,4 +1,4 @@
-"""What the first task of code waits for in a process: started while the database starts, which takes as long."""
+"""The preparation of the first task of code: started while the database starts, which takes as long."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from noetl.runtime.settings import Settings
 
 
 def prepare_first_task(program: Program, settings: Settings) -> None:
-    """Start the template of tasks in a thread, if ``program`` runs code. This process ends after that thread."""
+    """Start the template of tasks in a thread, if ``program`` runs code.
+
+    This process ends after that thread.
+    """
     if any(step.body is not None and step.body.pool == CODE for step in program.steps):
         threading.Thread(target=_start_template, args=(settings,), name="noetl-first-task").start()
 
 
 def _start_template(settings: Settings) -> None:
-    """Leave a failure to the first task, which reports it."""
+    """Start the template; leave a failure to the first task, which reports it."""
     from noetl.kinds.sandbox.places import Places
     from noetl.kinds.sandbox.process import start_template
 

@@ -1,7 +1,8 @@
-"""Processes of a home folder that stay: servers and workers, by kind and name.
+"""The registry of a home folder's daemons: servers and workers, by kind and name.
 
-Each holds a lock on a file of its own, in which it tells who it is; the kernel lets go of the lock when the process ends in whatever way.
-So a number of a process in a file whose lock is held is that process's, and never another's that got the same number later.
+Each process holds a lock on a file of its own, in which it describes itself; the kernel releases the lock when the
+process ends in any way. So a process number in a file whose lock is held belongs to that process, and never to another
+that got the same number later.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ _MOST_BYTES = 64 * 1024
 
 
 class Process(msgspec.Struct, frozen=True):
-    """``about``: what it tells of itself (an address, a pool), as soon as it is ``ready``. ``log``: its file, empty for one in a terminal.
-    ``started_at``: epoch seconds."""
+    """A running daemon.
+
+    ``about``: its description of itself (an address, a pool), as soon as it is ``ready``. ``log``: its file, empty for
+    one in a terminal. ``started_at``: epoch seconds.
+    """
 
     kind: str
     name: str
@@ -47,15 +51,18 @@ _DECODER = codec.decoder(Process)
 
 
 class Processes:
-    """``folder``: of the files, one per process."""
+    """The daemons of a home folder. ``folder``: holds one file per process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @contextmanager
     def hold(self, kind: str, name: str, log: str = "") -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """Be seen as running, until the block ends. Gives what tells that it is ready, and about it. ``name`` empty: the first free one of
-        ``kind``, ``kind-2``, … Raises InvalidInputError(code="already_running", "invalid_name")."""
+        """Register this process as running, until the block ends.
+
+        Yields the function by which it reports that it is ready, and its description. ``name`` empty: the first free
+        one of ``kind``, ``kind-2``, … Raises InvalidInputError(code="already_running", "invalid_name").
+        """
         handle, path = self._free(kind) if not name else self._take(kind, name)
         told = Process(kind, path.stem.partition(".")[2] or kind, os.getpid(), time.time(), log)
         _write(handle, told)
@@ -70,7 +77,7 @@ class Processes:
             os.close(handle)
 
     def running(self, kind: str) -> list[Process]:
-        """Those that live, by name; what others left is removed."""
+        """List the processes that live, by name; remove the files of others."""
         try:
             paths = sorted(self.folder.glob(f"{kind}.*.json"), key=lambda path: path.stem)
         except OSError:
@@ -83,9 +90,10 @@ class Processes:
     def start(
         self, kind: str, name: str, command: Sequence[str], log: Path, environ: Mapping[str, str]
     ) -> Process:
-        """Run ``command``, which calls ``hold``, in a session of its own; returns when it is ready.
+        """Run ``command``, which calls ``hold``, in its own session; return when it is ready.
 
-        Raises InfrastructureError(code="start_failed") with the end of its log when it ends before, or is not ready in time.
+        Raises InfrastructureError(code="start_failed") with the end of its log when it ends before, or is not ready in
+        time.
         """
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         log.touch(0o600)
@@ -112,7 +120,10 @@ class Processes:
         raise _failed(f"{kind} {name} was not ready within {READY_SECONDS:.0f} s", log, began)
 
     def stop(self, one: Process, seconds: float) -> bool:
-        """Tell it to end, and wait. False: it did not within ``seconds``, and was killed; what it ran is run again elsewhere."""
+        """Ask a process to end, and wait.
+
+        Return False when it did not within ``seconds`` and was killed; other processes run again what it ran.
+        """
         path = self._path(one.kind, one.name)
         for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, 10.0)):
             if not _signal(one, path, number):
@@ -155,7 +166,7 @@ class Processes:
 
 
 def _locked(path: Path) -> int | None:
-    """The file, locked and empty; None when somebody else has it."""
+    """Open a file, locked and empty; None when another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -166,7 +177,7 @@ def _locked(path: Path) -> int | None:
         except BlockingIOError:
             os.close(handle)
             return None
-        os.close(handle)  # Whoever had it removed it meanwhile.
+        os.close(handle)  # The process that held the file removed it meanwhile.
 
 
 def _same(handle: int, path: Path) -> bool:
@@ -184,7 +195,7 @@ def _write(handle: int, told: Process) -> None:
 
 
 def _living(path: Path) -> Process | None:
-    """Of a file whose lock is held; a file that nobody holds is removed."""
+    """Read a file whose lock is held; remove one that no process holds."""
     try:
         handle = os.open(path, os.O_RDWR)
     except OSError:
@@ -209,7 +220,10 @@ def _pid(path: Path) -> int | None:
 
 
 def _signal(one: Process, path: Path, number: signal.Signals) -> bool:
-    """False when it has ended. The handle is of the process that has this number now; that it holds its file is asked after that."""
+    """Send a signal to a process; False when it has ended.
+
+    The handle is of the process that has this number now; whether that one holds its file is checked after that.
+    """
     try:
         if not hasattr(os, "pidfd_open"):
             if _pid(path) == one.pid:
@@ -231,7 +245,7 @@ def _signal(one: Process, path: Path, number: signal.Signals) -> bool:
 
 
 def _failed(what: str, log: Path, began: int) -> InfrastructureError:
-    """With what it said last."""
+    """Make the error of a failed start, with the end of its log."""
     with log.open("rb") as file:
         file.seek(began)
         lines = file.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()

@@ -1,4 +1,4 @@
-"""The HTTP server of ``noetl serve``: uvicorn's protocol in a thread of its own, with caps of connections and a graceful end."""
+"""The HTTP server of ``noetl serve``: uvicorn in a thread, with connection caps and a graceful end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ TICK_SECONDS = 0.01
 
 
 class HttpServer:
-    """Listens as soon as it is made. ``run`` serves until ``close``, which is for another thread; ``port`` is where."""
+    """A server that listens as soon as it is made.
+
+    ``run`` serves until another thread calls ``close``; ``port`` is the port it listens on.
+    """
 
     def __init__(
         self,
@@ -76,8 +79,10 @@ class HttpServer:
                 one.close()
 
     def close(self, seconds: float) -> None:
-        """Take in no request, and end when those that are worked on are answered, or after ``seconds``. Of requests that no thread has begun
-        nothing is done or said."""
+        """Take no more requests, and end when those that are worked on are answered.
+
+        It ends after ``seconds`` at the latest. Requests that no thread has begun are neither handled nor answered.
+        """
         with self._closing:
             if self._loop.is_closed():
                 return
@@ -182,7 +187,10 @@ def listen(
     threads: RequestThreads,
     limits: ClientLimits | None = None,
 ) -> HttpServer:
-    """Raises InfrastructureError(code="address_in_use") and InvalidInputError(code="host_unknown")."""
+    """Open the listening socket.
+
+    Raises InfrastructureError(code="address_in_use") and InvalidInputError(code="host_unknown").
+    """
     logging.getLogger("uvicorn.error").setLevel(
         logging.ERROR
     )  # a line for each client that asks for WebSocket

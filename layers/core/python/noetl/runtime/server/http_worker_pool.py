@@ -1,4 +1,4 @@
-"""Workers over HTTP, of the process that answers them: what its own threads have not begun is theirs as well."""
+"""The HTTP workers of a server: they also take commands that its own threads have not begun."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from noetl.services.worker.http_worker_leases import LEASE_SECONDS, Claims
 
 
 class RemoteWork(Claims):
-    """Pools that ``runtime`` leaves to others are offered in the store; of the others, workers take what waits in this process."""
+    """The claims of HTTP workers.
+
+    Commands of pools that ``runtime`` leaves to others are offered in the store; of the other pools, workers take what
+    waits in this process.
+    """
 
     def __init__(self, runtime: LocalRuntime, *, lease_seconds: float = LEASE_SECONDS) -> None:
         registry = PostgresWorkers(runtime.opened.database)
@@ -35,7 +39,7 @@ class RemoteWork(Claims):
             try:
                 self.store.hand_over(self._runtime.owner, Published(commands=waiting), heir=self._owner(seen))
             except BaseException:
-                # They are leased to this process still, as far as it knows, and no other runs them while it lives.
+                # As far as this process knows, it still holds their leases, and no other process runs them while it lives.
                 self._runtime.dispatch(*waiting)
                 raise
         return waiting or super()._take(seen, limit, only)

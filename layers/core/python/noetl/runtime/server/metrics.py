@@ -1,4 +1,4 @@
-"""What ``noetl serve`` tells Prometheus: requests, queues, and what is outstanding."""
+"""The Prometheus metrics of ``noetl serve``: requests, queues, and outstanding work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Sample = tuple[dict[str, str], float]
 
 
 class Metrics:
-    """Counted since the process began. Safe to use from several threads. ``clock``: monotonic seconds."""
+    """Counters since the process began. Thread-safe. ``clock``: monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._began = clock, clock()
@@ -27,30 +27,33 @@ class Metrics:
         self._claims = 0.0
 
     def request(self, method: str, status: int, seconds: float) -> None:
-        """A request was answered. Methods that nobody knows count together, so that no caller makes series."""
+        """Count an answered request.
+
+        Unknown methods count together, so that no caller makes new series.
+        """
         known = method if method in _METHODS else "other"
         with self._lock:
             self._requests[known, status] += 1
             self._seconds[known] += seconds
 
     def refused(self, reason: str) -> None:
-        """An event from outside was not let in."""
+        """Count an event from outside that was refused."""
         with self._lock:
             self._refused[reason] += 1
 
     def refused_request(self, reason: str) -> None:
-        """A request was told to come back later."""
+        """Count a request that was answered with "come back later"."""
         with self._lock:
             self._turned_away[reason] += 1
 
     def counted(self, name: str, value: float) -> None:
-        """What the API counts under the names that it has on a deployment; commands that were claimed are shown here."""
+        """Count what the API names as on a deployment; of these, claimed commands are shown."""
         if name == "Claims":
             with self._lock:
                 self._claims += value
 
     def text(self, queues: Sequence[QueueGauge], found: Outstanding) -> str:
-        """In the text format, version 0.0.4."""
+        """Write all metrics in the Prometheus text format, version 0.0.4."""
         with self._lock:
             requests, seconds, refused = dict(self._requests), dict(self._seconds), dict(self._refused)
             turned_away, claims = dict(self._turned_away), self._claims

@@ -1,4 +1,4 @@
-"""Threads of requests: so many that work, one more for each that waits, and one apart for health."""
+"""The threads of requests: a number that work, one more for each that waits, and one for health."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ class _Pool:
 
 
 class RequestThreads:
-    """``own``: how many requests are worked on at the same moment, beside those that wait for something else."""
+    """The threads of a server.
+
+    ``own``: how many requests are worked on at the same moment, beside those that wait for something else.
+    """
 
     def __init__(self, own: int) -> None:
         self.own = own
@@ -110,7 +113,10 @@ class RequestThreads:
 
     @contextmanager
     def lend(self) -> Iterator[bool]:
-        """Let another request have a thread while the caller's waits. False: no more threads can be started, and it should not wait."""
+        """Let another request use a thread while the caller's waits.
+
+        Yields False when no more threads can be started, and the caller should not wait.
+        """
         lent = self._lend()
         try:
             yield lent
@@ -133,7 +139,7 @@ class RequestThreads:
             return True
 
     def _take_back(self) -> None:
-        """Keep some threads for the next that wait: a client that waits again and again starts none."""
+        """Keep some threads for the next requests that wait, so that a repeated wait starts none."""
         pool = self._pool
         with pool.changed:
             self._lent -= 1
@@ -142,7 +148,7 @@ class RequestThreads:
                 pool.changed.notify_all()
 
     def drop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give up the requests that no thread has begun; ``loop`` is told."""
+        """Give up the requests that no thread has begun, and report that to ``loop``."""
         for pool in (self._pool, self._apart):
             with pool.changed:
                 dropped = [give_up for _, give_up in pool.jobs]
@@ -151,7 +157,7 @@ class RequestThreads:
                 loop.call_soon_threadsafe(give_up)
 
     def close(self, seconds: float) -> None:
-        """End the threads, and wait for them so long at most."""
+        """End the threads, and wait for them at most ``seconds``."""
         self._closed = True
         until = time.monotonic() + seconds
         for pool in (self._pool, self._apart):

@@ -1,4 +1,7 @@
-"""``noetl serve``: engine, workers, scheduler and the whole API in one process, over the same table of routes as the deployed function."""
+"""``noetl serve``: engine, workers, scheduler and the whole API in one process.
+
+It serves the same table of routes as the deployed function.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +71,11 @@ ANSWERING_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """``port`` 0: a free one. ``threads``: requests worked on at the same time, beside those that wait. ``open_to_all``: no tokens (this
-    machine only)."""
+    """The settings of a server.
+
+    ``port`` 0: a free one. ``threads``: requests worked on at the same time, beside those that wait. ``open_to_all``:
+    no tokens (this machine only).
+    """
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -86,7 +92,7 @@ class ServeSettings:
 
 
 class Server:
-    """Context manager: serving while it is open. ``address`` is where."""
+    """A server, as a context manager: it serves while it is open. ``address``: its URL."""
 
     def __init__(
         self,
@@ -96,7 +102,11 @@ class Server:
         on_log: Callable[[str], None],
         on_fired: Callable[[Fired], None] = lambda fired: None,
     ) -> None:
-        """Raises InvalidInputError for a server without tokens that others could reach, and for code that nothing confines."""
+        """Check the settings; the server starts with the context.
+
+        Raises InvalidInputError for a server without tokens that others could reach, and for code that nothing
+        confines.
+        """
         if serve.open_to_all and serve.host not in LOOPBACK:
             raise InvalidInputError(
                 f"a server without tokens at {serve.host} would let everybody in",
@@ -140,7 +150,10 @@ class Server:
         refuse_unconfined_code(layers(), ((entry.name, entry.scopes) for entry in self.tokens.entries()))
 
     def _leave_to_others(self) -> None:
-        """Raises InvalidInputError(code="pool_unknown")."""
+        """Leave the external pools to HTTP workers.
+
+        Raises InvalidInputError(code="pool_unknown").
+        """
         pools = self.runtime.pools
         for name in self._serve.external:
             if name not in pools:
@@ -187,7 +200,7 @@ class Server:
         return BrowserSessions(path, self.tokens, time.time, self._settings.public_url)
 
     def _crowded(self) -> bool:
-        """More requests wait for a thread than can be answered soon."""
+        """Return whether more requests wait for a thread than can be answered soon."""
         crowded = self._threads.waiting > WAITING_REQUESTS
         if crowded:
             self.metrics.refused_request("too_many_requests")
@@ -249,8 +262,11 @@ class Server:
         )
 
     def _begin(self, start: Start) -> bool | None:
-        """Begin an execution in the engine's next commit, which it shares with whatever else the engine has; other requests have this thread's
-        place meanwhile. Where that fails, alone. Raises InfrastructureError when the database is away."""
+        """Begin an execution in the engine's next commit, which it shares with other events.
+
+        Other requests have this thread's place meanwhile. Where that fails, begin it alone. Raises InfrastructureError
+        when the database is unreachable.
+        """
         with self._starting():
             begun = self.runtime.begin_in_turn(start)
         return self._begin_alone(start) if begun is None else begun
@@ -277,13 +293,13 @@ class Server:
             return None
 
     def _backlog(self, most: int) -> Backlog:
-        """What is durable, and what waits in this process alone."""
+        """Return the backlog: what is durable, and what waits in this process alone."""
         found = self.runtime.opened.inspection.backlog(most)
         inbox = self.runtime.gauges()[0].waiting
         return Backlog(max(found.events, inbox), found.commands)
 
     def _resume_batches(self) -> None:
-        """Events that a process accepted, and did not live to handle."""
+        """Handle events that a process accepted before it died."""
         found = resume_batches(self.events, RESUMED)
         if found:
             self._log(f"{found} batch(es) of events that were left are handled")
@@ -311,13 +327,16 @@ def _read_endings(store: ExecutionStore) -> Callable[[Sequence[int]], Sequence[E
 
 
 def _emit(runtime: LocalRuntime, found: Sequence[tuple[str, Event]]) -> None:
-    """To this process's engine. Until it has handled them they are in memory: if the process dies, their commands run again."""
+    """Hand events to this process's engine.
+
+    Until it has handled them they are in memory: if the process dies, their commands run again.
+    """
     for _, event in found:
         runtime.emit(event)
 
 
 class _Inbox:
-    """What is durable goes to the engine of this process."""
+    """A publisher of durable events that hands them to the engine of this process."""
 
     def __init__(self, runtime: LocalRuntime) -> None:
         self._runtime = runtime

@@ -1,4 +1,4 @@
-"""Where the build of the web UI is."""
+"""The folder with the build of the web UI."""
 
 from __future__ import annotations
 

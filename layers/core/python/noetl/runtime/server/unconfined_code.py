@@ -1,4 +1,4 @@
-"""Refuse to serve callers who may do less than everything on a machine where their code could do everything."""
+"""The refusal to serve narrow tokens on a machine where code could do everything."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ BRINGS_CODE = frozenset({"write", "execute"})
 
 
 def is_narrow(scopes: Iterable[str]) -> bool:
-    """Whether a token with ``scopes`` may have code run, and may not do everything."""
+    """Return whether a token with ``scopes`` may have code run, and may not do everything."""
     return "admin" not in scopes and bool(BRINGS_CODE & set(scopes))
 
 
 def refuse_unconfined_code(layers: Layers, tokens: Iterable[tuple[str, Iterable[str]]]) -> None:
-    """``tokens``: names and scopes. Raises InvalidInputError(code="code_unconfined") for one that promises too much."""
+    """Refuse tokens that promise too much while code is unconfined.
+
+    ``tokens``: names and scopes. Raises InvalidInputError(code="code_unconfined") for such a token.
+    """
     if layers.confines_files:
         return
     narrow = sorted(name for name, scopes in tokens if is_narrow(scopes))
