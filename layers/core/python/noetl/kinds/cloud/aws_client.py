@@ -1,4 +1,4 @@
-"""AWS for tasks: who a task is there (a credential, or the role of the place where it runs), and what errors mean to a playbook."""
+"""AWS clients of tasks: their identity (a credential, or the worker's role) and their errors."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def client(service: str, params: AwsParams, context: TaskContext) -> Any:
 
 
 def forget_clients() -> None:
-    """The environment changed: clients are made anew."""
+    """Drop the cached clients after the environment changed."""
     with _lock:
         _clients.clear()
 
