@@ -57,7 +57,7 @@ class AwsParams(KindParams):
 
 
 def client(service: str, params: AwsParams, context: TaskContext) -> Any:
-    """The client of ``service`` for this task: kept for those who come with the same credential and region.
+    """Return the client of ``service``, shared by tasks of one credential and region.
 
     Raises TaskError(kind="auth") for a credential that is none of AWS, or a role that cannot be assumed.
     """

@@ -163,7 +163,7 @@ def _redirected(request: Request, status: int, location: str) -> Request:
 
 
 def without_credentials(request: Request) -> Request:
-    """Remove credentials from a request to another origin than the one they were meant for."""
+    """Return the request without credentials, for an origin they were not meant for."""
     secret = _CREDENTIAL_HEADERS | request.secret_headers
     return replace(
         request,

@@ -61,7 +61,7 @@ class ParamsChecker:
         return problems
 
     def schema(self) -> dict[str, Any]:
-        """Build the JSON Schema (2020-12): aliases beside their names, a template wherever allowed."""
+        """Build the JSON Schema (2020-12): aliases beside names, a template wherever allowed."""
         if not self._schema:  # asked for with every task of every playbook that is compiled
             self._schema = codec.encode(self._made_schema())
         found: dict[str, Any] = codec.decode(self._schema)
