@@ -1,4 +1,4 @@
-"""Reads a large result by its reference, whole or in part, and writes results that are referred to."""
+"""The kind ``artifact``: reads a large result by its reference, whole or in part, and writes results."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _guessed(body: Any) -> Format:
 
 
 def _write(body: Any, form: Format, writer: ArtifactWriter, context: TaskContext) -> dict[str, Any]:
-    """What is promoted: how many rows."""
+    """Write ``body`` as ``form``; return the row count that the reference states, if any."""
     from noetl.domain import codec
 
     if form == "json":

@@ -1,4 +1,4 @@
-"""Calls an AWS Lambda function and gives what it answered."""
+"""The kind ``lambda``: calls an AWS Lambda function and returns its answer."""
 
 from __future__ import annotations
 

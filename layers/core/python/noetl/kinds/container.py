@@ -1,4 +1,7 @@
-"""Runs a container to its end: Docker or Podman on one machine, Fargate on a deployment. No worker is held while it runs."""
+"""The kind ``container``: runs a container to its end; no worker is held while it runs.
+
+Docker or Podman on one machine, Fargate on a deployment.
+"""
 
 from __future__ import annotations
 
@@ -100,12 +103,14 @@ class Params(ProgramParams):
         return value
 
     def words(self) -> tuple[str, ...]:
-        """What the container runs; empty: what its image says."""
+        """Return the command line of the container; empty: the image's own."""
         return tuple(as_text(value) for value in (*self.command, *self.args))
 
 
 def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
-    """``{exit_code, logs, data}``; ``data`` is the last line of the output when that is JSON, else None.
+    """Run the container: ``{exit_code, logs, data}``.
+
+    ``data`` is the last line of the output when that is JSON, else None.
 
     Raises TaskError: ``exit_<n>`` (``details``: the end of the output), ``image_pull_failed``, ``out_of_memory``, ``start_failed``,
     ``start_refused``, ``host_lost``, ``stopped``, ``containers_unavailable``, ``container_lost``.
@@ -196,7 +201,7 @@ _WORDS = {
 
 
 def _logs(name: str, context: TaskContext) -> str:
-    """The end of its output; where that cannot be had, how it ended counts all the same."""
+    """Read the end of the output; without it, how the container ended counts all the same."""
     try:
         return context.jobs.logs(name, LOG_LINES)[-context.settings.output_max_bytes // 4 :]
     except TaskError as error:

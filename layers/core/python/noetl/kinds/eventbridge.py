@@ -1,4 +1,4 @@
-"""Puts events on an EventBridge bus."""
+"""The kind ``eventbridge``: puts events on an EventBridge bus."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class Params(AwsParams):
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """``{count, event_ids}``, in the order of the events.
+    """Put the events: ``{count, event_ids}``, in the order of the events.
 
-    An event that was refused is sent again alone once; what is refused then fails the task, and says which were taken.
-    Raises TaskError: ``event_invalid`` (schema), ``events_refused``, or the code of EventBridge.
+    An event that was refused is sent again alone once; what is refused then fails the task, and the error names the events that were
+    taken. Raises TaskError: ``event_invalid`` (schema), ``events_refused``, or the code of EventBridge.
     """
     entries = [
         _entry(one, params)
@@ -137,13 +137,16 @@ def _entry(one: Entry, params: Params) -> dict[str, Any]:
 
 
 def _size(entry: Mapping[str, Any]) -> int:
-    """As EventBridge counts it: the texts in UTF-8 (its documentation, "Calculating event size")."""
+    """Count bytes as EventBridge does: the texts in UTF-8.
+
+    (Its documentation, "Calculating event size".)
+    """
     texts = [entry["Source"], entry["DetailType"], entry["Detail"], *entry["Resources"]]
     return sum(len(text.encode()) for text in texts)
 
 
 def _requests(entries: list[dict[str, Any]], numbers: list[int]) -> list[list[int]]:
-    """As many events in a request as its limits of count and size allow."""
+    """Split events into requests within EventBridge's limits of count and size."""
     made: list[list[int]] = []
     room = 0
     for number in numbers:

@@ -1,4 +1,7 @@
-"""Uploads, downloads, lists, deletes and composes objects of Google Cloud Storage, over its JSON API."""
+"""The kind ``gcs``: objects of Google Cloud Storage, over its JSON API.
+
+Actions: upload, download, list, delete and compose.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +122,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
 
 def _upload(api: Api, endpoint: str, params: Params, context: TaskContext) -> dict[str, Any]:
-    """Metadata and content in one request; Google's MD5 of what arrived is compared with ours."""
+    """Send metadata and content in one request; check Google's MD5 of what arrived."""
     what = f"gs://{params.bucket}/{params.object}"
     data, kind = write_object(params.body, params.format, params.object or "", what)
     about = {"name": params.object, "contentType": params.content_type or kind, "metadata": params.metadata}
@@ -175,7 +178,10 @@ def _list(api: Api, endpoint: str, params: Params, context: TaskContext) -> dict
 
 
 def _delete(api: Api, endpoint: str, params: Params, context: TaskContext) -> dict[str, Any]:
-    """What is not there counts as not deleted, and is no error: a repeated delete does no harm."""
+    """Delete an object. One that is absent counts as not deleted, and is no error.
+
+    So a repeated delete does no harm.
+    """
     try:
         api.call("DELETE", _url(endpoint, params))
     except TaskError as error:
@@ -217,7 +223,7 @@ def _url(endpoint: str, params: Params) -> str:
 
 
 def _absent(params: Params) -> dict[str, str]:
-    """Generation 0: only where no object is."""
+    """Require generation 0: no object may exist at that name."""
     return {"ifGenerationMatch": "0"} if params.if_absent else {}
 
 

@@ -1,4 +1,7 @@
-"""Calls its task for every element of a list. As a step's whole tool it is that step's loop; elsewhere, a loop inside one run."""
+"""The kind ``iterator``: calls its task for every element of a list.
+
+As a step's whole tool it is that step's loop; in a pipeline, a loop inside one run.
+"""
 
 from __future__ import annotations
 

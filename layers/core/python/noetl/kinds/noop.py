@@ -1,4 +1,4 @@
-"""Does nothing: a place for routing, rules and ``set``. Gives its input back."""
+"""The kind ``noop``: returns its input; a place for routing, rules and ``set``."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class Params(KindParams):
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """The task's input, or None when it has none."""
+    """Return the task's input, or None when it has none."""
     return TaskResult(dict(context.input) or None)

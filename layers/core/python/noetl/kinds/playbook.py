@@ -1,4 +1,7 @@
-"""Runs another playbook as a sub-execution. The engine starts it and, by default, waits for its result."""
+"""The kind ``playbook``: runs another playbook as a sub-execution.
+
+The engine starts it and, by default, waits for its result.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ class Params(KindParams):
 
 
 def run(params: Params, context: TaskContext) -> ChildRequest:
-    """What to start; the task's input is part of the payload and wins over ``payload``."""
+    """Return what to start; the task's input is part of the payload and wins over ``payload``."""
     return ChildRequest(
         path=params.path,
         version=params.version if isinstance(params.version, int) else None,

@@ -1,4 +1,4 @@
-"""Runs Python code of the playbook in a warm process of its own, confined and killed when it goes too far."""
+"""The kind ``python``: runs a playbook's Python code in a warm, confined process of its own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Code(msgspec.Struct, frozen=True):
 
 
 def plain(params: Mapping[str, Any]) -> Code | None:
-    """Parameters that are the code alone; None: the model has to look at them."""
+    """Return parameters that are the code alone; None: the model has to check them."""
     code = params.get("code")
     if len(params) == 1 and type(code) is str and 0 < len(code) <= CODE_CHARACTERS and _is_unicode(code):
         return Code(code)
@@ -49,7 +49,7 @@ def plain(params: Mapping[str, Any]) -> Code | None:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it has no half of a surrogate pair, which the model refuses."""
+    """Return whether a text has no half of a surrogate pair, which the model refuses."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -67,7 +67,7 @@ def __getattr__(name: str) -> Any:
 
 
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
-    """Code that Python cannot parse is found before it runs."""
+    """Parse the code, so that invalid Python is found before it runs."""
     code = params.get("code")
     if not isinstance(code, str):
         return []
@@ -85,11 +85,11 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def run(params: Params | Code, context: TaskContext) -> TaskResult:
-    """The code's result; ``meta.py`` tells how many lines it printed.
+    """Run the code and return its result; ``meta.py`` has how many lines it printed.
 
-    Raises TaskError: kind ``transform`` with the exception's class name as code (``details``: line, source,
-    traceback), ``result_not_json``, ``result_too_large``, ``output_limit``, ``process_exited``,
-    ``process_crashed`` or ``no_answer``; kind ``storage_quota`` (``disk_limit``, ``out_of_memory``); kind ``timeout``; kind ``cancelled``.
+    Raises TaskError: kind ``transform`` with the exception's class name as code (``details``: line, source, traceback),
+    ``result_not_json``, ``result_too_large``, ``output_limit``, ``process_exited``, ``process_crashed`` or ``no_answer``; kind
+    ``storage_quota`` (``disk_limit``, ``out_of_memory``); kind ``timeout``; kind ``cancelled``.
     """
     settings = context.settings
     owner = Owner(context.execution_id, limits_of(settings), places_of(settings))
@@ -119,7 +119,7 @@ def run(params: Params | Code, context: TaskContext) -> TaskResult:
 
 
 def _raised(error: Any, memory_bytes: int) -> TaskError:
-    """The TaskError for an exception of the code, from what the child says about it."""
+    """Build the TaskError of an exception that the code raised, as the child reports it."""
     facts: dict[str, Any] = error if isinstance(error, dict) else {}
     name = str(facts.get("type", "Exception"))[:CODE_NAME]
     text = str(facts.get("message", ""))

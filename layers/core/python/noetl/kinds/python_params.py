@@ -12,7 +12,7 @@ from noetl.kinds.support.base import KindParams
 
 
 class Params(KindParams):
-    """The code; what it works on comes in the task's ``args``/``input``."""
+    """The code; its input is in the task's ``args``/``input``."""
 
     code: Annotated[
         str, Field(min_length=1, max_length=CODE_CHARACTERS, description="Python source, never a template.")

@@ -1,14 +1,14 @@
-"""Which kinds exist, and one door to them: facts, parameter checks, JSON Schema, and the call itself.
+"""The registry of tool kinds: their facts, parameter checks, JSON Schema, and the call itself.
 
 A built-in kind is one file beside this one, or ``kind.py`` in a folder of its own, and one line in ``BUILT_IN``. A package
 adds its own with an entry point in the group ``noetl.kinds`` whose name is the kind's name and whose value is the module.
-Either way the module is imported when somebody asks for that kind, never before. It offers:
+Either way the module is imported when that kind is first asked for, never before. It offers:
 
 * ``SPEC``: a KindSpec
 * ``Params``: a ``KindParams`` model
 * ``run(params, context) -> TaskResult | ChildRequest | WaitRequest`` (left out by kinds that the compiler rewrites)
 * ``EXAMPLE``: a mapping of parameters that passes ``check``
-* optionally ``check(params) -> list[ParamProblem]``: what a model cannot say (``params`` may hold ``HOLE``)
+* optionally ``check(params) -> list[ParamProblem]``: what a model cannot express (``params`` may hold ``HOLE``)
 * optionally ``plain(params)``: rendered parameters that need no model to be checked, as ``run`` takes them, or None. With it a
   process runs the kind without loading ``Params``
 
@@ -88,13 +88,16 @@ class LoadedKind:
 
     @cached_property
     def params(self) -> ParamsChecker:
-        """What checks parameters by the kind's model."""
+        """Return the checker of parameters by the kind's model."""
         from noetl.kinds.support.params import ParamsChecker
 
         return ParamsChecker(self._kind.Params, self.spec)
 
     def parse(self, raw_params: Mapping[str, Any]) -> Any:
-        """Rendered parameters as ``run`` takes them. Raises TaskError(kind="schema", code="kind_params")."""
+        """Parse rendered parameters into what ``run`` takes.
+
+        Raises TaskError(kind="schema", code="kind_params").
+        """
         found = self._plain(raw_params)
         return self.params.parse(raw_params) if found is None else found
 
@@ -115,15 +118,21 @@ class Registry:
             self._discover()
 
     def names(self) -> tuple[str, ...]:
-        """Every kind, sorted."""
+        """List every kind, sorted."""
         return tuple(sorted(self._modules.keys() | self._loaded.keys()))
 
     def spec(self, name: str) -> KindSpec:
-        """Raises KeyError (unknown) or PlaybookError(code="kind_unavailable") (its module cannot be used)."""
+        """Return the facts of a kind.
+
+        Raises KeyError (unknown) or PlaybookError(code="kind_unavailable") (its module cannot be used).
+        """
         return self._load(name).spec
 
     def check(self, name: str, params: Mapping[str, Any]) -> list[ParamProblem]:
-        """Every problem of ``params``; ``HOLE`` stands for a template. Raises KeyError (unknown kind)."""
+        """List every problem of ``params``; ``HOLE`` is used in the place of a template.
+
+        Raises KeyError (unknown kind).
+        """
         kind = self._load(name)
         problems = kind.params.check(params)
         if not problems and kind.extra_check is not None:
@@ -131,11 +140,14 @@ class Registry:
         return problems
 
     def schema(self, name: str) -> dict[str, Any]:
-        """JSON Schema of the parameters as a playbook writes them: aliases included, templates allowed."""
+        """Return the JSON Schema of the parameters as a playbook writes them.
+
+        Aliases included, templates allowed.
+        """
         return self._load(name).params.schema()
 
     def example(self, name: str) -> Mapping[str, Any]:
-        """Parameters that are right for this kind, for docs and tests."""
+        """Return valid parameters of this kind, for docs and tests."""
         return self._load(name).example
 
     def add(self, kind: Any) -> None:
@@ -175,9 +187,10 @@ class Registry:
             ) from error
 
     def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
-        """End what a call of the kind began elsewhere, as its PollRequest told of it. Nothing, for a kind that cannot.
+        """End the external job that a call of the kind began, by its PollRequest.
 
-        Raises KeyError (unknown kind), and what the kind raises."""
+        Does nothing for a kind that cannot. Raises KeyError (unknown kind), and what the kind raises.
+        """
         stop = self._load(name).stop
         if stop is not None:
             stop(state, context)
@@ -208,7 +221,7 @@ class Registry:
 
 @cache
 def default_registry() -> Registry:
-    """Built-in and installed kinds, shared by the whole process."""
+    """Return the registry of built-in and installed kinds, shared by the whole process."""
     return Registry()
 
 

@@ -1,4 +1,4 @@
-"""Loads what references stand for: one result, or several by name."""
+"""The kind ``resolve``: loads the values behind references, one result or several by name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Resolver:
         self._left = context.settings.output_max_bytes
 
     def result(self, given: Any) -> Any:
-        """One of those that were asked for."""
+        """Load one of the results that were asked for."""
         from noetl.kinds.support.artifact_values import Slice
 
         given = plain_loop(given)

@@ -1,4 +1,7 @@
-"""Reads, writes, lists, copies and deletes objects of S3, or of a store that speaks its protocol."""
+"""The kind ``s3``: objects of S3, or of a store that speaks its protocol.
+
+Actions: read, write, list, copy and delete objects, and make links.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,7 @@ def _missing(action: object, *, key: bool, keys: bool, to_key: bool) -> str:
 
 
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
-    """A ``put`` without a body writes an empty object, which nobody means."""
+    """Refuse a ``put`` without a body: it would write an empty object by mistake."""
     if params.get("action") == "put" and "body" not in params:
         return [ParamProblem(("action",), "put needs a `body`", 'an empty object has the body ""')]
     return []
@@ -127,7 +130,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
 
 def refuse_own(buckets: Iterable[str | None], context: TaskContext) -> None:
-    """Raises TaskError(code="bucket_refused") for a bucket of the deployment itself."""
+    """Refuse a bucket of the deployment itself. Raises TaskError(code="bucket_refused")."""
     own = next((bucket for bucket in buckets if bucket in context.settings.own_buckets), None)
     if own is not None:
         raise TaskError(
@@ -173,7 +176,7 @@ def _described(params: Params, answer: Mapping[str, Any], size: int) -> dict[str
 
 
 def _put(s3: Any, params: Params, context: TaskContext, what: str) -> dict[str, Any]:
-    """S3 checks the content by its SHA-256, so what is there is what was sent."""
+    """Write an object; S3 checks the content by its SHA-256, so it is stored as it was sent."""
     data, kind = write_object(params.body, params.format, params.key or "", what)
     digest = hashlib.sha256(data).digest()
     request: dict[str, Any] = {
@@ -203,7 +206,10 @@ def _put(s3: Any, params: Params, context: TaskContext, what: str) -> dict[str, 
 
 
 def _list(s3: Any, params: Params, context: TaskContext, what: str) -> dict[str, Any]:
-    """Up to ``limit`` objects and folders in the order of their keys; ``next`` is the ``token`` of the following call, null at the end."""
+    """List up to ``limit`` objects and folders in the order of their keys.
+
+    ``next`` is the ``token`` of the following call, null at the end.
+    """
     objects: list[dict[str, Any]] = []
     folders: list[str] = []
     request: dict[str, Any] = {"Bucket": params.bucket, "Prefix": params.prefix}
@@ -234,7 +240,7 @@ def _list(s3: Any, params: Params, context: TaskContext, what: str) -> dict[str,
 
 
 def _delete(s3: Any, params: Params, context: TaskContext, what: str) -> dict[str, Any]:
-    """What is not there counts as deleted: S3 does not tell."""
+    """Delete an object. An absent one counts as deleted: S3 does not report the difference."""
     if params.key is not None:
         s3.delete_object(Bucket=params.bucket, Key=params.key, **_version(params))
         return {"deleted": 1}
@@ -254,7 +260,10 @@ def _delete(s3: Any, params: Params, context: TaskContext, what: str) -> dict[st
 
 
 def _copy(s3: Any, params: Params, context: TaskContext, what: str) -> dict[str, Any]:
-    """Inside S3: the content does not come here, so it may be of any size up to 5 GB (a limit of CopyObject)."""
+    """Copy inside S3: the content does not pass this process.
+
+    So it may be of any size up to 5 GB (a limit of CopyObject).
+    """
     target = params.to_bucket or params.bucket
     source = {"Bucket": params.bucket, "Key": params.key, **_version(params)}
     answer = s3.copy_object(Bucket=target, Key=params.to_key, CopySource=source)
@@ -262,7 +271,10 @@ def _copy(s3: Any, params: Params, context: TaskContext, what: str) -> dict[str,
 
 
 def _presign(s3: Any, params: Params, context: TaskContext, what: str) -> dict[str, Any]:
-    """A link for somebody who has no credential. It is a secret as long as it lives: whoever has it may use it."""
+    """Make a link for a client without a credential.
+
+    It is a secret as long as it is valid: every client that has it may use it.
+    """
     target = {"Bucket": params.bucket, "Key": params.key}
     url = s3.generate_presigned_url(f"{params.method}_object", Params=target, ExpiresIn=params.expires_in)
     return {"url": url, "method": params.method.upper(), "expires_in": params.expires_in}

@@ -1,4 +1,7 @@
-"""Runs a script, Python or shell, in a confined process: a file beside the playbook, or one that is fetched."""
+"""The kind ``script``: runs a Python or shell script in a confined process.
+
+The script is a file beside the playbook, or one that is fetched.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,10 @@ class Params(ProgramParams):
 
     @property
     def place(self) -> Source:
-        """Raises TaskError(code="script_source") for a scheme that nobody knows."""
+        """Return where the script is.
+
+        Raises TaskError(code="script_source") for an unknown scheme.
+        """
         if self.source is not None:
             return self.source
         try:
@@ -79,7 +85,10 @@ class Params(ProgramParams):
 
 
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
-    """What an address gives may change: it has to be pinned, which is known before anything runs."""
+    """Require a pinned checksum for a script at an address, before anything runs.
+
+    The content at an address may change.
+    """
     given = params.get("source")
     uri = given.get("uri") if isinstance(given, Mapping) else params.get("uri")
     if isinstance(uri, str) and re.match(r"https?://", uri, re.IGNORECASE) and "checksum" not in params:
@@ -166,7 +175,10 @@ def _interpreter_of(path: Path, content: bytes) -> Interpreter:
 
 
 def _command(interpreter: Interpreter, path: Path, words: list[str]) -> list[str]:
-    """Options of the interpreter end before the path, which is absolute: none of the arguments can be one."""
+    """Build the command line: the interpreter's options, then the absolute path.
+
+    None of the arguments after it can be an option of the interpreter.
+    """
     if interpreter == "python":
         return [sys.executable, "-B", "--", str(path), *words]
     program = shutil.which(interpreter, path=SEARCH_PATH)

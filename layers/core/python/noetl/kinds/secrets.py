@@ -1,7 +1,8 @@
-"""Reads a secret where it is kept: Secrets Manager, Parameter Store, Google Secret Manager, the environment of a local run.
+"""The kind ``secrets``: reads a secret from its provider.
 
-What is read goes to the tasks behind this one in the same step, and nowhere else: it is taken out of results, events, errors and logs, and a
-pipeline that waits reads it again when it goes on.
+Providers: Secrets Manager, Parameter Store, Google Secret Manager, the environment of a local run. A secret that is read is visible to
+the following tasks of the same step only: it is removed from results, events, errors and logs, and a pipeline that waits reads it again
+when it continues.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class Params(AwsParams):
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """``{value, data}``: the text (or the field ``key``), and what it holds when it is a JSON object (else null).
+    """Read the secret: ``{value, data}``.
+
+    The text (or the field ``key``), and what it holds when it is a JSON object (else null).
 
     Raises TaskError: ``secret_field`` (not_found), ``secret_binary`` (parse), ``secret_missing`` (not_found), or the provider's own code.
     """

@@ -1,4 +1,7 @@
-"""Runs shell commands in a confined process. What they work on comes as arguments and variables, never as text of the command."""
+"""The kind ``shell``: runs shell commands in a confined process.
+
+Their input is passed as arguments and variables, never as text of the command.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ class Params(ProgramParams):
 
 
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
-    """A template in the command would not be rendered, on purpose."""
+    """Refuse a template in the command, which is never rendered, on purpose."""
     command = params.get("command")
     found = None if command is HOLE else _TEMPLATE.search(str(command))
     if found is None:

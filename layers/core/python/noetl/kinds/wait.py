@@ -1,4 +1,4 @@
-"""Waits without holding a worker: for some time, until a moment, or for a callback from outside."""
+"""The kind ``wait``: waits for some time, until a moment, or for a callback, without holding a worker."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Params(KindParams):
 
 
 def check(params: Mapping[str, Any]) -> Iterable[ParamProblem]:
-    """A moment and a schema that are written out are looked at before anything runs."""
+    """Check a moment and a schema that are written out, before anything runs."""
     until, schema = params.get("until"), params.get("schema")
     if isinstance(until, str):
         try:
@@ -83,6 +83,6 @@ def check(params: Mapping[str, Any]) -> Iterable[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> WaitRequest:
-    """What to wait for. The engine does that: the pipeline goes on when it is over."""
+    """Return what the engine waits for: the pipeline continues when that is over."""
     given = params.model_dump(by_alias=True, exclude_defaults=True)
     return wait_request(given)

@@ -1,4 +1,4 @@
-"""Runs a named task of the playbook's ``workbook``. The compiler puts that task in its place."""
+"""The kind ``workbook``: a named task of the playbook's ``workbook``, put in place by the compiler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLE: dict[str, Any] = {"name": "notify", "input": {"text": "done"}}
 
 
 class Params(KindParams):
-    """Which task, and what it is given."""
+    """The name of the task, and its arguments."""
 
     name: Annotated[str, Field(min_length=1, description="Name of a task in `workbook`.")]
     input: dict[str, Any] = Field(default_factory=dict, description="The task's arguments; win over its own.")

@@ -1,4 +1,4 @@
-"""AWS for tasks: who a task is there (a credential, or the role of the place where it runs), and what errors mean to a playbook."""
+"""AWS clients of tasks: their identity (a credential, or the worker's role) and their errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AwsParams(KindParams):
 
 
 def client(service: str, params: AwsParams, context: TaskContext) -> Any:
-    """The client of ``service`` for this task: kept for those who come with the same credential and region.
+    """Return the client of ``service``, shared by tasks of one credential and region.
 
     Raises TaskError(kind="auth") for a credential that is none of AWS, or a role that cannot be assumed.
     """
@@ -78,7 +78,7 @@ def client(service: str, params: AwsParams, context: TaskContext) -> Any:
 
 
 def forget_clients() -> None:
-    """The environment changed: clients are made anew."""
+    """Drop the cached clients after the environment changed."""
     with _lock:
         _clients.clear()
 

@@ -1,4 +1,4 @@
-"""Google's APIs for tasks: who a task is there (a service account, by its signature), and what their errors mean to a playbook."""
+"""Google's APIs for tasks: their identity (a service account, by its signature) and their errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _tokens: dict[str, tuple[str, float]] = {}
 
 
 def forget_tokens() -> None:
-    """They are got anew."""
+    """Drop the cached tokens: they are requested again."""
     with _lock:
         _tokens.clear()
 

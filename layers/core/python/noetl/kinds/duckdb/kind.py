@@ -1,4 +1,7 @@
-"""Runs SQL in DuckDB, in memory or on a file of its own, over files of the playbook's folders and sources that it is given."""
+"""The kind ``duckdb``: runs SQL in DuckDB, in memory or on a file, over files and sources.
+
+Files are those of the playbook's folders; sources are passed to the task.
+"""
 
 from __future__ import annotations
 

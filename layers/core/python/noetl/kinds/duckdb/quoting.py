@@ -1,15 +1,15 @@
-"""Texts and names in the SQL of DuckDB."""
+"""Quoting of texts and names in the SQL of DuckDB."""
 
 from __future__ import annotations
 
 
 def literal(text: str) -> str:
-    """A text in SQL."""
+    """Quote a text for SQL."""
     escaped = text.replace("'", "''")
     return f"'{escaped}'"
 
 
 def name_of(text: str) -> str:
-    """An identifier in SQL."""
+    """Quote an identifier for SQL."""
     escaped = text.replace('"', '""')
     return f'"{escaped}"'

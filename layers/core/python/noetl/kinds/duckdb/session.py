@@ -1,4 +1,4 @@
-"""A locked DuckDB for one task."""
+"""The session of one task with a locked DuckDB."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def refuse_oversized(result: dict[str, Any], body_bytes: int, limit: int) -> Non
 
 
 def request_of(params: Params, context: TaskContext) -> Request:
-    """Raises TaskError."""
+    """Build the request of a task's parameters. Raises TaskError."""
     url = parse_url(params.url)
     if params.params:
         url = Target(url.scheme, url.host, url.port, with_query(url.path, params.params))

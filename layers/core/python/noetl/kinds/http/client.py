@@ -94,7 +94,9 @@ Take = Callable[[Answer, Iterator[bytes]], None]
 
 
 def send(request: Request, limits: Limits, *, follow_redirects: bool, take: Take | None = None) -> Answer:
-    """Make the call. Any status is an Answer. ``take``: gets the body of a status below 400, instead of the Answer.
+    """Make the call. Any status is an Answer.
+
+    ``take``: receives the body of a status below 400, instead of the Answer.
 
     Raises TaskError: kind ``connection`` or ``timeout`` (retryable), ``client_error`` (``address_refused``,
     ``url_invalid``, ``too_many_redirects``), ``storage_quota`` (``response_too_large``), ``server_error``
@@ -161,7 +163,7 @@ def _redirected(request: Request, status: int, location: str) -> Request:
 
 
 def without_credentials(request: Request) -> Request:
-    """For another origin than the one that they were meant for."""
+    """Return the request without credentials, for an origin they were not meant for."""
     secret = _CREDENTIAL_HEADERS | request.secret_headers
     return replace(
         request,

@@ -1,4 +1,4 @@
-"""Connections that go where the guard allowed and nowhere else, kept open between calls.
+"""Guarded connections: opened only to allowed addresses, and kept open between calls.
 
 urllib3 speaks HTTP; this module decides the address, and who uses a connection after whom. ``_new_conn`` is the one
 place where a socket is opened: every address of the name is checked there, and the socket is connected to a checked

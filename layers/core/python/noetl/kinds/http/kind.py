@@ -1,4 +1,4 @@
-"""Calls an HTTP API."""
+"""The kind ``http``: calls an HTTP API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An answer in pages, read to its end within one call: its items as a list, or as lines that are streamed."""
+"""Pagination: reads an answer in pages to its end within one call.
+
+Its items are a list, or lines that are streamed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a task's parameters to the request that is sent: query, headers, body, credentials."""
+"""Conversion of a task's parameters into the request: query, headers, body, credentials."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _encoded(text: str) -> str:
 
 
 def scalar_text(name: str, value: Any) -> str:
-    """A value of a form or query. Raises TaskError."""
+    """Convert a value of a form or query to text. Raises TaskError."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
@@ -126,7 +126,7 @@ def scalar_text(name: str, value: Any) -> str:
 
 
 def encode_body(body: Any, form: Mapping[str, Any] | None, headers: Headers) -> bytes | None:
-    """The bytes to send; sets Content-Type unless the author did. Raises TaskError."""
+    """Encode the body; set Content-Type unless the author did. Raises TaskError."""
     declared = (headers.get("content-type") or "").partition(";")[0].strip().lower()
     if form is None and isinstance(body, Mapping) and declared == _FORM_TYPE:
         form = body

@@ -1,4 +1,4 @@
-"""From an answer to a task's result, or to the error that a failed status means."""
+"""Conversion of an HTTP answer into a task's result, or into the error of a failed status."""
 
 from __future__ import annotations
 

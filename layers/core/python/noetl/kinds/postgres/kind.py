@@ -1,4 +1,4 @@
-"""Runs SQL on Postgres: queries with bound values, rows into a table, and results too large to hold."""
+"""The kind ``postgres``: queries with bound values, rows into a table, and results too large to hold."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rows that a task is given: as a list, or as references of results that are read as streams.
+"""The rows of a task's parameter: a list, or references of results that are read as streams.
 
-A reference is passed to the kind as it is (``KindSpec.ref_fields``), so that nothing large is loaded to be carried on. What was gathered in
-several objects is read one object after the other.
+A reference is passed to the kind as it is (``KindSpec.ref_fields``), so that nothing large is loaded only to be forwarded. What was
+gathered in several objects is read one object after the other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ends blocking calls that have no clock of their own.
+"""Alarms that end blocking calls which have no time-out of their own.
 
 Sockets and database libraries bound each read, not the whole call. An alarm bounds the call: when its time
 comes, one thread of the process calls ``stop``, which makes the blocked call fail (shuts the socket down,

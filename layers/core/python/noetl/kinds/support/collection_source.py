@@ -1,4 +1,7 @@
-"""What a loop goes over when that is an object of S3, the objects under a prefix, or a file: read as a stream, element by element."""
+"""The stream of a loop's collection: an object of S3, the objects under a prefix, or a file.
+
+It is read element by element.
+"""
 
 from __future__ import annotations
 

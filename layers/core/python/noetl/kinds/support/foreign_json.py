@@ -1,4 +1,4 @@
-"""JSON that a task or a remote service has made, as a value of a worker."""
+"""The decoder of JSON that a task or a remote service has made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noetl.domain.errors import TaskError
 
 
 def foreign_value(data: bytes, what: str) -> Any:
-    """Decode what somebody else has made; ``what`` names it in the error.
+    """Decode JSON of another system; ``what`` names it in the error.
 
     Raises TaskError(code="result_too_large") when it has too many values, ValueError or RecursionError when it is no usable JSON.
     """

@@ -1,4 +1,4 @@
-"""Connections that nobody uses now, kept for the next task: so many at most, and for so many seconds."""
+"""Idle connections, kept for the next task: at most so many, and for so many seconds."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Idle(Generic[Key, Thing]):
         return len(self._kept)
 
     def keep(self, key: Key, thing: Thing) -> None:
-        """Take a connection that is ready for the next task."""
+        """Keep a connection that is ready for the next task."""
         now = self._now()
         with self._lock:
             self._own()
@@ -101,7 +101,7 @@ class Idle(Generic[Key, Thing]):
         return None
 
     def close_idle(self, older_than: float = 0.0) -> None:
-        """Close what nobody used for so many seconds."""
+        """Close connections that no task used for so many seconds."""
         self._close_all(self._old(older_than))
 
     def _old(self, seconds: float) -> list[_Entry[Key, Thing]]:

@@ -1,9 +1,9 @@
-"""Which addresses a playbook may reach.
+"""The network guard: decides which addresses a playbook may reach.
 
 A URL is read once, strictly, so that no second reader can see another host in it. A name is resolved once, and the
 answer holds for some seconds (``Names``). For each connection every address that the name has must be allowed, and the
 connection is made to exactly such an address (``http.connection``), again for each redirect. What a name resolves to
-later, or what another parser would have made of the URL, has no say.
+later, or what another parser would have made of the URL, has no effect.
 """
 
 from __future__ import annotations
@@ -202,9 +202,10 @@ def _invalid(url: str, why: str, hint: str | None = None) -> TaskError:
 
 
 def why_internal(address: Address) -> str | None:
-    """The kind of special address this is (``loopback``, ``private`` …), or None for a public one.
+    """Return the kind of special address this is, or None for a public one.
 
-    An IPv6 address that carries an IPv4 address (mapped, compatible, NAT64, 6to4) is judged by what it carries.
+    Kinds are ``loopback``, ``private`` … An IPv6 address that carries an IPv4 address (mapped, compatible, NAT64, 6to4) is judged by
+    what it carries.
     """
     carried = _carried(address)
     if carried is not None:
@@ -274,7 +275,7 @@ def _network(entry: str) -> Network | None:
 
 
 def resolve(host: str, port: int, timeout: float) -> list[Address]:
-    """Every address of ``host``, in the order to try them.
+    """Resolve ``host`` to its addresses, in the order to try them.
 
     Raises TaskError kind ``connection`` (code ``dns_failed``) or ``timeout`` (code ``dns_timeout``), both retryable.
     """

@@ -25,7 +25,7 @@ TEMPLATE_PATTERN = r"\{[\{%]"
 
 
 class ParamsChecker:
-    """One kind's ``Params`` with the aliases of its spec."""
+    """The checker of one kind's ``Params``, with the aliases of its spec."""
 
     def __init__(self, model: type[KindParams], spec: KindSpec) -> None:
         self._model = model
@@ -33,13 +33,16 @@ class ParamsChecker:
         self._schema = b""
 
     def canonical(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """``params`` with aliases replaced by the names they stand for (a name wins over its alias)."""
+        """Replace aliases by the names they are for (a name wins over its alias)."""
         aliases = self._spec.aliases
         renamed = {aliases.get(name, name): value for name, value in params.items() if name in aliases}
         return renamed | {name: value for name, value in params.items() if name not in aliases}
 
     def parse(self, params: Mapping[str, Any]) -> KindParams:
-        """The model of rendered parameters. Raises TaskError(kind="schema", code="kind_params")."""
+        """Build the model of rendered parameters.
+
+        Raises TaskError(kind="schema", code="kind_params").
+        """
         clash = self._clashes(params)
         if clash:
             raise self._refusal(clash[0])
@@ -49,7 +52,7 @@ class ParamsChecker:
             raise self._refusal(self._problems(error, params)[0]) from None
 
     def check(self, params: Mapping[str, Any]) -> list[ParamProblem]:
-        """Unknown, missing and clashing fields, and literal values that do not fit."""
+        """Find unknown, missing and clashing fields, and literal values that do not fit."""
         problems = self._clashes(params)
         try:
             _tolerant(self._model).model_validate(self.canonical(params))
@@ -58,7 +61,7 @@ class ParamsChecker:
         return problems
 
     def schema(self) -> dict[str, Any]:
-        """JSON Schema (2020-12): aliases beside their names, a template wherever one may stand."""
+        """Build the JSON Schema (2020-12): aliases beside names, a template wherever allowed."""
         if not self._schema:  # asked for with every task of every playbook that is compiled
             self._schema = codec.encode(self._made_schema())
         found: dict[str, Any] = codec.decode(self._schema)
@@ -184,7 +187,7 @@ def _tolerant(model: type[KindParams]) -> type[KindParams]:
 
 
 def has_hole(value: Any) -> bool:
-    """True when a template stands anywhere inside ``value``."""
+    """Return whether a template is anywhere inside ``value``."""
     if isinstance(value, Hole):
         return True
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The one check that a path named by a playbook stays inside the folders a deployment allows."""
+"""The check that a path named by a playbook stays inside the folders that a deployment allows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def resolve_inside(path: str, roots: Iterable[str | Path], *, must_exist: bool =
 
 
 def path_of_file_uri(uri: str) -> str:
-    """``file:///a%20b`` → ``/a b``. Raises TaskError(code="path_invalid") for all but local file URIs."""
+    """Convert ``file:///a%20b`` to ``/a b``.
+
+    Raises TaskError(code="path_invalid") for all but local file URIs.
+    """
     try:
         parts = urlsplit(uri)
     except ValueError:

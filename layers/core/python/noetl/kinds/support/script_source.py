@@ -1,6 +1,6 @@
-"""Where a script comes from: a file beside the playbook, S3, Google Cloud Storage, an address, or a result.
+"""Sources of a script: a file beside the playbook, S3, Google Cloud Storage, an address, or a result.
 
-What is pinned by its digest is fetched once by a process, and is that or nothing.
+A script that is pinned by its digest is fetched once by a process, and has that digest or is refused.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ _kept = _Kept()
 
 
 def forget_scripts() -> None:
-    """They are fetched anew."""
+    """Drop the cached scripts: they are fetched again."""
     _kept.clear()
 
 

@@ -1,4 +1,4 @@
-"""JSON Web Tokens signed with a private key (RS256), as Google's and Snowflake's APIs want them."""
+"""JSON Web Tokens signed with a private key (RS256), for the APIs of Google and Snowflake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every SQL kind takes, and the statements that come of it."""
+"""Parameters that every SQL kind takes, and the statements made from them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,10 @@ class SqlParams(KindParams):
         return self.query is None
 
     def statements(self, context: TaskContext) -> list[RenderedStatement]:
-        """What to run. The task's input stands in for ``args``. Raises TaskError."""
+        """Build the statements to run. The task's input is used for missing ``args``.
+
+        Raises TaskError.
+        """
         rows = self.args if self.args is not None else dict(context.input)
         if self.query is None:
             return insert_statements(str(self.table), rows if isinstance(rows, list) else [rows])

@@ -1,4 +1,4 @@
-"""What kinds share that run a program of the playbook: its arguments and environment, and what its end means."""
+"""Shared base of kinds that run a program: its arguments and environment, and what its end means."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ class ProgramParams(KindParams):
         return value
 
     def texts(self) -> list[str]:
-        """The arguments as the program gets them."""
+        """Return the arguments as the program receives them."""
         return [as_text(value) for value in self.args]
 
 
 def run_to_result(
     name: str, command: list[str], params: ProgramParams, context: TaskContext, own: tuple[str, ...] = ()
 ) -> TaskResult:
-    """``{exit_code, stdout, stderr, data}``; ``data`` is the last line of stdout when that is JSON, else None.
+    """Run a program to its end: ``{exit_code, stdout, stderr, data}``.
 
-    The task's input, when it has one, is the program's standard input as one JSON document. ``name``: the program in messages.
-    ``own``: files that it may read wherever they are.
-    Raises TaskError: ``exit_<n>`` or ``signal_<NAME>`` (``details``: exit code, ends of stdout and stderr), ``timeout``,
-    ``cancelled``, ``output_limit``, ``disk_limit``, ``out_of_memory``.
+    ``data`` is the last line of stdout when that is JSON, else None. The task's input, when it has one, is the program's standard input
+    as one JSON document. ``name``: the program in messages. ``own``: files that it may read wherever they are. Raises TaskError:
+    ``exit_<n>`` or ``signal_<NAME>`` (``details``: exit code, ends of stdout and stderr), ``timeout``, ``cancelled``, ``output_limit``,
+    ``disk_limit``, ``out_of_memory``.
     """
     program = Program(
         command,
@@ -108,7 +108,7 @@ def _failure(name: str, finished: Finished) -> TaskError:
 
 
 def last_line_value(stdout: str) -> Any:
-    """The last line of an output as a value; None when it is no JSON."""
+    """Decode the last line of an output; None when it is no JSON."""
     line = stdout.strip().rsplit("\n", 1)[-1]
     try:
         value = foreign_value(line.encode("utf-8", "surrogatepass"), "the last line of the output")

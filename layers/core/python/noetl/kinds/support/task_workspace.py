@@ -1,4 +1,4 @@
-"""A folder of a task's own, for what it writes on the way: other tasks cannot name it, and it goes with the task."""
+"""A private folder of one task: other tasks cannot name it, and it is removed with the task."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _swept_lock = threading.Lock()
 
 @contextmanager
 def private_folder(context: TaskContext) -> Iterator[Path]:
-    """An empty folder, removed at the end with all that is in it. What a killed process left is removed by the next one.
+    """Make an empty folder, and remove it at the end with all its content.
+
+    What a killed process left is removed by the next one.
 
     Raises TaskError(kind="storage_access", code="no_folder").
     """

@@ -1,4 +1,4 @@
-"""Moves rows from one store to another, a chunk at a time, each exactly once."""
+"""The kind ``transfer``: moves rows from one store to another, a chunk at a time, each exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting what a schedule did not start: moments of the past, each once, under the key that its firing would have had."""
+"""Backfill: starts the executions of past fire times, each once, under the key of its firing."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ LOOKED_AT = 10_000
 class BackfillWish(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"since": "from", "until": "to"}
 ):
-    """``from`` and ``to``: ISO 8601 with a zone, both included. ``only_missed``: leave out moments for which something was started already.
-    ``dry_run``: only tell. ``limit``: most moments in one answer."""
+    """A range of fire times to backfill.
+
+    ``from`` and ``to``: ISO 8601 with a zone, both included. ``only_missed``: leave out moments for which an execution was started
+    already. ``dry_run``: only report. ``limit``: most moments in one answer.
+    """
 
     since: str
     until: str
@@ -37,8 +40,11 @@ class BackfillWish(
 
 
 class BackfilledMoment(msgspec.Struct, frozen=True):
-    """``status``: started (now), existing (started before: ``execution_id``), pending (would be, without ``dry_run``), or refused (why:
-    ``error``; nothing after it was tried)."""
+    """One fire time of a backfill.
+
+    ``status``: started (now), existing (started before: ``execution_id``), pending (would be, without ``dry_run``), or refused (why:
+    ``error``; nothing after it was tried).
+    """
 
     at: str
     status: Literal["started", "existing", "pending", "refused"]
@@ -47,7 +53,10 @@ class BackfilledMoment(msgspec.Struct, frozen=True):
 
 
 class Backfill(msgspec.Struct, frozen=True):
-    """``moments``: ascending. ``next``: where to go on from when the range has more; null otherwise."""
+    """Result of a backfill.
+
+    ``moments``: ascending. ``next``: where to continue when the range has more; null otherwise.
+    """
 
     name: str
     dry_run: bool
@@ -58,10 +67,11 @@ class Backfill(msgspec.Struct, frozen=True):
 def backfill(
     schedules: ScheduleDeps, start: StartDeps, name: str, wish: BackfillWish, publish: Callable[[Event], None]
 ) -> Backfill:
-    """``publish``: given every Start, which is durable by then. A call that is repeated starts nothing twice.
+    """Start the executions of a range of past fire times; a repeated call starts none twice.
 
-    Overlaps are no matter here. Raises NotFoundError, InvalidInputError (``invalid_time``, ``invalid_range``, ``invalid_parameter``,
-    ``backfill_rate``), InfrastructureError, and what the first start is refused with.
+    ``publish``: called with every Start, which is durable by then. The schedule's overlap policy is not applied. Raises NotFoundError,
+    InvalidInputError (``invalid_time``, ``invalid_range``, ``invalid_parameter``, ``backfill_rate``), InfrastructureError, and what the
+    first start is refused with.
     """
     since, until = _range(wish, schedules.clock())
     row = find_schedule(schedules.store, name)

@@ -1,4 +1,4 @@
-"""A schedule fires: one execution per schedule and moment, whoever tells of it and however often.
+"""Firing of a schedule: at most one execution per schedule and fire time, whichever process fires it.
 
 The execution sees which firing started it: ``workload.schedule`` is ``{name, at}``, unless the schedule's payload has a ``schedule``.
 """
@@ -22,8 +22,11 @@ from noetl.services.executions.start_playbook import StartDeps, start_playbook
 
 
 class Fired(msgspec.Struct, frozen=True):
-    """``event`` has to be published, when there is one, and ``cancelled``: the word to the execution before. ``execution_id`` None:
-    nothing was started, and ``reason`` says why."""
+    """Result of a firing.
+
+    ``event`` has to be published, when there is one, and ``cancelled``: the cancellation of the execution before. ``execution_id`` None:
+    nothing was started, and ``reason`` says why.
+    """
 
     name: str
     at: float
@@ -38,10 +41,11 @@ def timing_of(row: ScheduleRow) -> Timing:
 
 
 def fire_schedule(name: str, at: float, schedules: ScheduleStore, deps: StartDeps) -> Fired:
-    """EventBridge Scheduler says that ``name`` is due since ``at``. The table says what that means: a schedule that is gone or paused
-    starts nothing, also when somebody still tells of it.
+    """Fire schedule ``name`` for EventBridge Scheduler, which reports it as due since ``at``.
 
-    Raises InfrastructureError (tell again).
+    The table decides what that means: a schedule that is gone or paused starts nothing, although the scheduler still reports it.
+
+    Raises InfrastructureError (deliver again).
     """
     row = schedules.get(name)
     if row is None:
@@ -56,10 +60,11 @@ def fire_schedule(name: str, at: float, schedules: ScheduleStore, deps: StartDep
 
 
 def fire_due(schedules: ScheduleStore, deps: StartDeps, limit: int = 100) -> Iterator[Fired]:
-    """Fire what is due by the table's own times; what becomes of missed moments is said by ``catch_up``.
+    """Fire the schedules that are due by the table's own times.
 
-    Several processes may do so at once. A schedule whose row cannot be used is stopped, and says why. Any other error of one schedule is
-    raised after the others were looked at; it stays due. Raises InfrastructureError at once (what is left is still due).
+    ``catch_up`` decides about missed runs. Several processes may do so at once. A schedule whose row cannot be used is stopped, and its
+    row says why. Any other error of one schedule is raised after the others were looked at; it stays due. Raises InfrastructureError at
+    once (what is left is still due).
     """
     now = deps.clock()
     failed: Exception | None = None
@@ -82,7 +87,7 @@ def fire_due(schedules: ScheduleStore, deps: StartDeps, limit: int = 100) -> Ite
 
 
 def _stop(row: ScheduleRow, at: float, why: str, schedules: ScheduleStore) -> Fired:
-    """Take a schedule out of what is due, until it is made again, or paused and resumed."""
+    """Stop a schedule until it is made again, or paused and resumed."""
     reason = f"schedule {row.name} is stopped, for it cannot be fired: {why}"
     if not schedules.fired(row, at, next_at=None, execution_id=None, error=f"unreadable_row: {why}"):
         schedules.set_paused(row.name, True, None)
@@ -108,7 +113,10 @@ def _fire_row(
 
 
 def start_moment(row: ScheduleRow, at: float, deps: StartDeps) -> Started:
-    """What the schedule starts for a moment, once however often and by whomever it is asked for. Raises as ``start_playbook`` does."""
+    """Start the execution of one fire time, once however often and by any process.
+
+    Raises as ``start_playbook`` does.
+    """
     return start_playbook(
         row.path,
         row.version,
@@ -124,9 +132,10 @@ def start_moment(row: ScheduleRow, at: float, deps: StartDeps) -> Started:
 def _fire(
     row: ScheduleRow, at: float, upcoming: float | None, schedules: ScheduleStore, deps: StartDeps
 ) -> tuple[Fired, bool]:
-    """Start first, then remember: whoever dies in between is repeated, and the key makes the repeat the same execution.
+    """Start the execution first, then record the firing.
 
-    The second value is false when the row is another by now, or knows this moment already.
+    When a process dies in between, the firing is repeated, and the key makes the repeat the same execution. The second value is false
+    when the row is another by now, or knows this moment already.
     """
     if row.last_at == at and row.last_execution is not None:
         return Fired(row.name, at, row.last_execution), False
@@ -151,7 +160,10 @@ def _fire(
 
 
 def _running(row: ScheduleRow, deps: StartDeps) -> int | None:
-    """The execution that this schedule started before, while it runs; not asked for where it does not matter."""
+    """Return the execution that this schedule started before, while it runs.
+
+    It is not looked up where it does not matter.
+    """
     if row.overlap == "allow" or row.latest_execution is None:
         return None
     info = deps.store.info(row.latest_execution)
@@ -167,7 +179,7 @@ def _overlap(row: ScheduleRow, at: float, before: int | None) -> str:
 
 
 def _cancel(row: ScheduleRow, at: float, before: int, deps: StartDeps) -> Event | None:
-    """None: it has ended meanwhile."""
+    """Cancel the execution before. None: it has ended meanwhile."""
     asked = Asked(
         row.name,
         f"schedule:{row.name}:{instant(at)}:cancel",

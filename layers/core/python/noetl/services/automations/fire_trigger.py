@@ -1,4 +1,4 @@
-"""A trigger fires: something happened, and one execution starts for it, however often that is told."""
+"""Firing of a trigger: one happening starts one execution, however often it is delivered."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from noetl.services.executions.start_playbook import StartDeps, start_playbook
 
 
 class Happening(msgspec.Struct, frozen=True):
-    """``event``: what the playbook sees of it. ``id``: the same however often it is told of; empty: nobody can tell."""
+    """An event outside that a trigger reacts to.
+
+    ``event``: what the playbook sees of it. ``id``: the same on every delivery; empty: deliveries cannot be recognized.
+    """
 
     event: dict[str, Any]
     id: str = ""
 
 
 def fire_trigger(row: TriggerRow, happening: Happening, store: TriggerStore, deps: StartDeps) -> Started:
-    """What comes of it is counted in the trigger's row.
+    """Start the execution of a happening; the trigger's row counts the outcome.
 
     Raises ConflictError(code="trigger_disabled"), NotFoundError (of the playbook), InvalidInputError (codes ``payload_invalid``,
-    ``trigger_template``), InfrastructureError (tell again).
+    ``trigger_template``), InfrastructureError (deliver again).
     """
     if not row.enabled:
         raise ConflictError(
@@ -46,7 +49,10 @@ def fire_trigger(row: TriggerRow, happening: Happening, store: TriggerStore, dep
 
 
 def fire_by_rule(name: str, event: Mapping[str, Any], store: TriggerStore, deps: StartDeps) -> Started | None:
-    """EventBridge tells of an event. None: there is no such trigger any more, or it is disabled."""
+    """Fire a trigger for an event of EventBridge.
+
+    None: there is no such trigger any more, or it is disabled.
+    """
     row = store.get(name)
     if row is None or not row.enabled:
         return None
@@ -56,7 +62,10 @@ def fire_by_rule(name: str, event: Mapping[str, Any], store: TriggerStore, deps:
 def fire_by_message(
     row: TriggerRow, record: Mapping[str, Any], store: TriggerStore, deps: StartDeps
 ) -> Started:
-    """SQS tells of a message, as Lambda delivers it. Raises what ``fire_trigger`` raises, and InvalidInputError(code="not_a_message")."""
+    """Fire a trigger for a message of SQS, as Lambda delivers it.
+
+    Raises what ``fire_trigger`` raises, and InvalidInputError(code="not_a_message").
+    """
     message = message_event(record)
     return fire_trigger(row, Happening(message, message_key(row.name, message)), store, deps)
 
@@ -80,13 +89,19 @@ def _start(row: TriggerRow, happening: Happening, deps: StartDeps) -> Started:
 
 
 def _key(row: TriggerRow, happening: str) -> str:
-    """When the trigger was made is part of it: one that gets the name of a deleted trigger starts its own. A changed one stays the same."""
+    """Make the idempotency key of a happening.
+
+    The trigger's creation time is part of it: one with the name of a deleted trigger starts its own. A changed one keeps its keys.
+    """
     made = round(row.created_at * 1_000_000)
     return f"trigger:{hashlib.sha256(codec.encode([row.name, happening])).hexdigest()}:{made}"
 
 
 def render_mapping(row: TriggerRow, event: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
-    """The workload and the happening's id as the row's templates make them of ``event``. Raises InvalidInputError(code="trigger_template")."""
+    """Render the workload and the happening's id from ``event`` by the row's templates.
+
+    Raises InvalidInputError(code="trigger_template").
+    """
     # Templates are loaded with it: most triggers have none.
     from noetl.services.support.template_writer import TemplateWriter
     from noetl.templating import MappingScope, wrap
@@ -106,7 +121,10 @@ def render_mapping(row: TriggerRow, event: Mapping[str, Any]) -> tuple[dict[str,
 
 
 def check_templates(row: TriggerRow) -> None:
-    """Raises InvalidInputError(code="trigger_template") for what can never be rendered."""
+    """Check a trigger's templates.
+
+    Raises InvalidInputError(code="trigger_template") for what can never be rendered.
+    """
     from noetl.dsl.expressions import analyse, has_template
     from noetl.dsl.template_rules import TemplateProblem
 

@@ -1,4 +1,4 @@
-"""EventBridge tells that a container of Fargate has ended: whoever waits for it is told, sooner than it would have asked."""
+"""EventBridge's report that a Fargate container ended: wakes the waiting task before its next poll."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from noetl.domain.workers.container_jobs import WAKE
 
 
 def take_job_end(event: Mapping[str, Any]) -> WorkGotOn | None:
-    """What an ``ECS Task State Change`` comes to; None when nobody waits for the task, or it is nobody's of ours."""
+    """Turn an ``ECS Task State Change`` into the event that wakes a task.
+
+    None when no execution waits for the task, or it is no task of NoETL.
+    """
     detail = event.get("detail")
     if event.get("source") != "aws.ecs" or not isinstance(detail, Mapping):
         return None

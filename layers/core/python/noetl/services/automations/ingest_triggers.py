@@ -1,8 +1,8 @@
-"""What a deployment's scheduler function is invoked with, and what that starts.
+"""The events that invoke a deployment's scheduler function, and the executions that they start.
 
-Four shapes, told apart by their keys; anything else is refused:
+Four shapes, distinguished by their keys; anything else is refused:
 
-* EventBridge Scheduler: ``{"schedule": name, "scheduled_time": …}`` (and what the schedule said when it was made, which nobody needs);
+* EventBridge Scheduler: ``{"schedule": name, "scheduled_time": …}`` (and what the schedule said when it was made, which is not used);
 * a rule of EventBridge: ``{"trigger": name, "path": playbook, "event": the event}``, of a playbook's own trigger, or without ``path``, of one
   that was made while the system runs;
 * a rule of EventBridge for containers that have ended: ``{"source": "aws.ecs", …}``, which wakes the task that waits for it;
@@ -30,7 +30,10 @@ from noetl.services.executions.start_playbook import StartDeps
 
 @dataclass(frozen=True, slots=True)
 class TakeDeps:
-    """``queues``: name of a queue → paths of the playbooks that its messages start."""
+    """Dependencies of ``take``.
+
+    ``queues``: name of a queue → paths of the playbooks that its messages start.
+    """
 
     start: StartDeps
     schedules: ScheduleStore
@@ -41,8 +44,11 @@ class TakeDeps:
 
 @dataclass(slots=True)
 class Taken:
-    """``executions``: started now or by an earlier delivery of the same. ``events``: durable, to be published. ``give_back``: ids of
-    messages that the queue keeps; None for what is not a batch of messages."""
+    """Result of ``take``.
+
+    ``executions``: started now or by an earlier delivery of the same. ``events``: durable, to be published. ``give_back``: ids of
+    messages that the queue keeps; None for what is not a batch of messages.
+    """
 
     executions: list[int] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -55,10 +61,11 @@ class Taken:
 
 
 def take(invocation: Mapping[str, Any], deps: TakeDeps) -> Taken:
-    """Start what it asks for.
+    """Start the executions that an invocation asks for.
 
-    A schedule whose playbook cannot be started says so in its row. An event whose playbook cannot be started raises, so that whoever
-    delivers it keeps it: InvalidInputError, NotFoundError, InfrastructureError. Messages that started nothing are given back.
+    A schedule whose playbook cannot be started says so in its row. An event whose playbook cannot be started raises, so that the
+    service that delivers it keeps it: InvalidInputError, NotFoundError, InfrastructureError. Messages that started nothing are given
+    back.
     """
     if "Records" in invocation:
         return _take_messages(invocation["Records"], deps)
@@ -124,7 +131,10 @@ def _take_messages(records: Any, deps: TakeDeps) -> Taken:
 
 
 def _start_each(record: Mapping[str, Any], deps: TakeDeps, taken: Taken) -> None:
-    """After an error the message comes again: that finds what was started, and starts the others."""
+    """Start the executions of a message; after an error the message is redelivered.
+
+    The redelivery finds what was started, and starts the others.
+    """
     arn = str(record.get("eventSourceARN", ""))
     queue = arn.rpartition(":")[2]
     paths = deps.queues.get(queue, ())

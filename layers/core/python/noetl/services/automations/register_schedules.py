@@ -1,4 +1,4 @@
-"""What a registered playbook says about its schedule becomes so: in the table, and where schedules fire."""
+"""Registration of a playbook's schedule: writes it to the table and to the scheduler that fires it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from noetl.services.automations.fire_schedule import timing_of
 def register_schedule(
     path: str, program: Program, *, store: ScheduleStore, schedules: Schedules | None, now: float
 ) -> ScheduleRow | None:
-    """Call it whenever a playbook was registered, also unchanged: repeating it repairs. The schedule it declares now, if any.
+    """Apply the schedule that a registered playbook declares, and return it, if any.
 
-    ``schedules`` None: whoever reads the table fires them (a local scheduler). Raises ConflictError(code="schedule_name_taken"),
-    InvalidInputError for an expression that ``schedules`` cannot express, InfrastructureError.
+    Call it whenever a playbook was registered, also unchanged: repeating it repairs. ``schedules`` None: the process that reads the
+    table fires them (a local scheduler). Raises ConflictError(code="schedule_name_taken"), InvalidInputError for an expression that
+    ``schedules`` cannot express.
     """
     spec = program.schedule
     name = "" if spec is None else spec.name or name_for(path)
@@ -52,7 +53,10 @@ def register_schedule(
 
 
 def put(row: ScheduleRow, *, store: ScheduleStore, schedules: Schedules | None, now: float) -> ScheduleRow:
-    """Keep a schedule whose timing has been checked; its anchor and next time are found here. Raises as ``register_schedule`` does."""
+    """Store a schedule whose timing has been checked, with its anchor and next time.
+
+    Raises as ``register_schedule`` does.
+    """
     old = store.get(row.name)
     row = _dated(row, old, now)
     if not store.put(row):
@@ -69,7 +73,10 @@ def put(row: ScheduleRow, *, store: ScheduleStore, schedules: Schedules | None, 
 
 
 def _dated(row: ScheduleRow, old: ScheduleRow | None, now: float) -> ScheduleRow:
-    """Return it with its anchor and next time: an unchanged timing keeps its count, a changed one begins now."""
+    """Return the row with its anchor and next time.
+
+    An unchanged timing keeps its count, a changed one begins now.
+    """
     if old is not None and _rhythm(old) == _rhythm(row):
         row = replace(row, anchor=old.anchor)
         keeps = old.active and row.enabled and old.next_at is not None
@@ -81,7 +88,10 @@ def _dated(row: ScheduleRow, old: ScheduleRow | None, now: float) -> ScheduleRow
 
 
 def upcoming(row: ScheduleRow, now: float, last_at: float | None) -> float | None:
-    """Return when a schedule fires next; what is settled up to ``last_at`` is not due again, however late the clock says that it is."""
+    """Return when a schedule fires next.
+
+    What is settled up to ``last_at`` is not due again, however late the clock says that it is.
+    """
     return next_fire(timing_of(row), now if last_at is None else max(now, last_at))
 
 
@@ -90,7 +100,7 @@ def _rhythm(row: ScheduleRow) -> Timing:
 
 
 def entry_of(row: ScheduleRow) -> ScheduleEntry:
-    """The schedule as the scheduler is asked for it."""
+    """Build the entry that the scheduler is asked to create."""
     return ScheduleEntry(
         name=row.name,
         path=row.path,

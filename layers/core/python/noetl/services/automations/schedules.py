@@ -1,4 +1,4 @@
-"""Schedules as people handle them: look, make, pause, resume, delete, and see when they fire next."""
+"""The schedule service: list, create, pause, resume and delete schedules, and show next fire times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ SUGGESTED_FROM = 1000
 
 
 class ScheduleDeps(msgspec.Struct, frozen=True):
-    """``schedules`` None: whoever reads the table fires them. ``programs``: hash → Program. ``clock``: epoch seconds."""
+    """Dependencies of the schedule service.
+
+    ``schedules`` None: the process that reads the table fires them. ``programs``: hash → Program. ``clock``: epoch seconds.
+    """
 
     store: ScheduleStore
     schedules: Schedules | None
@@ -42,8 +45,11 @@ class ScheduleDeps(msgspec.Struct, frozen=True):
 
 
 class ScheduleWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A schedule made by hand. ``name``: made of the path unless given. One of ``cron`` and ``rate``. ``catch_up``: what is done about
-    missed moments; ``overlap``: about a start while the execution before still runs."""
+    """A schedule made by hand.
+
+    ``name``: made of the path unless set. One of ``cron`` and ``rate``. ``catch_up``: what is done about
+    missed moments; ``overlap``: about a start while the execution before still runs.
+    """
 
     path: str
     name: str | None = None
@@ -59,8 +65,11 @@ class ScheduleWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScheduleView(msgspec.Struct, frozen=True):
-    """A schedule as it is shown. ``state``: active, paused (by an operator) or disabled (by its maker). ``declared``: by its playbook.
-    Moments are ISO 8601 in UTC; ``last_error``: why the last firing started nothing."""
+    """A schedule as it is shown.
+
+    ``state``: active, paused (by an operator) or disabled (by its maker). ``declared``: by its playbook.
+    Moments are ISO 8601 in UTC; ``last_error``: why the last firing started nothing.
+    """
 
     name: str
     path: str
@@ -102,7 +111,10 @@ def view(row: ScheduleRow) -> ScheduleView:
 
 
 def find_schedule(store: ScheduleStore, name: str) -> ScheduleRow:
-    """Raises NotFoundError(code="schedule_not_found") with what was probably meant."""
+    """Find a schedule by name.
+
+    Raises NotFoundError(code="schedule_not_found") with what was probably meant.
+    """
     row = store.get(name)
     if row is None:
         from noetl.dsl.diagnostics import did_you_mean
@@ -117,15 +129,18 @@ def find_schedule(store: ScheduleStore, name: str) -> ScheduleRow:
 
 
 class Put(msgspec.Struct, frozen=True):
-    """``fresh``: there was none of this name."""
+    """A stored schedule. ``fresh``: there was none of this name."""
 
     row: ScheduleRow
     fresh: bool
 
 
 def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> Put:
-    """Make a schedule by hand, or replace one that was. Raises InvalidInputError, NotFoundError (of the playbook), ConflictError when
-    a playbook declares the schedule of that name, InfrastructureError."""
+    """Create a schedule by hand, or replace one that was made by hand.
+
+    Raises InvalidInputError, NotFoundError (of the playbook), ConflictError when a playbook declares the schedule of that name,
+    InfrastructureError.
+    """
     timing = check_timing(Timing(wish.cron, wish.rate, wish.timezone))
     conduct = check_conduct(Conduct(wish.catch_up, wish.catch_up_max, wish.overlap))
     entry = find_playbook(deps.catalog, check_path(wish.path), wish.version)
@@ -156,12 +171,15 @@ def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> Put:
 
 
 def pause_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:
-    """It starts nothing until it is resumed, whatever its playbook says meanwhile. Raises NotFoundError."""
+    """Pause a schedule until it is resumed, also when its playbook is registered meanwhile.
+
+    Raises NotFoundError.
+    """
     return _set_paused(deps, name, True)
 
 
 def resume_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:
-    """It fires again from now on; what it missed stays missed. Raises NotFoundError."""
+    """Resume a schedule: it fires from now on; missed runs stay missed. Raises NotFoundError."""
     return _set_paused(deps, name, False)
 
 
@@ -176,7 +194,10 @@ def _set_paused(deps: ScheduleDeps, name: str, paused: bool) -> ScheduleRow:
 
 
 def delete_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:
-    """As it was. One that a playbook declares comes back when that is registered again. Raises NotFoundError."""
+    """Delete a schedule and return it as it was. Raises NotFoundError.
+
+    One that a playbook declares is created again when that is registered again.
+    """
     row = find_schedule(deps.store, name)
     if deps.schedules is not None:
         deps.schedules.delete(name)
@@ -185,7 +206,10 @@ def delete_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:
 
 
 def next_times(row: ScheduleRow, now: float, count: int) -> Sequence[float]:
-    """When it would fire, were it active. Raises InvalidInputError for a count out of 1 … 100."""
+    """Return when a schedule would fire next, were it active.
+
+    Raises InvalidInputError for a count out of 1 … 100.
+    """
     if count > MAX_NEXT:
         raise exceeded(NEXT_MOMENTS, count, "the count", code="invalid_parameter")
     if count < 1:
@@ -194,7 +218,7 @@ def next_times(row: ScheduleRow, now: float, count: int) -> Sequence[float]:
 
 
 def declared(deps: ScheduleDeps) -> Callable[[Program, str, int], None]:
-    """Puts in force what a playbook says about its schedule, whenever it was registered."""
+    """Return the function that applies the schedule of a registered playbook."""
 
     def registered(program: Program, path: str, version: int) -> None:
         register_schedule(path, program, store=deps.store, schedules=deps.schedules, now=deps.clock())

@@ -1,4 +1,4 @@
-"""Triggers as people handle them: make, look, change, switch off and on, delete."""
+"""The trigger service: create, list, change, disable, enable and delete triggers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ SUGGESTED_FROM = 1000
 
 @dataclass(frozen=True, slots=True)
 class TriggerDeps:
-    """``keys``: what addresses of webhooks are signed with (read anew when True); None: there are no webhooks here."""
+    """Dependencies of the trigger service.
+
+    ``keys``: what addresses of webhooks are signed with (read again when True); None: this process has no webhooks.
+    """
 
     store: TriggerStore
     sources: TriggerSources
@@ -37,8 +40,11 @@ class TriggerDeps:
 
 
 class TriggerWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``source``: what is watched. ``payload``: the workload, with templates over ``event``; without it, the workload is ``{event}``.
-    ``event_id``: a template whose text tells one happening from another: the same one starts one execution."""
+    """A trigger to create.
+
+    ``source``: what is watched. ``payload``: the workload, with templates over ``event``; without it, the workload is ``{event}``.
+    ``event_id``: a template whose text identifies a happening: the same one starts one execution.
+    """
 
     name: str
     path: str
@@ -50,7 +56,10 @@ class TriggerWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TriggerPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be another. ``rotate``: the webhook gets a new address, and the old one is none any more."""
+    """The changes of a trigger.
+
+    ``rotate``: the webhook gets a new address, and the old one is none any more.
+    """
 
     enabled: bool | msgspec.UnsetType = msgspec.UNSET
     version: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -60,8 +69,11 @@ class TriggerPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TriggerView(msgspec.Struct, frozen=True):
-    """A trigger as it is shown. ``fired``: executions it started; ``failed``: happenings that started none, ``last_error`` says why.
-    ``hook``: path of a webhook's own address, which needs no other credentials; only for those who may change triggers."""
+    """A trigger as it is shown.
+
+    ``fired``: executions it started; ``failed``: happenings that started none, ``last_error`` says why. ``hook``: path of a webhook's
+    own address, which needs no other credentials; only for clients that may change triggers.
+    """
 
     name: str
     type: str
@@ -81,7 +93,7 @@ class TriggerView(msgspec.Struct, frozen=True):
 
 
 def view(row: TriggerRow, deps: TriggerDeps, *, secret: bool) -> TriggerView:
-    """``secret``: with the address of a webhook."""
+    """Build the view of a trigger. ``secret``: with the address of a webhook."""
     address = None
     if secret and row.kind == "webhook" and deps.keys is not None:
         address = HOOKS + hook(row.name, row.generation, deps.keys(False))
@@ -105,7 +117,10 @@ def view(row: TriggerRow, deps: TriggerDeps, *, secret: bool) -> TriggerView:
 
 
 def find_trigger(store: TriggerStore, name: str) -> TriggerRow:
-    """Raises NotFoundError(code="trigger_not_found") with what was probably meant."""
+    """Find a trigger by name.
+
+    Raises NotFoundError(code="trigger_not_found") with what was probably meant.
+    """
     row = store.get(name)
     if row is None:
         from noetl.dsl.diagnostics import did_you_mean
@@ -121,15 +136,18 @@ def find_trigger(store: TriggerStore, name: str) -> TriggerRow:
 
 
 class Put(msgspec.Struct, frozen=True):
-    """``fresh``: there was none of this name."""
+    """A stored trigger. ``fresh``: there was none of this name."""
 
     row: TriggerRow
     fresh: bool
 
 
 def put_trigger(deps: TriggerDeps, wish: TriggerWish) -> Put:
-    """Make a trigger, or replace one of the same kind. Raises InvalidInputError (codes ``invalid_trigger…``, ``trigger_template``,
-    ``trigger_source_…``, ``trigger_refused``), NotFoundError (of the playbook), ConflictError (``trigger_exists``: of another kind)."""
+    """Create a trigger, or replace one of the same kind.
+
+    Raises InvalidInputError (codes ``invalid_trigger…``, ``trigger_template``, ``trigger_source_…``, ``trigger_refused``),
+    NotFoundError (of the playbook), ConflictError (``trigger_exists``: of another kind).
+    """
     name = check_name(wish.name)
     source = check_source(wish.source)
     find_playbook(deps.catalog, check_path(wish.path), wish.version)
@@ -156,7 +174,7 @@ def put_trigger(deps: TriggerDeps, wish: TriggerWish) -> Put:
 
 
 def patch_trigger(deps: TriggerDeps, name: str, patch: TriggerPatch) -> TriggerRow:
-    """Raises as ``put_trigger`` does, and UnreadableRowError."""
+    """Change a trigger. Raises as ``put_trigger`` does, and UnreadableRowError."""
     old = find_trigger(deps.store, name)
     if old.unreadable:
         raise UnreadableRowError(old.unreadable, hint="make the trigger again, whole: that replaces it")
@@ -182,7 +200,10 @@ def patch_trigger(deps: TriggerDeps, name: str, patch: TriggerPatch) -> TriggerR
 
 
 def _keep(deps: TriggerDeps, row: TriggerRow, old: TriggerRow | None) -> TriggerRow:
-    """Whoever watches is told first: what it does not take is not kept."""
+    """Set up a trigger's source, then store the row.
+
+    What the source does not accept is not stored.
+    """
     check_text(TRIGGER_TEMPLATE, row.event_key, "event_id", code="invalid_trigger")
     if row.payload is not None:
         check_document(row.payload, "payload")
@@ -201,7 +222,10 @@ def _keep(deps: TriggerDeps, row: TriggerRow, old: TriggerRow | None) -> Trigger
 
 
 def _check_queue(store: TriggerStore, row: TriggerRow) -> None:
-    """A message goes to one reader: two triggers on one queue would share its messages' reading, switches and batches."""
+    """Refuse a second trigger on one queue: a message goes to one reader.
+
+    Two triggers on one queue would share its messages' reading, switches and batches.
+    """
     if not isinstance(row.source, SqsSource):
         return
     others = [one.name for one in store.of_queue(row.source.queue) if one.name != row.name]
@@ -214,7 +238,7 @@ def _check_queue(store: TriggerStore, row: TriggerRow) -> None:
 
 
 def delete_trigger(deps: TriggerDeps, name: str) -> TriggerRow:
-    """As it was. Raises NotFoundError."""
+    """Delete a trigger and return it as it was. Raises NotFoundError."""
     row = find_trigger(deps.store, name)
     deps.sources.delete(row)
     deps.store.delete(name)

@@ -1,4 +1,4 @@
-"""Signatures of webhooks: an HMAC-SHA256 over the body as it was sent, made with a secret that the sender has as well."""
+"""Signatures of webhooks: an HMAC-SHA256 over the raw body, made with a secret shared with the sender."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ LEAST_SECRET = 16
 
 
 def check_signer(source: Source, deps: CredentialDeps) -> None:
-    """The credential that a webhook names is there, and fit to sign. Raises InvalidInputError(code="invalid_trigger")."""
+    """Check that a webhook's credential exists and can sign.
+
+    Raises InvalidInputError(code="invalid_trigger").
+    """
     if isinstance(source, WebhookSource) and source.credential:
         _secret(source.credential, deps)
 
 
 def verify(source: WebhookSource, body: bytes, sent: str, deps: CredentialDeps) -> bool:
-    """``sent``: the header's value: hexadecimal, with ``sha256=`` before it or not, or Base64.
+    """Verify the signature of a webhook's body.
 
-    Raises ConflictError(code="hook_unverifiable") when the secret cannot be had, InfrastructureError.
+    ``sent``: the header's value: hexadecimal, with ``sha256=`` before it or not, or Base64.
+
+    Raises ConflictError(code="hook_unverifiable") when the secret cannot be read, InfrastructureError.
     """
     try:
         secret = _secret(source.credential, deps)
@@ -38,7 +43,7 @@ def verify(source: WebhookSource, body: bytes, sent: str, deps: CredentialDeps) 
 
 
 def _read(sent: str) -> bytes:
-    """Empty for what is no signature."""
+    """Decode a signature; empty for what is no signature."""
     text = sent.strip().removeprefix("sha256=")
     try:
         return bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)
@@ -47,7 +52,10 @@ def _read(sent: str) -> bytes:
 
 
 def _secret(name: str, deps: CredentialDeps) -> bytes:
-    """Never repeats the name: it may be the secret itself, by mistake."""
+    """Read the signing secret.
+
+    Errors never repeat the name: it may be the secret itself, by mistake.
+    """
     try:
         found = read_credential(name, deps).data.get("secret")
     except (NotFoundError, TaskError) as error:

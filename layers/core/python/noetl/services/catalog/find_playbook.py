@@ -1,4 +1,4 @@
-"""Which playbook somebody means, by path and version, id, or hash."""
+"""Lookup of a playbook in the catalog by path and version, id, or hash."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def check_path(path: str) -> str:
 
 
 def find_playbook(catalog: Catalog, path: str, version: int | None = None) -> CatalogEntry:
-    """Raises NotFoundError(code="playbook_not_found") with what was probably meant."""
+    """Find a playbook by path and version; without a version, the latest.
+
+    Raises NotFoundError(code="playbook_not_found") with what was probably meant.
+    """
     entry = catalog.get(path, version) if version is None or 0 < version <= MAX_VERSION else None
     if entry is not None:
         return entry
@@ -76,14 +79,17 @@ def version_of(entry: CatalogEntry) -> PlaybookVersion:
 
 
 def suggestion(catalog: Catalog, path: str, otherwise: str) -> str | None:
-    """``did you mean …?``, else ``otherwise``."""
+    """Build the hint ``did you mean …?``, else ``otherwise``."""
     from noetl.dsl.diagnostics import did_you_mean
 
     return did_you_mean(path, [entry.path for entry in catalog.entries(limit=SUGGESTED_FROM)], otherwise)
 
 
 def by_id(catalog: Catalog, playbook_id: str) -> CatalogEntry:
-    """``path@version``, or a path (its latest version). Raises NotFoundError."""
+    """Find a playbook by ``path@version``, or by path (its latest version).
+
+    Raises NotFoundError.
+    """
     return find_playbook(catalog, *named_by(playbook_id))
 
 
@@ -96,7 +102,7 @@ def named_by(playbook_id: str) -> tuple[str, int | None]:
 
 
 def by_program(catalog: Catalog, program: str) -> CatalogEntry:
-    """Raises NotFoundError(code="program_not_found")."""
+    """Find a playbook by its program's hash. Raises NotFoundError(code="program_not_found")."""
     entry = catalog.by_program(program)
     if entry is None:
         raise NotFoundError(f"no playbook has the program {program[:80]}", code="program_not_found")

@@ -1,4 +1,7 @@
-"""Put a playbook into the catalog: compile it, keep the compiled program for those who cannot compile, then its text."""
+"""Registration of a playbook: compile it, store the compiled program, then store its text.
+
+The program is stored for processes that cannot compile.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ class Compiled(Protocol):
 
 
 class Registered(msgspec.Struct, frozen=True):
-    """``created``: this call made the version; the same content at the same path keeps the version it has."""
+    """Result of a registration.
+
+    ``created``: this call made the version; the same content at the same path keeps the version it has.
+    """
 
     entry: CatalogEntry
     program: Program
@@ -49,7 +55,9 @@ def register_playbook(
     compile: Callable[[str, str], Compiled],
     keep: Callable[[Program], None],
 ) -> Registered:
-    """``compile``: (text, source name) → Compiled; ``keep``: stores a program durably for engine and workers, before the catalog names it.
+    """Compile a playbook and store it as a version in the catalog.
+
+    ``compile``: (text, source name) → Compiled; ``keep``: stores a program durably for engine and workers, before the catalog names it.
 
     ``path``: instead of the one the playbook names. Raises InvalidPlaybookError with every diagnostic, InvalidInputError for a path that
     cannot be one, InfrastructureError.
@@ -67,9 +75,9 @@ def register_playbook(
 
 
 def playbook_text(content: str | bytes) -> str:
-    """The text of a playbook that was sent as text or as base64 of it (YAML of a playbook has a colon, base64 never).
+    """Decode a playbook that was sent as text or as base64 of it.
 
-    Raises InvalidInputError(code="not_a_playbook").
+    (YAML of a playbook has a colon, base64 never.) Raises InvalidInputError(code="not_a_playbook").
     """
     data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     try:
@@ -88,14 +96,17 @@ def playbook_text(content: str | bytes) -> str:
 
 
 def playbooks_below(folder: Path) -> Iterator[Path]:
-    """Every file of a folder, and of those below it, that is a playbook, in order."""
+    """List the playbook files of a folder and of its subfolders, in order."""
     for file in sorted(folder.rglob("*")):
         if file.suffix in SUFFIXES and is_playbook(file):
             yield file
 
 
 def is_playbook(path: Path) -> bool:
-    """Folders hold other YAML as well: a playbook says so at its root."""
+    """Return whether a file is a playbook: folders hold other YAML as well.
+
+    A playbook states at its root that it is one.
+    """
     try:
         return is_playbook_text(path.read_bytes())
     except OSError:
@@ -103,6 +114,6 @@ def is_playbook(path: Path) -> bool:
 
 
 def is_playbook_text(data: bytes) -> bool:
-    """Whether YAML says at its root that it is a playbook."""
+    """Return whether YAML states at its root that it is a playbook."""
     head = data[:20_000]
     return any(line.startswith((b"apiVersion:", b"kind: Playbook")) for line in head.splitlines())

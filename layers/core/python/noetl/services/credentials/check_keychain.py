@@ -1,4 +1,4 @@
-"""A playbook's keychain is resolved before its workflow begins: every entry has to lead to a credential that there is."""
+"""The check of a playbook's keychain before its workflow begins: every entry must name a credential."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from noetl.ports.credentials import CredentialNames
 
 
 def check_keychain(program: Program, start: Start, names: CredentialNames, now: float) -> None:
-    """For a door: refuse what would fail at once. Large values of a payload have to be at hand.
+    """Refuse a start at the API or the CLI that would fail at once.
 
-    Raises InvalidInputError(code="keychain_unresolved") that begins with file:line:column; what ``names`` raises when it cannot tell.
+    Large values of a payload have to be loaded. Raises InvalidInputError(code="keychain_unresolved") that begins with file:line:column,
+    and what ``names`` raises when it cannot answer.
     """
     problem = start_problem(program, start, now, View(scopes=SCOPES), names)
     if problem is None:
@@ -34,7 +35,10 @@ def check_keychain(program: Program, start: Start, names: CredentialNames, now: 
 def start_problem(
     program: Program, event: Event, now: float, view: View, names: CredentialNames | None
 ) -> NoetlError | None:
-    """Why an execution cannot begin, with the place of the entry; None when it can. Raises InfrastructureError."""
+    """Return why an execution cannot begin, with the place of the entry; None when it can.
+
+    Raises InfrastructureError.
+    """
     if names is None or not program.keychain or not isinstance(event, Start):
         return None
     # Templates are loaded with it: only where something has a keychain.

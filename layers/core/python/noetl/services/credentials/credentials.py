@@ -1,7 +1,7 @@
-"""Credentials as people and workers handle them: keep, list, remove, read, and exchange for a token where their type says so.
+"""The credential service: keep, list, read and remove credentials, and exchange them for tokens.
 
 What is kept is sealed by the cipher with the credential's name as associated data, so a row that was moved to another name does not open.
-Reading goes to the cache first (``auth_cache``): one copy per execution that asked, or one for everybody.
+Reading uses the cache first (``auth_cache``): one copy per execution that asked, or one for all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ ACCESS_SECONDS = 400 * 86_400.0
 
 
 class Token(msgspec.Struct, frozen=True):
-    """What an authorisation server gave: the access token, and for how many seconds it is good."""
+    """A token of an authorization server.
+
+    The access token, and for how many seconds it is valid.
+    """
 
     value: str
     seconds: float
@@ -51,8 +54,11 @@ Exchange = Callable[[str, Mapping[str, Any]], Token]
 
 @dataclass(frozen=True, slots=True)
 class CredentialDeps:
-    """``new_id``: a time-ordered number. ``cache_seconds``: how long a copy in the cache is good. ``rotation``: inside, the cipher seals
-    with a new key and opens with the old ones as well."""
+    """Dependencies of the credential service.
+
+    ``new_id``: a time-ordered number. ``cache_seconds``: how long a copy in the cache is good. ``rotation``: inside, the cipher seals
+    with a new key and opens with the old ones as well.
+    """
 
     store: CredentialStore
     cipher: Cipher
@@ -88,7 +94,10 @@ class CredentialView(msgspec.Struct, frozen=True):
 
 
 class CredentialAccessView(msgspec.Struct, frozen=True):
-    """Somebody did something with a credential. ``principal``: `worker` for tasks that a server's own threads run."""
+    """A recorded access to a credential.
+
+    ``principal``: `worker` for tasks of a server's own threads.
+    """
 
     id: str
     name: str
@@ -109,9 +118,11 @@ def access_view(access: CredentialAccess) -> CredentialAccessView:
 def keep_credential(
     wish: CredentialWish, principal: str, deps: CredentialDeps, key: str = ""
 ) -> tuple[CredentialView, bool]:
-    """Keep or replace; True for a new one. ``key``: of this request, which may come again: what it kept is not kept once more.
+    """Create or replace a credential; return True for a new one.
 
-    Raises InvalidInputError, InfrastructureError, and ConflictError when the key stood for another wish.
+    ``key``: of this request, which may be repeated: a repeat stores nothing again.
+
+    Raises InvalidInputError, InfrastructureError, and ConflictError when the key was used for another wish.
     """
     check_credential(wish.name, wish.type, wish.data)
     plain = codec.encode(wish.data)
@@ -135,7 +146,10 @@ def keep_credential(
 
 
 def _kept_by(key: str, wish: CredentialWish, deps: CredentialDeps) -> StoredCredential | None:
-    """What the same request has kept already, as long as nothing else has replaced it. Raises ConflictError."""
+    """Return what the same request has kept already, unless it was replaced since.
+
+    Raises ConflictError.
+    """
     stored = deps.store.get(wish.name)
     if stored is None or stored.meta.get("key") != key:
         return None
@@ -158,7 +172,10 @@ def note_access(
     execution_id: int | None = None,
     step: str = "",
 ) -> None:
-    """Record who did what. What is read is recorded before it is given. Raises InfrastructureError."""
+    """Record an access: who did what with a credential.
+
+    A read is recorded before the credential is returned. Raises InfrastructureError.
+    """
     with_new_id(
         deps.new_id,
         lambda drawn: deps.store.record(CredentialAccess(drawn, name, action, principal, execution_id, step)),
@@ -166,12 +183,15 @@ def note_access(
 
 
 def forget_old(store: CredentialStore) -> int:
-    """What is old goes: cached copies whose time is over, and what was recorded long ago. How many rows."""
+    """Delete expired cached copies and old access records; return how many rows."""
     return store.forget_expired() + store.forget_accesses(ACCESS_SECONDS)
 
 
 def find_credential(name: str, deps: CredentialDeps) -> StoredCredential:
-    """By name, else by id. Raises NotFoundError(code="credential_not_found") with what was probably meant."""
+    """Find a credential by name, else by id.
+
+    Raises NotFoundError(code="credential_not_found") with what was probably meant.
+    """
     found = _stored(name, deps)
     if found is not None:
         return found
@@ -193,7 +213,10 @@ def _stored(name: str, deps: CredentialDeps) -> StoredCredential | None:
 
 
 def open_credential(stored: StoredCredential, deps: CredentialDeps) -> dict[str, Any]:
-    """Its data as it was kept, for whoever keeps it: the secret itself, of a type that is exchanged too."""
+    """Return a credential's data as it was stored, for a caller that maintains it.
+
+    Of a type that is exchanged, too, this is the secret itself.
+    """
     try:
         found: dict[str, Any] = codec.decode(deps.cipher.decrypt(stored.sealed, _identity(stored.name)))
     except InvalidInputError as error:
@@ -208,12 +231,12 @@ def open_credential(stored: StoredCredential, deps: CredentialDeps) -> dict[str,
 def list_credentials(
     deps: CredentialDeps, *, limit: int, after: str = "", type: str = ""
 ) -> Sequence[CredentialView]:
-    """By name, without data."""
+    """List credentials by name, without data."""
     return [view(one) for one in deps.store.entries(limit=limit, after=after, type=type)]
 
 
 def remove_credential(name: str, principal: str, deps: CredentialDeps) -> StoredCredential:
-    """With every cached copy. Raises NotFoundError."""
+    """Remove a credential with every cached copy. Raises NotFoundError."""
     found = find_credential(name, deps)
     deps.store.delete(found.name)
     note_access(deps, found.name, "removed", principal)
@@ -242,8 +265,11 @@ def read_credential(
     execution_id: int | None = None,
     parent_execution_id: int | None = None,
 ) -> Credential:
-    """A credential with its data, from the cache when a copy is there. One of a type that is exchanged gives its token, never the
-    secret behind it. Raises NotFoundError, TaskError(kind="auth"), InfrastructureError."""
+    """Read a credential with its data, from the cache when a copy is there.
+
+    Of a type that is exchanged it returns the token, never the secret behind it. Raises NotFoundError, TaskError(kind="auth"),
+    InfrastructureError.
+    """
     return read_lasting(name, deps, execution_id=execution_id, parent_execution_id=parent_execution_id)[0]
 
 
@@ -254,7 +280,7 @@ def read_lasting(
     execution_id: int | None = None,
     parent_execution_id: int | None = None,
 ) -> tuple[Credential, float]:
-    """``read_credential``, and for how many seconds it may be used without asking again."""
+    """Read as ``read_credential``, with the seconds for which the result may be reused."""
     found = read_kept(name, deps, execution_id=execution_id, parent_execution_id=parent_execution_id)
     if found is None:
         find_credential(name, deps)
@@ -269,7 +295,10 @@ def read_kept(
     execution_id: int | None = None,
     parent_execution_id: int | None = None,
 ) -> tuple[Credential, float] | None:
-    """``read_lasting``; None when there is no such credential. Raises TaskError(kind="auth"), InfrastructureError."""
+    """Read as ``read_lasting``; return None when there is no such credential.
+
+    Raises TaskError(kind="auth"), InfrastructureError.
+    """
     key = f"{name}:{'global' if execution_id is None else execution_id}"
     copy = _copy(key, deps)
     if copy is not None:
@@ -303,7 +332,7 @@ def read_kept(
 
 
 def _copy(key: str, deps: CredentialDeps) -> tuple[Credential, float] | None:
-    """What the cache has. A copy whose key was forgotten by rotations is none."""
+    """Read the cached copy. None, too, when rotations have dropped the key of a copy."""
     hit = deps.store.cached(key, deps.cache_seconds)
     if hit is None:
         return None
@@ -315,16 +344,20 @@ def _copy(key: str, deps: CredentialDeps) -> tuple[Credential, float] | None:
 
 
 class Resealed(msgspec.Struct, frozen=True):
-    """``resealed``: how many. ``unreadable``: names of those that no key of this machine opens; they stayed as they were."""
+    """Result of resealing.
+
+    ``resealed``: how many. ``unreadable``: names of those that no key of this machine opens; they stayed as they were.
+    """
 
     resealed: int
     unreadable: list[str] = []
 
 
 def reseal(principal: str, deps: CredentialDeps) -> Resealed:
-    """Seal every credential again, with a new key where keys are this machine's.
+    """Seal every credential again, with a new key where this machine manages the keys.
 
-    Nothing is lost when it ends in the middle: do it again. One that is replaced meanwhile is sealed with the new key by that.
+    Nothing is lost when it ends in the middle: run it again. A credential that is replaced meanwhile is sealed with the new key by the
+    replacement.
     """
     count, after = 0, ""
     unreadable: list[str] = []

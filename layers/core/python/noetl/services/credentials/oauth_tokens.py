@@ -1,4 +1,4 @@
-"""OAuth 2.0 client credentials (RFC 6749, section 4.4): the secret of a client for a token, at the authorisation server."""
+"""OAuth 2.0 client credentials (RFC 6749, section 4.4): exchanges a client's secret for a token."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _EXTRA = ("scope", "audience", "resource")
 
 
 def make_exchange(http_allow: tuple[str, ...] = ()) -> Callable[[str, Mapping[str, Any]], Token]:
-    """``http_allow``: internal hosts that may be asked, as for the kind ``http``."""
+    """Make the exchange that asks authorization servers for tokens.
+
+    ``http_allow``: internal hosts that may be asked, as for the kind ``http``.
+    """
 
     def exchange(name: str, data: Mapping[str, Any]) -> Token:
         # The client is loaded by the first token: most processes ask for none.
@@ -40,7 +43,10 @@ def make_exchange(http_allow: tuple[str, ...] = ()) -> Callable[[str, Mapping[st
 
 
 def _request(data: Mapping[str, Any]) -> Request:
-    """``client_auth: body`` puts id and secret into the form; they stand in the Authorization header unless it is said."""
+    """Build the token request.
+
+    ``client_auth: body`` puts id and secret into the form; otherwise they are in the Authorization header.
+    """
     from noetl.kinds.http.client import Request
     from noetl.kinds.support.net_guard import parse_url
 
@@ -57,7 +63,10 @@ def _request(data: Mapping[str, Any]) -> Request:
 
 
 def _token(name: str, answer: Answer) -> Token:
-    """Raises TaskError: kind ``auth`` for a refusal, ``server_error`` when the server is at fault."""
+    """Read the token from an answer.
+
+    Raises TaskError: kind ``auth`` for a refusal, ``server_error`` when the server is at fault.
+    """
     body = _mapping(answer.body)
     value, seconds = body.get("access_token"), body.get("expires_in", DEFAULT_LIFE)
     if answer.status == 200 and isinstance(value, str) and value:

@@ -1,4 +1,4 @@
-"""Results as streams: a task writes bytes to where large results live, another one reads them, and neither holds them."""
+"""Artifacts: results that tasks write and read as streams, so that no process holds them whole."""
 
 from __future__ import annotations
 
@@ -45,13 +45,16 @@ def _no_secrets(keep_length: bool) -> StreamMask | None:
 
 
 def fresh_name() -> str:
-    """A name that nothing else has: a repeated attempt may write other bytes."""
+    """Return a new, unique name: a repeated attempt may write other bytes."""
     return uuid.uuid4().hex
 
 
 class TaskArtifacts:
-    """``domain.kinds.Artifacts`` of one task. ``folder``: where copies are made that tools need as files (None: the system's). ``note`` is
-    told of results that live differently from their execution."""
+    """``domain.kinds.Artifacts`` of one task.
+
+    ``folder``: where copies are made that tools need as files (None: the system's). ``note`` is called with results whose retention
+    differs from their execution's.
+    """
 
     def __init__(
         self,
@@ -137,7 +140,10 @@ def _redact_file(mask: StreamMask, file: Path, copy: Path) -> None:
 
 
 class _Place:
-    """Where an artifact goes. How large it gets shows while it is written: what stays small is held, and goes where small values go."""
+    """The destination of an artifact, chosen by its size while it is written.
+
+    What stays small is held in memory, and is stored in the tier of small values.
+    """
 
     def __init__(self, results: ResultStore, uri: str, wish: str | None) -> None:
         self._results = results
@@ -167,7 +173,10 @@ class _Place:
             self._writer.abort()
 
     def _begin(self, size: int | None) -> ObjectWriter:
-        """The writer of the tier that is chosen now, with what was held. ``size``: all of it, when that is known."""
+        """Open the writer of the tier chosen now, with the bytes that were held.
+
+        ``size``: of the whole artifact, when that is known.
+        """
         if self._writer is None:
             self._tier = self._results.choose(size, self._wish)
             self._writer = self._tier.writer(self._uri)

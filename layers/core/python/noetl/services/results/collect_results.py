@@ -1,7 +1,8 @@
-"""Large results whose time is over go, before their execution does.
+"""The collector of large results whose time is over before their execution's.
 
-Marked first, then their objects, then the rows that name them: whoever dies in between leaves something that the next round finds again.
-What was marked counts as gone, so that an execution that is redriven at that moment sees the same as one that is redriven later.
+It marks results first, then deletes their objects, then the rows that name them: a process that dies in between leaves work that the
+next round finds again. What was marked counts as gone, so that an execution that is redriven at that moment sees the same as one that
+is redriven later.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ BATCH = 500
 def collect(
     retention: Retention, results: ResultStore, now: float, more_time: Callable[[], bool]
 ) -> tuple[int, bool]:
-    """Remove results that have served their time. The second value is false when there may be more.
+    """Remove results whose retention is over.
 
-    Raises InfrastructureError (do it later).
+    The second value is false when there may be more. Raises InfrastructureError (retry later).
     """
     removed, after = 0, 0
     while more_time():
@@ -50,7 +51,10 @@ def remove_permanent(
 
 
 def _remove(retention: Retention, results: ResultStore, found: Sequence[Listed]) -> int:
-    """What a tier that is not set up here holds stays noted: somebody who has it removes it."""
+    """Remove marked results from the tiers of this process.
+
+    What a tier that is not set up here holds stays noted: a process that has the tier removes it.
+    """
     gone: list[Listed] = []
     for store in sorted({store for _, _, store in found}):
         own = [one for one in found if one[2] == store]

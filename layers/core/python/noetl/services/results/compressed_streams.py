@@ -1,4 +1,4 @@
-"""Streams of bytes on their way into the result store and out of it: compressed when that was asked for, checked where they end."""
+"""Byte streams into and out of the result store: compressed on request, checksums verified."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from noetl.services.results.stored_bytes import store_calls
 
 
 class PackedWriter:
-    """Writes what it is given to an object. ``wish``: ``gzip``, ``auto`` (which looks at the beginning first), or none."""
+    """A writer that compresses bytes into an object.
+
+    ``wish``: ``gzip``, ``auto`` (which looks at the beginning first), or none.
+    """
 
     def __init__(self, writer: ObjectWriter, wish: str | None) -> None:
         self._writer = writer
@@ -59,7 +62,7 @@ class PackedWriter:
             self._writer.write(data)
 
     def commit(self) -> str:
-        """The checksum of the bytes in the store; they are durable."""
+        """Commit the object, durably, and return the checksum of the bytes in the store."""
         if self._undecided is not None:
             self._put(self._decide())
         if self._packer is not None:
@@ -70,7 +73,10 @@ class PackedWriter:
 
 
 class Verified(io.RawIOBase):
-    """The bytes that were written; where they end, those in the store have to be the ones that the reference tells of."""
+    """A stream of the original bytes, verified at its end.
+
+    The bytes in the store have to be the ones that the reference describes.
+    """
 
     def __init__(self, reader: ObjectReader, ref: Mapping[str, Any], most: int) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""The value that a completed execution gave, of what the store tells of its end."""
+"""The value of a completed execution, built from the stored results of its last steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl.ports.executions.execution_store import Ending
 
 
 def ending_value(ending: Ending) -> Any:
-    """Join what the last steps left: the value of one, a mapping by name of several.
+    """Join the results of the last steps: one step's value, a mapping by name of several.
 
     None when there are none.
     """

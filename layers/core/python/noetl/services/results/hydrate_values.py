@@ -1,4 +1,7 @@
-"""Values with their references loaded. (Beside ``hydration``, which the API reads with: this one knows what templates make.)"""
+"""Values with their references loaded.
+
+(Beside ``hydration``, which the API reads with: this one knows what templates produce.)
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from noetl.templating.contract import RenderedSql, RenderedStatement
 
 
 def hydrated(value: Any, hydrate: Any) -> Any:
-    """``value`` with every reference in it loaded; the same object when there is none."""
+    """Load every reference in ``value``; return the same object when there is none."""
     if not value or type(value) in _SCALARS:
         return value
     if isinstance(value, dict):
@@ -31,7 +34,7 @@ def hydrated(value: Any, hydrate: Any) -> Any:
 
 
 def _loaded(value: Any, hydrate: Any) -> Any:
-    """A large result that was read: references among a list's entries (large results of a loop) are read too."""
+    """Load the references among the entries of a large result (large results of a loop)."""
     if isinstance(value, list) and any(is_ref(entry) or plain_loop(entry) is not entry for entry in value):
         return [hydrated(entry, hydrate) for entry in value]
     return plain_loop(value)

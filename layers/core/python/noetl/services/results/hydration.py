@@ -1,4 +1,4 @@
-"""Reading what a result reference stands for: checksum verified, manifests joined, immutable objects cached."""
+"""The reader of result references: verifies checksums, joins manifests, caches immutable objects."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ NOT_VALUES = ("result_too_large_to_load", "result_not_a_value", "object_format")
 def make_hydrate(
     results: ResultStore, cache_bytes: int = CACHE_BYTES, most: int = MOST
 ) -> Callable[[Mapping[str, Any]], Any]:
-    """A ``Hydrate`` over a result store. Thread-safe. ``most``: bytes of an artifact that is loaded as one value.
+    """Make a ``Hydrate`` over a result store. Thread-safe.
 
-    It raises TaskError(code="REFERENCE_NOT_AVAILABLE", or "result_too_large_to_load"), and ResultsAway.
+    ``most``: bytes of an artifact that is loaded as one value. It raises TaskError(code="REFERENCE_NOT_AVAILABLE", or
+    "result_too_large_to_load"), and ResultsAway.
     """
     return _Hydrator(results, cache_bytes, most)
 
@@ -50,7 +51,7 @@ class _Hydrator:
         return self._value(ref, lazily=False)
 
     def lazily(self, ref: Mapping[str, Any]) -> Any:
-        """The value; of a list in parts a ``PartedList``."""
+        """Read the value; of a list in parts, a ``PartedList``."""
         return self._value(ref, lazily=True)
 
     def _value(self, ref: Mapping[str, Any], *, lazily: bool) -> Any:
@@ -82,7 +83,7 @@ class _Hydrator:
         return value
 
     def _content(self, ref: Mapping[str, Any], form: str) -> tuple[Any, int]:
-        """An artifact as the value it stands for, and how many bytes it has."""
+        """Decode an artifact into its value, and count its bytes."""
         what = f"the result {ref['ref']}"
         hint = "pass the reference on to a task that reads it as a stream"
         if form != "parquet" and form not in LOADED:
@@ -115,7 +116,7 @@ class _Hydrator:
         return read_object(data, LOADED[form], "", "", what), len(data)
 
     def _read(self, ref: Mapping[str, Any]) -> bytes:
-        """The bytes of a reference, or of a part of a manifest, as they were kept."""
+        """Read the bytes of a reference, or of a part of a manifest, as they were stored."""
         with store_calls():
             return fetch(self.results, ref, max(self.most, MOST))
 

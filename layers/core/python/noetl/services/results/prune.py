@@ -1,7 +1,7 @@
-"""Retention: what ended long ago goes, with all that belongs to it, in bounded batches.
+"""Retention: removes executions that ended long ago, with all their data, in bounded batches.
 
-Results go before the rows that name them, and rows of history before their execution: whoever dies in between leaves something that the
-next round finds again.
+Results are removed before the rows that name them, and rows of history before their execution: a process that dies in between leaves work
+that the next round finds again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ KEY_SECONDS = 7 * DAY
 
 @dataclass(frozen=True, slots=True)
 class RetentionDays:
-    """How many days after their end executions are kept, and (if that is shorter) their variables. None: for ever, or as long as they."""
+    """The retention of a deployment.
+
+    How many days after their end executions are kept, and (if that is shorter) their variables. None: for ever, or as long as they.
+    """
 
     executions: float | None = None
     variables: float | None = None
@@ -47,7 +50,10 @@ class RetentionDays:
 
 @dataclass(frozen=True, slots=True)
 class PruneDeps:
-    """``clock``: epoch seconds. ``days``: what the deployment, or this machine, is set to."""
+    """Dependencies of pruning. ``clock``: epoch seconds. ``days``: the retention that is set.
+
+    It is set for the deployment, or for this machine.
+    """
 
     retention: Retention
     results: ResultStore
@@ -57,7 +63,9 @@ class PruneDeps:
 
 
 class PruneWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``older_than_days``: since they ended; without it, what the deployment is set to. ``dry_run``: only tell.
+    """A request to prune.
+
+    ``older_than_days``: since they ended; without it, the deployment's setting. ``dry_run``: only report.
 
     ``permanent``: instead of executions, results of scope ``permanent`` that were made so long ago (the days have to be named).
     """
@@ -68,8 +76,11 @@ class PruneWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """``before``: what ended before then was meant. With ``dry_run`` only executions (or permanent results) are counted. ``results``: those
-    that went before their execution. ``status`` partly: there is more, ask again."""
+    """The result of pruning.
+
+    ``before``: executions that ended before then were selected. With ``dry_run`` only executions (or permanent results) are counted.
+    ``results``: those removed before their execution. ``status`` partly: there is more, ask again.
+    """
 
     before: str
     dry_run: bool
@@ -81,7 +92,9 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 def prune(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
-    """Remove what ended before a moment, until nothing is left or ``more_time`` says no.
+    """Remove executions that ended before a moment.
+
+    It ends when none is left or ``more_time`` says no.
 
     Raises InvalidInputError (codes ``retention_unset``, ``invalid_retention``), InfrastructureError (ask again).
     """
@@ -113,7 +126,10 @@ def _prune_permanent(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], b
 def keep_to(
     deps: PruneDeps, more_time: Callable[[], bool], log: Callable[[str], None] = lambda line: None
 ) -> Removed:
-    """What maintenance does now and then: everything whose time is over by the settings. Raises InfrastructureError (do it later)."""
+    """Remove everything whose retention is over; maintenance calls this now and then.
+
+    Raises InfrastructureError (retry later).
+    """
     now, days, removed = deps.clock(), deps.days, Removed()
     collect(deps.retention, deps.results, now, more_time)
     if days.variables is not None:
@@ -132,7 +148,10 @@ def keep_to(
 def _drop(
     now: float, before: float, deps: PruneDeps, more_time: Callable[[], bool], log: Callable[[str], None]
 ) -> range:
-    """Make and drop partitions of history; executions whose history is dropped later. When it fails, history is deleted by rows."""
+    """Create and drop partitions of history.
+
+    Executions whose history is dropped are removed later. When it fails, history is deleted by rows.
+    """
     layout = HistoryLayout(overdue=now)
     try:
         if deps.days.executions is not None:
@@ -160,7 +179,10 @@ def _repeat(remove: Callable[[float, int], int], before: float, more_time: Calla
 def _remove(
     before: float, deps: PruneDeps, more_time: Callable[[], bool], deferred: range = NOTHING
 ) -> tuple[Removed, bool]:
-    """``deferred``: executions whose history ``drop_history`` removes. The second value is false when there is more."""
+    """Remove a batch. The second value is false when there is more.
+
+    ``deferred``: executions whose history ``drop_history`` removes.
+    """
     removed = Removed()
     while more_time():
         claimed = deps.retention.claim(before, BATCH)

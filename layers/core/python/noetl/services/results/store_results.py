@@ -1,4 +1,4 @@
-"""Values too large to travel: written to the result store first, then replaced by their reference."""
+"""The writer of large values: stores them in the result store, then replaces them by references."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _SPILLED = "$stored"
 
 
 class Keeper:
-    """Keeps the large values of one command. Raises InfrastructureError when the store cannot be reached."""
+    """The store of one command's large values.
+
+    Raises InfrastructureError when the store cannot be reached.
+    """
 
     def __init__(
         self, results: ResultStore, execution_id: int, run: int, step: str, inline_bytes: int, max_bytes: int
@@ -45,9 +48,9 @@ class Keeper:
         self._reaches: set[int] = set()
 
     def keep(self, value: Any, spec: ResultSpec | None = None, budget: int | None = None) -> Any:
-        """``value`` itself when it may travel, else its reference. ``budget``: bytes left in the message.
+        """Return ``value`` itself when it may travel, else store it and return its reference.
 
-        Raises TaskError(code="result_too_large") above the deployment's limit.
+        ``budget``: bytes left in the message. Raises TaskError(code="result_too_large") above the deployment's limit.
         """
         if _is_scalar(value) or _is_reference(value):
             return value
@@ -65,13 +68,13 @@ class Keeper:
         return self._store(value, encoded, spec)
 
     def travels(self, value: Any) -> bool:
-        """Whether a value is small enough to stay where it is."""
+        """Return whether a value is small enough to stay where it is."""
         if is_manifest(value):
             return False
         return _is_scalar(value) or _is_reference(value) or len(codec.encode(value)) <= self._inline
 
     def reference(self, value: Any, spec: ResultSpec | None) -> Any:
-        """``output.ref``: the URI of a result that is too large to travel; None for one that travels."""
+        """Return ``output.ref``: the URI of a stored large result; None for one that travels."""
         kept = self.keep(value, spec)
         return kept["ref"] if is_ref(kept) else None
 
@@ -82,11 +85,11 @@ class Keeper:
         return self._inline if wished is None else min(wished, MAX_INLINE)
 
     def note(self, kept: KeptResult) -> None:
-        """A result that lives differently from its execution exists."""
+        """Note a stored result whose retention differs from its execution's."""
         self._noted[kept.ref] = kept
 
     def told(self, outcome: Outcome) -> Outcome:
-        """``outcome`` with what the engine has to know of results that were kept since it was told last."""
+        """Add to ``outcome`` what the engine has to know of results stored since the last call."""
         if not self._noted and not self._reaches:
             return outcome
         kept, reaches = tuple(self._noted.values()), tuple(sorted(self._reaches))
@@ -94,11 +97,11 @@ class Keeper:
         return msgspec.structs.replace(outcome, kept=kept, reaches=reaches)
 
     def part(self, value: Any, spec: ResultSpec | None) -> dict[str, Any]:
-        """A piece of a value that grows, in the result store: what its manifest tells of it."""
+        """Store a piece of a growing value; return its entry in the manifest."""
         return part_of(self._store(value, codec.encode(value), spec), len(value))
 
     def _whole(self, value: Mapping[str, Any], spec: ResultSpec | None) -> dict[str, Any]:
-        """A value that has grown: the reference of its manifest."""
+        """Store the manifest of a value that has grown; return its reference."""
         parts = list(value["parts"])
         if value.get("rest"):
             parts.append(self.part(value["rest"], spec))
@@ -157,7 +160,10 @@ class Keeper:
         spec: ResultSpec | None,
         growing: Mapping[str, Any],
     ) -> Outcome:
-        """An outcome fit to travel. ``specs``: how each task's result is kept; ``growing``: whole values of ctx lists (see ``_patch``)."""
+        """Make an outcome small enough to travel.
+
+        ``specs``: how each task's result is kept; ``growing``: whole values of ctx lists (see ``_patch``).
+        """
         kept = self.keep(outcome.result, spec)
         if not outcome.labels and not outcome.patches and outcome.error is None and kept is outcome.result:
             return outcome
@@ -184,7 +190,10 @@ class Keeper:
         )
 
     def _patch(self, patch: Patch, growing: Mapping[str, Any]) -> Patch:
-        """Opaque values become references. A list that grew large is written whole, when the run knows all of it."""
+        """Replace opaque values by references.
+
+        A list that grew large is written whole, when the run knows all of it.
+        """
         if patch.op in ("set", "replace", "append", "first"):
             value = self.keep(patch.value)
             return patch if value is patch.value else Patch(patch.scope, patch.name, value, patch.op)
@@ -194,7 +203,7 @@ class Keeper:
         return patch
 
     def pack(self, machine: dict[str, Any]) -> dict[str, Any]:
-        """A suspended pipeline's state, as an object of its own when it is large."""
+        """Store a suspended pipeline's state as an object of its own when it is large."""
         encoded = codec.encode(machine)
         if len(encoded) <= self._inline:
             return machine
@@ -202,7 +211,7 @@ class Keeper:
 
 
 def unpack(machine: dict[str, Any], hydrate: Any) -> dict[str, Any]:
-    """The reverse of ``Keeper.pack``. Raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
+    """Reverse ``Keeper.pack``. Raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
     stored = machine.get(_SPILLED)
     if stored is None:
         return machine
@@ -219,7 +228,10 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _is_reference(value: Any) -> bool:
-    """Whether a value is a reference, and no larger than one is: what a tool gives may have its shape, and anything in it."""
+    """Return whether a value is a reference, and no larger than one is.
+
+    A tool's result may have the shape of a reference, and hold anything.
+    """
     return is_ref(value) and len(codec.encode(value)) <= MAX_REFERENCE
 
 

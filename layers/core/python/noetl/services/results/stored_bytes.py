@@ -1,4 +1,4 @@
-"""Bytes behind references: verified, decompressed; and what it means that the result store cannot be reached."""
+"""Bytes behind references, verified and decompressed, and the errors of an unreachable result store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 64 * 1024 * 1024
 
 
 class ResultsAway(BaseException):
-    """The result store cannot be reached now, which is nobody's fault.
+    """The result store cannot be reached now; no author or task caused it.
 
     A BaseException, because it has to pass through template evaluation, which turns every Exception into an author's error. The
     shells (``handle_events``, ``run_command``) turn it into the InfrastructureError it came from (its ``__cause__``).
@@ -25,7 +25,10 @@ class ResultsAway(BaseException):
 
 @contextmanager
 def store_calls() -> Iterator[None]:
-    """A result store that is away for now is nobody's fault. Raises ResultsAway; what will not pass by itself, as it is."""
+    """Turn a temporary failure of the result store into ResultsAway.
+
+    Raises ResultsAway; an error that will not pass by itself is raised as it is.
+    """
     try:
         yield
     except InfrastructureError as error:
@@ -36,7 +39,7 @@ def store_calls() -> Iterator[None]:
 
 @contextmanager
 def outages() -> Iterator[None]:
-    """Raises InfrastructureError where a result store was away while something was hydrated."""
+    """Raise InfrastructureError where a result store was unavailable during hydration."""
     try:
         yield
     except ResultsAway as away:
@@ -45,7 +48,9 @@ def outages() -> Iterator[None]:
 
 
 def fetch(results: ResultStore, ref: Mapping[str, Any], most: int = MOST) -> bytes:
-    """The bytes behind a reference, or of a part of a manifest, as they were kept: verified, and decompressed to at most ``most`` bytes.
+    """Read the bytes behind a reference, or of a part of a manifest, as they were stored.
+
+    They are verified, and decompressed to at most ``most`` bytes.
 
     Raises TaskError (codes ``REFERENCE_NOT_AVAILABLE``, ``result_too_large_to_load``), InfrastructureError.
     """

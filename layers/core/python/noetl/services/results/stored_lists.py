@@ -1,4 +1,7 @@
-"""Lists in the result store as sequences: an element, a slice or an iteration reads the parts that hold it, one or a few at a time."""
+"""Lists in the result store as sequences, of which only the parts that are needed are read.
+
+An element, a slice or an iteration reads the parts that hold it, one or a few at a time.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ list needs a part at a time."""
 
 
 def is_parted(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether an object is the manifest of a list whose parts are lists, one after the other, and tell how long they are."""
+    """Return whether an object is the manifest of a list in parts that are lists.
+
+    The parts follow one after the other, and the manifest states how long they are.
+    """
     return (
         is_manifest(value)
         and value.get("strategy", "concat") == "concat"
@@ -32,8 +38,11 @@ def is_parted(value: Any) -> TypeGuard[Mapping[str, Any]]:
 
 
 def object_key(ref: Mapping[str, Any]) -> tuple[Hashable, ...]:
-    """What the decoded content of an object is remembered under: all that decides about it, since references may come from anybody. One
-    that tells another checksum, or none, does not get (and does not leave) what an honest one gets."""
+    """Make the cache key of an object's decoded content.
+
+    It holds all that decides about the content, since any client may send references. One that states another checksum, or none, does
+    not get (and does not leave) what an honest one gets.
+    """
     meta = ref.get("meta")
     packed = meta.get("compression") if isinstance(meta, Mapping) else None
     return ref["ref"], ref.get("sha256"), ref.get("store"), str(packed)
@@ -42,7 +51,7 @@ def object_key(ref: Mapping[str, Any]) -> tuple[Hashable, ...]:
 class StoredLists:
     """The lists of one result store. Thread-safe.
 
-    What reads raises TaskError(code="REFERENCE_NOT_AVAILABLE"), InfrastructureError, and ResultsAway inside a template.
+    Methods that read raise TaskError(code="REFERENCE_NOT_AVAILABLE"), InfrastructureError, and ResultsAway inside a template.
     """
 
     def __init__(self, results: ResultStore, cache_bytes: int = CACHE_BYTES) -> None:
@@ -53,11 +62,11 @@ class StoredLists:
         self._lock = threading.Lock()
 
     def open(self, ref: Mapping[str, Any]) -> StoredList:
-        """The list behind a reference. It is read when it is first asked for something."""
+        """Open the list behind a reference. It is read when an element is first asked for."""
         return StoredList(self, ref)
 
     def value(self, ref: Mapping[str, Any]) -> Any:
-        """What an object holds, decoded."""
+        """Read and decode an object."""
         key = object_key(ref)
         with self._lock:
             found = self._cache.get(key)
@@ -71,7 +80,7 @@ class StoredLists:
         return value
 
     def keep(self, ref: Mapping[str, Any], value: Any, size: int) -> None:
-        """Remember what an object of ``size`` bytes holds."""
+        """Cache the content of an object of ``size`` bytes."""
         key = object_key(ref)
         with self._lock:
             self._size += size - self._cache.get(key, (None, 0))[1]
@@ -81,7 +90,10 @@ class StoredLists:
 
 
 class StoredList(PartedList):
-    """Read like a list, and never changed. One thread's: it remembers the part that it read last."""
+    """A list that is read like any list, and never changed.
+
+    Used by one thread: it caches the part that it read last.
+    """
 
     __slots__ = ("_ends", "_held", "_lists", "_parts", "_ref")
 

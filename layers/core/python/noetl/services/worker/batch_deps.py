@@ -1,4 +1,4 @@
-"""What a batch of commands is run with, and what it did."""
+"""The dependencies of a batch of commands, and its result."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ def _nobody(execution_id: int) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True, slots=True)
 class BatchDeps:
-    """``slots``: pool → commands that run at once (``io`` has to be there and stands in for others). ``revoked``: asks now; see
-    ``WorkerDeps.revoked`` for the cheap one. ``marks``: for (a command, its token), where a worker can ask about no command
-    but its own. ``lease_seconds``: how long the queue waits for a sign of life of a worker that takes more than a moment; 0 leaves the
-    queue's own visibility alone. ``credentials``: for (a command, its token),
-    where a worker has to prove which command it runs; without it, those of ``worker``. ``exactly``: the program with a
-    digest, where programs are read from a store that others may write to. ``about``: names the execution in what its thread
-    logs. ``now``: epoch seconds. ``tries``: counts how often commands are begun; without it, deliveries count. ``back_off``: pauses while
-    something is away.
+    """The dependencies of a batch of commands.
+
+    ``slots``: pool → commands that run at once (``io`` is required and is used for pools without an entry). ``revoked``: looks it up
+    now; see ``WorkerDeps.revoked`` for the cheap one. ``marks``: for (a command, its token), where a worker can ask about no command
+    but its own. ``lease_seconds``: how long the queue waits for a heartbeat of a worker that takes more than a moment; 0 leaves the
+    queue's own visibility alone. ``credentials``: for (a command, its token), where a worker has to prove which command it runs;
+    without it, those of ``worker``. ``exactly``: the program with a digest, where programs are read from a store that others may write
+    to. ``about``: names the execution in what its thread logs. ``now``: epoch seconds. ``tries``: counts how often commands are begun;
+    without it, deliveries count. ``back_off``: pauses while a dependency is unavailable.
     """
 
     worker: WorkerDeps
@@ -54,7 +55,10 @@ class BatchDeps:
     back_off: BackOff = USUAL
 
     def worker_of(self, command: Command, token: str, callbacks: str, digest: str) -> WorkerDeps:
-        """What one command is run with; ``token``, ``callbacks`` and ``digest`` came with it."""
+        """Return the worker dependencies of one command.
+
+        ``token``, ``callbacks`` and ``digest`` came with the command.
+        """
         worker = self.worker
         if callbacks:
             worker = replace(worker, callback_key=lambda command: callbacks)
@@ -75,7 +79,10 @@ class BatchDeps:
 
 @dataclass(slots=True)
 class Worked:
-    """Result of a batch. ``give_back``: ids of messages that the queue has to keep; all others are done with."""
+    """Result of a batch.
+
+    ``give_back``: ids of messages that the queue has to keep; all others are done.
+    """
 
     give_back: list[str] = field(default_factory=list)
     commands: int = 0

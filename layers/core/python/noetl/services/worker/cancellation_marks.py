@@ -1,4 +1,4 @@
-"""Whether work is still wanted, asked often and looked up seldom."""
+"""Cached lookups of whether work is still wanted: asked often, looked up seldom."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class _Known:
 
 
 class RevocationWatch:
-    """Shared by the threads of a worker. ``clock``: monotonic seconds. ``every``: seconds for which an answer is good."""
+    """A cache of revocations that the threads of a worker share.
+
+    ``clock``: monotonic seconds. ``every``: seconds for which an answer is good.
+    """
 
     def __init__(
         self,
@@ -38,11 +41,14 @@ class RevocationWatch:
         self._lock = threading.Lock()
 
     def __call__(self, execution_id: int, run: int) -> bool:
-        """Fits ``WorkerDeps.revoked``: work that was first asked about just now counts as wanted."""
+        """Return whether work is revoked; work asked about for the first time counts as wanted.
+
+        Fits ``WorkerDeps.revoked``.
+        """
         return self._ask(execution_id, run, fresh=True)
 
     def now(self, execution_id: int, run: int) -> bool:
-        """Look it up, for work that has been waiting."""
+        """Look up whether work that has been waiting is revoked."""
         return self._ask(execution_id, run, fresh=False)
 
     def _ask(self, execution_id: int, run: int, *, fresh: bool) -> bool:

@@ -1,8 +1,9 @@
-"""A batch of commands from a queue: run together, their outcomes sent together.
+"""The consumer of a batch of commands: runs them together and sends their outcomes together.
 
-Nothing is lost here and nothing dies silently. A command is done with when the queue of events has accepted all it said; any other is
-given back, and the worker that gets it next runs it again. While something is away it waits, however often that happens. A command that
-broke its worker, or that no worker ended, three times is answered as ``worker_lost``: tries are counted, not deliveries.
+No command is lost and no failure is silent. A command is done when the queue of events has accepted all its outcomes. Any other command
+is returned to the queue, and the worker that receives it next runs it again. While a dependency is unavailable, the command waits,
+however often that happens. A command that broke its worker, or that no worker ended, three times is answered as ``worker_lost``: tries
+are counted, not deliveries.
 """
 
 from __future__ import annotations
@@ -44,8 +45,11 @@ TICK_SECONDS = 0.5
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """``back``: seconds until the queue offers the command again; None while it is not given back. ``tries``: how often it was begun, with
-    this time; 0 before. ``away``: what it is given back for, when that is no fault of its own."""
+    """A command of the batch and how far it is.
+
+    ``back``: seconds until the queue offers the command again; None while it is not returned. ``tries``: how often it was begun, with
+    this time; 0 before. ``away``: the reason it is returned for, when that is no fault of its own.
+    """
 
     delivery: Delivery
     command: Command
@@ -60,15 +64,19 @@ class _Job:
 
 
 def work_batch(deliveries: Sequence[Delivery], deps: BatchDeps) -> Worked:
-    """Run the commands of ``deliveries`` and send their outcomes. Returns when all are done with or given back.
+    """Run the commands of ``deliveries`` and send their outcomes.
 
-    It returns in time even when a call does not: what still runs at the end of ``deps.worker.deadline`` is given back, or lost.
+    Returns when all are done or returned to the queue. It returns in time even when a call does not: what still runs at the end of
+    ``deps.worker.deadline`` is returned, or lost.
     """
     return _Batch(deps).work(deliveries)
 
 
 class _Batch:
-    """The caller's thread sends, keeps hold of the messages and watches the time; threads per pool run commands."""
+    """A batch under way.
+
+    The caller's thread sends outcomes, keeps the leases and watches the time; threads per pool run the commands.
+    """
 
     def __init__(self, deps: BatchDeps) -> None:
         self.deps = deps
@@ -129,13 +137,13 @@ class _Batch:
         return None
 
     def _refuse(self, delivery: Delivery, why: Exception) -> None:
-        """Give back what this worker cannot read now."""
+        """Return a message that this worker cannot read now to the queue."""
         self.worker.log(f"message {delivery.message_id} is given back: {why}")
         self.worked.refused += 1
         self.backs.setdefault(self.deps.back_off.after(delivery.received), []).append(delivery)
 
     def _drop(self, delivery: Delivery, why: Exception) -> None:
-        """Take what no worker can read out of the queue; the log keeps it."""
+        """Remove a message that no worker can read from the queue; the log keeps it."""
         self.worker.log(
             f"message {delivery.message_id} is dropped, for it cannot be read: {why}; it was {loggable(delivery.body, SHOWN)!r}"
         )
@@ -144,8 +152,11 @@ class _Batch:
     # --- commands, each in a thread of its pool ---
 
     def _apart(self) -> list[list[_Job]]:
-        """What is begun together. A last try is made alone, when all else is sent: workers that died in the middle of several commands
-        died of one of them, and the others must not be given up with it."""
+        """Split the jobs into groups that are begun together.
+
+        A last try is made alone, when all else is sent: workers that died in the middle of several commands died of one of them, and
+        the others must not be given up with it.
+        """
         if len(self.jobs) == 1:
             return [self.jobs]
         last = [job for job in self.jobs if self.tries.is_last(job.command, job.delivery.received)]
@@ -171,7 +182,10 @@ class _Batch:
                 turns.done(job.command.execution_id)
 
     def _next(self, turns: Turns[_Job]) -> _Job | None:
-        """The next command that there is time to begin; the others are for somebody else, at once."""
+        """Take the next command that there is time to begin.
+
+        The others return to the queue at once, for another worker.
+        """
         with self.changed:
             if self.closed:
                 return None
@@ -205,15 +219,15 @@ class _Batch:
                 self._end(job)
 
     def _begin(self, job: _Job) -> bool:
-        """Count the try. False: no worker ended the earlier ones."""
+        """Count the try. Return False when no worker ended the earlier ones."""
         job.tries = self.tries.begin(job.command, job.delivery.received)
         return job.tries <= BROKEN_TRIES
 
     def _unwanted(self, job: _Job) -> bool:
-        """Whether the answer to a command would be superseded anyway, its execution or step run having ended: then none is given.
+        """Return whether the outcome would be superseded, the execution or step run having ended.
 
-        The items of a loop are answered always: a loop that closes counts the chunks that are out. (A revoked one is answered at once.)
-        A command whose work goes on elsewhere is run always, if only to stop that.
+        Then none is sent. The items of a loop are answered always: a loop that closes counts the chunks that are out. (A revoked one is
+        answered at once.) A command with an external job is run always, if only to stop that job.
         """
         command = job.command
         if (
@@ -225,7 +239,10 @@ class _Batch:
         return self.deps.revoked(command.execution_id, command.run)
 
     def _emit(self, job: _Job, event: Event) -> None:
-        """Put an outcome in line. Raises InfrastructureError when it cannot be sent any more: the command then runs again elsewhere."""
+        """Queue an outcome for the next send.
+
+        Raises InfrastructureError when it cannot be sent any more: another worker then runs the command again.
+        """
         body = pack(
             Message(VERSION, token=job.token, event=event),
             self.worker.results,
@@ -245,7 +262,10 @@ class _Batch:
         self.changed.notify_all()
 
     def _fail(self, job: _Job, why: str, away: str = "") -> None:
-        """Give a command back. ``away``: what was away, so that this was no try."""
+        """Return a command to the queue.
+
+        ``away``: the dependency that was unavailable, so that this was no try.
+        """
         with self.changed:
             if job.ended:
                 return
@@ -255,7 +275,7 @@ class _Batch:
             self._end(job, back=self.deps.back_off.after(job.delivery.received))
 
     def _broken(self, job: _Job, why: str) -> None:
-        """A defect: tried again, then answered."""
+        """Handle a defect: the command is tried again, then answered as ``worker_lost``."""
         if job.tries < BROKEN_TRIES:
             self._fail(job, f"broke this worker and is tried again: {why}")
             return
@@ -270,7 +290,7 @@ class _Batch:
             self._end(job)
 
     def _end(self, job: _Job, back: int | None = None) -> None:
-        """Under the lock. The first end of a job counts."""
+        """End a job, under the lock. The first end of a job counts."""
         if not job.ended:
             job.ended, job.back = True, back
             self.worked.commands += 1
@@ -303,7 +323,10 @@ class _Batch:
         return not all(job.ended for job in self.under_way)
 
     def _due(self) -> bool:
-        """Whether to send what there is: a full request, the last outcomes, or outcomes that have waited long enough."""
+        """Return whether to send the waiting outcomes now.
+
+        That is a full request, the last outcomes, or outcomes that have waited long enough.
+        """
         if not self.waiting:
             return False
         waited = self.clock() - self.waiting_since
@@ -317,7 +340,10 @@ class _Batch:
         return max(0.001, min(times))
 
     def _take(self) -> list[tuple[_Job, Outgoing]]:
-        """Under the lock: what to send now. What an earlier message of the same command could not reach is dropped."""
+        """Take the outcomes to send now, under the lock.
+
+        Outcomes of a command are dropped when an earlier message of it could not be sent.
+        """
         if not self._due():
             return []
         taken = [(job, message) for job, message in self.waiting if job.back is None]
@@ -344,7 +370,7 @@ class _Batch:
                 self._unsend(batch[place][0])
 
     def _unsend(self, job: _Job) -> None:
-        """Under the lock: something that a command said did not arrive, so it has to say it again."""
+        """Mark a job, under the lock, whose outcome did not arrive: its command has to run again."""
         if job.back is None:
             self.worked.failures += 1
             job.away = "its outcome could not be sent"
@@ -355,7 +381,10 @@ class _Batch:
                 self._end(job, back=pause)
 
     def _keep_hold(self, seconds: int) -> None:
-        """Tell the queue that these are being worked on. The first time it shortens the wait for a worker that dies."""
+        """Extend the leases of the running commands at the queue.
+
+        The first time this shortens the wait for a worker that dies.
+        """
         with self.changed:
             held = [one for job in self.jobs if not job.ended for one in (job.delivery, *job.twins)]
         try:
@@ -364,7 +393,10 @@ class _Batch:
             self.worker.log(f"{len(held)} command(s) could not be held: {away}")
 
     def _give_up(self) -> None:
-        """The time is over: nothing more is begun or said, and what still runs was not answered."""
+        """End the batch when its time is over: nothing more is begun or sent.
+
+        Commands that still run were not answered.
+        """
         with self.changed:
             late = [job for job in self.jobs if not job.ended]
             for job in late:

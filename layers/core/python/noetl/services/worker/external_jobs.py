@@ -1,4 +1,7 @@
-"""Work that a task began elsewhere and that goes on without a worker: how long it may take, who may wake its task, how it is ended."""
+"""External jobs: work that a task starts in another system and that continues without a worker.
+
+The module decides how long a job may take, which command wakes its task, and how a job is ended.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ LONGEST_DELAY = 900.0
 
 
 class Elsewhere:
-    """For the tasks of one command. ``log``: one line, without secrets."""
+    """The external jobs of one command's tasks. ``log``: one line, without secrets."""
 
     def __init__(self, command: Command, deps: WorkerDeps, log: Callable[[str], None]) -> None:
         self.command = command
@@ -28,18 +31,21 @@ class Elsewhere:
         self.log = log
 
     def seconds_of(self, kind: str) -> float:
-        """Seconds that one call of a kind may take which begins work elsewhere; 0 for all other kinds."""
+        """Return the seconds that a call of ``kind`` may take if it starts an external job.
+
+        0 for all other kinds.
+        """
         try:
             return self.deps.registry.spec(kind).poll_seconds
         except (KeyError, PlaybookError):
             return 0.0
 
     def left(self, op: RunTask, whole: float) -> float:
-        """Seconds until the time-out of a call is over."""
+        """Return the seconds until the time-out of a call is over."""
         return whole if op.pending is None else max(0.0, op.pending.until - self.deps.now())
 
     def wake(self, item: Item | None) -> str:
-        """The name of the command in which a suspended task goes on."""
+        """Return the name of the command in which a suspended task continues."""
         command = self.command
         place = command.command_id
         if item is not None and command.loop is not None and command.loop.mode == "parallel":
@@ -59,8 +65,11 @@ class Elsewhere:
         )
 
     def goes_on(self, op: RunTask, asked: PollRequest, whole: float, context: TaskContext) -> TaskOutcome:
-        """What the pipeline is told of work that goes on. Raises TaskError when it cannot be waited for, and NotWantedError
-        when nobody waits for it: then it is stopped."""
+        """Build what the pipeline learns of an external job that continues.
+
+        Raises TaskError when the job cannot be waited for, and NotWantedError when no execution waits for it: in both cases the job is
+        stopped.
+        """
         problem = find_unfit(asked.state)
         if problem is None and not self.deps.unwanted(self.command):
             now = self.deps.now()
@@ -75,7 +84,7 @@ class Elsewhere:
         raise NotWantedError(op.label, "stopped")
 
     def stop(self, op: RunTask, context: TaskContext) -> None:
-        """End what an earlier call began, if one did."""
+        """End the external job that an earlier call began, if one did."""
         if op.pending is not None:
             self._end(op, op.pending.state, context)
 

@@ -1,5 +1,7 @@
-"""Workers that fetch their commands over HTTP: they register, claim, are heard of, and end. Nothing of it is in memory, so that any process
-(and any function) answers the next request of a worker."""
+"""Leases of workers that fetch commands over HTTP: register, claim, send heartbeats, end.
+
+Nothing of it is in memory, so any process (and any function) answers the next request of a worker.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,11 @@ AGAIN_SECONDS = 5.0
 
 
 class Claims:
-    """``pools``: whose commands there are. ``lease_seconds``: how long a worker may be silent about a command before somebody else gets it.
-    ``keeps_pools``: what is offered to a pool stays so for as long as one of its workers lives (else: while the process that offers says so).
+    """The registry and the leases of HTTP workers.
+
+    ``pools``: whose commands there are. ``lease_seconds``: how long a worker may send no heartbeat for a command before another worker
+    gets it. ``keeps_pools``: what is offered to a pool stays so for as long as one of its workers lives (else: while the process that
+    offers it renews the offer).
     """
 
     def __init__(
@@ -43,7 +48,10 @@ class Claims:
     # --- workers ---
 
     def register(self, name: str, pool: str, capacity: int, principal: str) -> WorkerPool:
-        """Anew, or again. Raises InvalidInputError(code="pool_unknown", "worker_name_taken", "too_many_workers")."""
+        """Register a worker, for the first time or again.
+
+        Raises InvalidInputError(code="pool_unknown", "worker_name_taken", "too_many_workers").
+        """
         if pool not in self.pools:
             raise InvalidInputError(
                 f"there is no pool {pool[:40]!r}",
@@ -67,30 +75,42 @@ class Claims:
         return self.heartbeat(name)
 
     def heartbeat(self, name: str) -> WorkerPool:
-        """It lives; of its commands this says nothing. Raises NotFoundError(code="worker_not_found")."""
+        """Record that a worker lives; this extends no lease of its commands.
+
+        Raises NotFoundError(code="worker_not_found").
+        """
         return self._seen(name).worker
 
     def deregister(self, name: str) -> None:
-        """It ends: what it has is for others, at once. Raises NotFoundError."""
+        """End a worker: its commands are available to other workers at once. Raises NotFoundError."""
         if not self.registry.drop(name):
             raise _nobody(name)
 
     def entries(self) -> Sequence[WorkerPool]:
-        """By name, those too that have been silent for a while (not ``alive``); after some minutes they are forgotten."""
+        """List the workers by name.
+
+        Those without a recent heartbeat are included (not ``alive``); after some minutes they are forgotten.
+        """
         self.registry.forget(FORGET_SECONDS)
         return self.registry.entries()
 
     # --- commands ---
 
     def claim(self, name: str, limit: int) -> Sequence[Command]:
-        """Commands of its pool, at most ``limit`` and its free capacity. Raises NotFoundError."""
+        """Claim commands of the worker's pool, at most ``limit`` and its free capacity.
+
+        Raises NotFoundError.
+        """
         seen = self._seen(name)
         free = min(limit, seen.worker.capacity - seen.worker.running)
         return self._take(seen, free, None) if free > 0 else ()
 
     def claim_one(self, name: str, execution_id: int, command_id: str) -> Command:
-        """This command. Raises NotFoundError (nobody has this name; no such command), ConflictError (not now: somebody has it, it is not
-        due, its execution is paused, the worker is full), GoneError (it was answered, or its execution is over)."""
+        """Claim this command for a worker.
+
+        Raises NotFoundError (no worker has this name; no such command), ConflictError (not now: another worker has it, it is not due,
+        its execution is paused, the worker is full), GoneError (it was answered, or its execution is over).
+        """
         seen = self._seen(name)
         if seen.worker.running >= seen.worker.capacity:
             raise _not_now(f"{name} has {seen.worker.running} commands already", "worker_full", AGAIN_SECONDS)
@@ -100,12 +120,15 @@ class Claims:
         raise self._refusal(execution_id, command_id, seen.worker.pool)
 
     def sign_of_life(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
-        """Of a command: its lease is extended. False when nobody wants this turn of it any more: it was answered, withdrawn, or given on."""
+        """Extend the lease of a command.
+
+        False when this turn of it is no longer wanted: it was answered, withdrawn, or given to another worker.
+        """
         extended = self.registry.extend(execution_id, command_id, attempt, turn, self.lease_seconds)
         return extended or self._is_open(execution_id, command_id, Fence(attempt, turn))
 
     def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
-        """It is for somebody else, at once. False when nobody has it (any more)."""
+        """Release a command to other workers at once. False when no worker has it any more."""
         return self.registry.give_back(execution_id, command_id, attempt, turn)
 
     # --- inside ---
@@ -141,7 +164,7 @@ class Claims:
 
 
 def _why(what: str, state: CommandState, pool: str) -> tuple[str, str]:
-    """(message, code)."""
+    """Explain a refusal as (message, code)."""
     match state.reason:
         case "paused":
             return f"{what} waits until its execution is resumed", "execution_paused"

@@ -1,7 +1,7 @@
-"""What a loop goes over, read once by a worker: a stream becomes a manifest of parts, and nobody ever holds all of it.
+"""The reader of a loop's collection: one worker streams it into a manifest of parts.
 
-The answer is a ``Collected``: a short list itself, or the reference of a manifest. A result that lies there as a manifest already (the
-results of a loop) is not written again.
+No process ever holds all of it. The answer is a ``Collected``: a short list itself, or the reference of a manifest. A result that is
+stored as a manifest already (the results of a loop) is not written again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ RETRY_SECONDS = (1.0, 5.0, 20.0)
 
 
 def read_collection(command: Command, program: Program, step: Step, deps: WorkerDeps) -> Outcome:
-    """The outcome of a command of stage ``collection``. Raises InfrastructureError and ResultsAway when the result store is away."""
+    """Run a command of stage ``collection`` and return its outcome.
+
+    Raises InfrastructureError and ResultsAway when the result store is unavailable.
+    """
     loop = step.loop
     if loop is None:
         raise LookupError(f"step {step.name} has no loop")
@@ -85,7 +88,7 @@ class _Reading:
         return self._write(listed(value, loop))
 
     def refused(self, error: NoetlError, loop: Loop) -> Outcome:
-        """An error with the place of ``in``; one that may pass is tried again, a few times."""
+        """Build an error with the place of ``in``; a transient one is retried a few times."""
         place = getattr(loop.collection, "pos", loop.pos)
         told = positioned(error_of(error, self.program.source_name), place, self.program.source_name)
         told = self.secrets.redact_error(told)
@@ -96,7 +99,7 @@ class _Reading:
         return Outcome("error", error=short_error(told))
 
     def _scope(self) -> EngineScope:
-        """The names ``loop.in`` sees, as the engine sees them."""
+        """Build the names that ``loop.in`` sees, as the engine sees them."""
         frozen = self.command.scope
         slots: dict[tuple[str, str], Any] = {
             (where, name): value
@@ -128,7 +131,7 @@ class _Reading:
         )
 
     def _of_result(self, ref: Mapping[str, Any]) -> Collected:
-        """A large result: its manifest as it is, else its elements, streamed."""
+        """Read a large result: its manifest as it is, else its elements as a stream."""
         ref = canonical(ref)
         form = format_of(ref)
         if form not in FORMATS:
@@ -160,7 +163,7 @@ class _Reading:
         return self._write(listed(self.deps.hydrate(ref), self.step.loop))
 
     def _write(self, values: Iterable[Any]) -> Collected:
-        """Inline while they fit; then in parts."""
+        """Write elements inline while they fit, then in parts."""
         limit = self.deps.inline_bytes
         few: list[Any] = []
         held = 0
@@ -187,7 +190,7 @@ class _Reading:
         return Collected(writer.count, ref=ref)
 
     def _wanted(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Stops when the step run is not wanted any more."""
+        """Yield elements until the step run is no longer wanted."""
         for number, value in enumerate(values):
             if number >= LOOP_ITEMS.value:
                 raise exceeded(LOOP_ITEMS, None, f"the loop of step {self.step.name}")

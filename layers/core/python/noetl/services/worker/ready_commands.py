@@ -1,10 +1,10 @@
-"""Which ready command a pool runs next.
+"""The scheduler of a pool: which ready command runs next.
 
 The highest priority goes first, and executions of one priority take turns. Where an execution keeps something warm between its commands
-(the child process of its code), only so many are warm at once: those that have begun go on, and others begin as places become free. If none
-begins for ``PATIENCE``, the first in line takes the place of another, so that nobody waits for ever; that costs a child in so many seconds,
-not one per command. An execution that has a command running leaves its others until no other execution has one that is ready, or until they
-have waited for ``PATIENCE`` and there is a place for another child.
+(the child process of its code), only so many are warm at once: those that have begun continue, and others begin as places become free.
+If none begins for ``PATIENCE``, the first in line takes the place of another, so that no execution waits for ever; that costs a child
+in so many seconds, not one per command. An execution that has a command running leaves its others until no other execution has one that
+is ready, or until they have waited for ``PATIENCE`` and there is a place for another child.
 """
 
 from __future__ import annotations
@@ -54,8 +54,11 @@ class _Warm(msgspec.Struct):
 
 
 class Turns(Generic[T]):
-    """``places``: how many children there may be; None: nothing is kept warm. ``need``: how much an execution of which nothing is ready or
-    running in this pool is in need of its child. Not for several threads at once; moments are seconds of any one clock."""
+    """The ready items of a pool. Not for several threads at once.
+
+    ``places``: how many children there may be; None: nothing is kept warm. ``need``: how much an execution of which nothing is ready or
+    running in this pool is in need of its child. Moments are seconds of any one clock.
+    """
 
     def __init__(
         self,
@@ -78,11 +81,11 @@ class Turns(Generic[T]):
         self.running = 0
 
     def __bool__(self) -> bool:
-        """Whether something is ready."""
+        """Return whether an item is ready."""
         return self.ready > 0
 
     def wants(self, execution_id: int) -> bool:
-        """Tell whether something of this execution is ready or running. Any thread may ask."""
+        """Return whether an item of this execution is ready or running. Any thread may ask."""
         warm = self._warm.get(execution_id)
         if warm is not None and warm.running:
             return True
@@ -97,7 +100,10 @@ class Turns(Generic[T]):
         self.ready += 1
 
     def next(self, now: float) -> T | None:
-        """Take the item that runs now; ``done`` is to be called when it has. None: nothing is ready, or what is waits for a place."""
+        """Take the item that runs now; the caller calls ``done`` when it has run.
+
+        None: nothing is ready, or what is waits for a place.
+        """
         if not self._levels:
             return None
         priority = max(self._levels)
@@ -114,7 +120,7 @@ class Turns(Generic[T]):
         return self._pop(priority, execution_id)
 
     def done(self, execution_id: int) -> None:
-        """Give back what an item of this execution held."""
+        """Release what an item of this execution held."""
         self.running -= 1
         warm = self._warm.get(execution_id)
         if warm is None:
@@ -126,14 +132,17 @@ class Turns(Generic[T]):
             self._warm.move_to_end(execution_id)
 
     def end(self, execution_id: int) -> None:
-        """This execution has ended: its places are free, but for what still runs."""
+        """Free the places of an execution that has ended, except those of items that still run."""
         warm = self._warm.get(execution_id)
         if warm is not None:
             warm.over = True
             self._end(execution_id, warm)
 
     def take(self, limit: int) -> list[T]:
-        """Give at most ``limit`` ready items away, in turn from each execution: of one priority those that have no child here first."""
+        """Hand out at most ``limit`` ready items, in turn from each execution.
+
+        Of one priority, the executions without a child in this process go first.
+        """
         found: list[T] = []
         while self._levels and len(found) < limit:
             priority = max(self._levels)
@@ -142,7 +151,7 @@ class Turns(Generic[T]):
         return found
 
     def take_one(self, execution_id: int, wanted: Callable[[T], bool]) -> list[T]:
-        """Give the first ready item of this execution away that is wanted, if there is one."""
+        """Hand out the first ready item of this execution that is wanted, if there is one."""
         for priority, level in self._levels.items():
             line = level.warm.get(execution_id) or level.cold.get(execution_id)
             found = [item for item in line.items if wanted(item)][:1] if line is not None else []
@@ -154,7 +163,10 @@ class Turns(Generic[T]):
 
     @property
     def pause(self) -> float | None:
-        """Seconds after which to ask again, although nothing has happened; None while nothing is ready."""
+        """Return the seconds after which to ask again although nothing has happened.
+
+        None while nothing is ready.
+        """
         return self._patience if self._levels else None
 
     # --- the choice ---
@@ -194,7 +206,10 @@ class Turns(Generic[T]):
         return self._refused is not None and self._refused <= now - self._patience
 
     def _longest_passed_over(self, level: _Level[T], now: float) -> int | None:
-        """The execution that waits longest for another child beside those that are busy; None: none has waited for too long."""
+        """Return the execution that waits longest for another child beside those that are busy.
+
+        None: none has waited for too long.
+        """
         waiting = [
             (line.since, one)
             for one, line in level.warm.items()
@@ -203,11 +218,14 @@ class Turns(Generic[T]):
         return min(waiting)[1] if waiting else None
 
     def _is_late(self, line: _Line[T], now: float) -> bool:
-        """Whether the first of the new executions has waited for too long, with no other that began meanwhile."""
+        """Return whether the first of the new executions has waited too long.
+
+        No other execution began meanwhile.
+        """
         return max(line.since, self._begun) <= now - self._patience
 
     def _is_idle(self, execution_id: int) -> bool:
-        """Whether a child waits for this execution."""
+        """Return whether a child waits for this execution."""
         warm = self._warm.get(execution_id)
         return warm is not None and warm.running < warm.children
 
@@ -279,7 +297,7 @@ class Turns(Generic[T]):
         return item
 
     def _forget_empty(self, priority: int, execution_id: int, line: _Line[T]) -> None:
-        """After an item was taken from ``line``."""
+        """Remove ``line`` if the item taken from it was its last."""
         self.ready -= 1
         level = self._levels[priority]
         if not line.items:

@@ -1,7 +1,7 @@
-"""Credentials for those who run tasks: by the name of a keychain's entry, or by their own.
+"""Credentials for running tasks: by the name of a keychain's entry, or by their own name.
 
-A worker shows the token of a command that is open, and gets what that command's playbook names; nobody computes a name here that the
-playbook did not: whatever its code has been talked into, a worker reads no other secret.
+A worker shows the token of an open command, and gets the credentials that the command's playbook names. No name is computed that the
+playbook did not name: even when its code has been manipulated, a worker reads no other secret.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from noetl.services.credentials.credentials import CredentialDeps, read_lasting
 
 @dataclass(frozen=True, slots=True)
 class GiveDeps:
-    """``programs``: hash → Program. ``keys(fresh)``: what capability tokens are verified with; None: none are given out here.
-    ``workspace``: the credential of the scratch database, which tasks need not name."""
+    """Dependencies of credential resolution. ``programs``: hash → Program.
+
+    ``keys(fresh)``: what capability tokens are verified with; None: none are issued in this process. ``workspace``: the credential of
+    the scratch database, which tasks need not name.
+    """
 
     store: ExecutionStore
     programs: Callable[[str], Program]
@@ -37,22 +40,25 @@ class GiveDeps:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """``seconds``: for how long it may be used without asking again."""
+    """A resolved credential. ``seconds``: for how long it may be used without asking again."""
 
     credential: Credential
     seconds: float
 
 
 class NotAllowedError(NoetlError):
-    """This command may not have this. Codes: ``command_refused``, ``credential_not_named``."""
+    """Refusal: this command may not have this credential.
+
+    Codes: ``command_refused``, ``credential_not_named``.
+    """
 
     default_code = "command_refused"
 
 
 def give_to_command(capability: Capability, name: str, deps: GiveDeps) -> Given:
-    """The credential ``name`` (its own one) for an open command whose playbook names it.
+    """Return the credential ``name`` to an open command whose playbook names it.
 
-    Raises NotAllowedError, NotFoundError(code="credential_not_found"), TaskError, InfrastructureError.
+    ``name`` is the credential's own. Raises NotAllowedError, NotFoundError(code="credential_not_found"), TaskError, InfrastructureError.
     """
     if deps.keys is None or not verified(capability.token, capability.holds, deps.keys):
         raise NotAllowedError("the command's token does not fit")
@@ -76,9 +82,10 @@ def give_to_command(capability: Capability, name: str, deps: GiveDeps) -> Given:
 
 
 def give_for_execution(execution_id: int, name: str, deps: GiveDeps) -> Given:
-    """What ``keychain.<name>`` is in an execution; a name that is no entry is a credential's own. For whoever may read all of them.
+    """Resolve ``keychain.<name>`` in an execution, for a caller that may read all credentials.
 
-    Raises NotFoundError(code="execution_not_found" or "credential_not_found"), TaskError, TemplateError, InfrastructureError.
+    A name that is no entry is a credential's own. Raises NotFoundError(code="execution_not_found" or "credential_not_found"), TaskError,
+    TemplateError, InfrastructureError.
     """
     snapshot = _snapshot(execution_id, deps)
     if snapshot is None or not snapshot.program:
@@ -88,7 +95,7 @@ def give_for_execution(execution_id: int, name: str, deps: GiveDeps) -> Given:
 
 
 def give_for_playbook(program: Program, name: str, deps: GiveDeps, now: float) -> Given:
-    """The same outside of any execution: with the playbook's own workload."""
+    """Resolve ``keychain.<name>`` outside of any execution, with the playbook's own workload."""
     from noetl.engine.keychain import names_at_start
 
     start = Start(0, "", program.hash, program.path)
@@ -106,7 +113,10 @@ def _snapshot(execution_id: int, deps: GiveDeps, *commands: str) -> Snapshot | N
 
 
 def _names(program: Program, execution_id: int, snapshot: Snapshot, deps: GiveDeps) -> dict[str, str]:
-    """Entry → credential. Templates of a keychain see the workload alone, so nothing else was read."""
+    """Map the entries of a keychain to credentials.
+
+    Templates of a keychain see the workload alone, so nothing else was read.
+    """
     if not program.keychain:
         return {}
     from noetl.engine.keychain import names_later

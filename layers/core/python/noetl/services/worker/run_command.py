@@ -24,10 +24,11 @@ Emit = Callable[[Event], None]
 
 
 def run_command(command: Command, deps: WorkerDeps, emit: Emit) -> None:
-    """Run ``command`` and emit its outcome: one ``CommandDone``, or ``ItemsDone`` messages when it carries items.
+    """Run ``command`` and emit its outcome.
 
-    What a playbook or a tool does wrong is an outcome. Raises InfrastructureError when the program or the result store cannot be
-    reached: nothing is answered (but finished items), and the command has to be delivered again.
+    It is one ``CommandDone``, or ``ItemsDone`` messages when the command carries items. What a playbook or a tool does wrong is an
+    outcome. Raises InfrastructureError when the program or the result store cannot be reached: nothing is answered (but finished
+    items), and the command has to be delivered again.
     """
     with outages():
         _run(command, deps, emit)
@@ -71,7 +72,10 @@ def _prepare(command: Command, deps: WorkerDeps) -> TaskRunner:
 
 
 def refused(command: Command, outcome: Outcome) -> Event:
-    """The answer to a command that cannot be run at all: every item of it failed, when it carries items."""
+    """Build the outcome of a command that cannot be run at all.
+
+    Every item of it failed, when it carries items.
+    """
     loop = command.loop
     if loop is None:
         return CommandDone.of(command, outcome)

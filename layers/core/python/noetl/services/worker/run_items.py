@@ -1,4 +1,7 @@
-"""A chunk of a loop's items, one after the other; outcomes leave every second, so that a crash repeats little."""
+"""The runner of a chunk of a loop's items, one after the other.
+
+Outcomes leave every second, so that a crash repeats little.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ FLUSH_BYTES = 96 * 1024
 
 
 def run_items(runner: TaskRunner, loop: LoopSlice, emit: Callable[[Event], None]) -> None:
-    """Run the items of a command's slice. Raises InfrastructureError after sending what is finished."""
+    """Run the items of a command's slice.
+
+    Raises InfrastructureError after sending the outcomes of finished items.
+    """
     chunk = _Chunk(runner, loop, emit)
     try:
         chunk.run()
@@ -76,12 +82,12 @@ class _Chunk:
         self._send(closed=True)
 
     def flush_finished(self) -> None:
-        """Send the outcomes there are; the command stays open."""
+        """Send the outcomes of finished items; the command stays open."""
         if self.pending:
             self._send(closed=False)
 
     def _unwanted(self, index: int, *, continued: bool) -> bool:
-        """Whether nothing of the loop is wanted any more; what an item began elsewhere is stopped then."""
+        """Return whether nothing of the loop is wanted any more; then stop an item's external job."""
         command = self.command
         if not continued or not command.remote:
             return self.deps.revoked(command.execution_id, command.run)
@@ -95,7 +101,7 @@ class _Chunk:
         return (index for index in range(self.loop.start, self.loop.stop) if index not in skipped)
 
     def _item(self, index: int, *, continued: bool) -> Outcome:
-        """The outcome of an item; ``continued``: it goes on where it was suspended."""
+        """Run an item and return its outcome; ``continued``: it continues where it was suspended."""
         overlay = self.overlay if self.sequential else self._overlay()
         command = self.command
         machine = command.machine if continued else None
@@ -126,16 +132,19 @@ class _Chunk:
             self._send(closed=False)
 
     def _is_own(self, index: int) -> bool:
-        """Whether the command is an item's own: then its next turn is the command's."""
+        """Return whether the command is an item's own: then its next turn is the command's."""
         command = self.command
         return command.command_id == ids.item_command_id(command.run, self.loop.round, index)
 
     def _stops(self, outcome: Outcome) -> bool:
-        """A ``next`` breaks the loop, and so does a failure under fail_fast: what follows is not run."""
+        """Return whether this outcome ends the loop, so that later items are not run.
+
+        A ``next`` breaks the loop, and so does a failure under fail_fast.
+        """
         return outcome.route is not None or (outcome.status == "error" and self.loop.fail_fast)
 
     def _visible(self) -> list[Patch]:
-        """Writes that templates of later items may read: what is only gathered need not travel."""
+        """Return the writes that templates of later items may read; gathered ones need not travel."""
         if not self.sequential:
             return []
         self.written = combine(self.written)
@@ -172,7 +181,10 @@ def _is_read(patch: Patch, reads: frozenset[str]) -> bool:
 
 
 def weight(outcome: Outcome) -> int:
-    """About how many bytes an outcome adds to a message; exact enough to keep messages small."""
+    """Estimate the bytes that an outcome adds to a message.
+
+    Exact enough to keep messages small.
+    """
     total, stack = 64, [outcome.result, *outcome.labels.values(), *(patch.value for patch in outcome.patches)]
     if outcome.suspend is not None:
         stack.append(outcome.suspend.machine)

@@ -1,6 +1,6 @@
-"""One pipeline driven to its outcome: calls are made, results checked, secrets taken out, large values stored.
+"""The runner of a pipeline: makes its calls, checks results, removes secrets, stores large values.
 
-Everything the items of a command share is prepared once, in ``TaskRunner``.
+Everything that the items of a command share is prepared once, in ``TaskRunner``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PLAIN_KINDS = frozenset({"playbook", "wait"})
 
 
 class TaskRunner:
-    """Runs the pipeline of one command, for the step run itself or for item after item."""
+    """The runner of one command's pipeline, for the step run itself or for item after item."""
 
     def __init__(
         self, command: Command, program: Program, step: Step, pipeline: Pipeline, deps: WorkerDeps
@@ -123,9 +123,9 @@ class TaskRunner:
         machine: Mapping[str, Any] | None = None,
         child: Outcome | None = None,
     ) -> Outcome:
-        """The outcome of one pass, ready to be sent.
+        """Run one pass of the pipeline and return its outcome, ready to be sent.
 
-        Raises InfrastructureError when the result store is away (the command is delivered again); nothing else.
+        Raises InfrastructureError when the result store is unavailable (the command is delivered again); nothing else.
         """
         deps = self.deps
         began = deps.clock() if item is None else 0.0
@@ -152,7 +152,7 @@ class TaskRunner:
         return outcome
 
     def stop(self, item: Item | None, machine: Mapping[str, Any] | None) -> None:
-        """Nobody waits any more for what a pipeline began elsewhere: end it there. What goes wrong with that is logged."""
+        """Stop the external job of a pipeline that is no longer wanted. Errors of that are logged."""
         run = PipelineRun(self.pipeline, self.around, item)
         try:
             op = run.resume(self.secrets.unseal(unpack(dict(machine or {}), self.hydrate)))
@@ -164,7 +164,10 @@ class TaskRunner:
             self._log(f"what {self.prefix} began elsewhere could not be stopped: {error}")
 
     def _kept(self, value: Any) -> Any:
-        """One result of a nested loop: a large one is stored at once (without secrets), so that the loop's state stays small."""
+        """Store one large result of a nested loop at once, without secrets.
+
+        So the loop's state stays small.
+        """
         if self.keeper.travels(value):
             return value
         return self.keeper.keep(self.secrets.redact(value))
@@ -190,7 +193,10 @@ class TaskRunner:
         return op.outcome
 
     def _must_stop(self, timeout: float, calls: int) -> bool:
-        """Whether a call of ``timeout`` seconds is left to another turn. One that would fit into none is not: it fails instead."""
+        """Return whether a call of ``timeout`` seconds is left to another turn.
+
+        A call that would fit into no turn is not left: it fails instead.
+        """
         deps = self.deps
         left = deps.deadline()
         if math.isinf(deps.longest):
@@ -198,7 +204,10 @@ class TaskRunner:
         return left < timeout <= deps.longest
 
     def _timeout(self, op: RunTask) -> float:
-        """Seconds a call may take. A kind's own default gives way to what a worker can give; what the playbook asks for does not."""
+        """Return the seconds that a call may take.
+
+        A kind's own default is cut to what a worker can offer; the time-out that the playbook asks for is not.
+        """
         longest = self.deps.longest
         timeout = op.timeout or min(self._default_timeout(op.kind), longest)
         if op.kind in PLAIN_KINDS:
@@ -249,7 +258,10 @@ class TaskRunner:
         return TaskOutcome(child=answer, duration_ms=elapsed)
 
     def _loaded_params(self, kind: str, params: Any) -> Any:
-        """Parameters with the large results that they refer to, but for those that the kind reads itself."""
+        """Load the large results that parameters refer to.
+
+        Results that the kind reads itself are left out.
+        """
         try:
             spec = self.deps.registry.spec(kind)
         except (KeyError, PlaybookError):
@@ -262,7 +274,7 @@ class TaskRunner:
         }
 
     def _artifacts(self, label: str) -> TaskArtifacts:
-        """The same for every item of a command."""
+        """Return the task's artifacts: the same for every item of a command."""
         if label not in self.artifacts:
             self.artifacts[label] = self._made_artifacts(label)
         return self.artifacts[label]
@@ -292,7 +304,7 @@ class TaskRunner:
         return TaskOutcome(error=error, duration_ms=elapsed, chance=self.deps.chance())
 
     def _elapsed(self, op: RunTask, began: float) -> float:
-        """Milliseconds of a call, from its first turn on."""
+        """Return the milliseconds of a call, from its first turn on."""
         if op.pending is not None:
             return max(0.0, self.deps.now() - op.pending.since) * 1000
         return (self.deps.clock() - began) * 1000
@@ -331,7 +343,7 @@ class TaskRunner:
         )
 
     def _read_again(self, params: dict[str, Any]) -> None:
-        """Secrets of a provider, for a pipeline that goes on. Raises TaskError."""
+        """Read the secrets of a provider again, for a pipeline that continues. Raises TaskError."""
         command = self.command
         context = TaskContext(
             command.execution_id,
@@ -350,13 +362,13 @@ class TaskRunner:
         self.deps.log(self.placed(self.secrets.redact_told(line)))
 
     def _told(self, task: str, attempt: int, index: int | None, line: str) -> None:
-        """A line of a task's own output."""
+        """Log a line of a task's own output."""
         self.deps.log(self.placed(line := self.secrets.redact_told(line)))
         if self.lines is not None:
             self.lines.add(task, attempt, index, line)
 
     def flush_lines(self) -> None:
-        """What was printed can be read before it shows that its task has ended."""
+        """Store the printed lines, so that they can be read before their task's end is visible."""
         if self.lines is not None:
             self.lines.flush()
 
@@ -369,7 +381,7 @@ class TaskRunner:
         return self.timeouts[kind]
 
     def _lookup(self, run: PipelineRun, name: str) -> Any:
-        """A name of the task's scope as plain data, large results loaded. Raises KeyError."""
+        """Look up a name of the task's scope as plain data, large results loaded. Raises KeyError."""
         try:
             return hydrated(unwrap(run.lookup(name)), self.hydrate)
         except TaskError:
@@ -394,13 +406,16 @@ class TaskRunner:
         return msgspec.structs.replace(self.secrets.redact_outcome(bare), suspend=kept)
 
     def _asked(self, callback: CallbackRequest | None) -> CallbackRequest | None:
-        """What is asked for is kept, and shown: without secrets, and without its own address."""
+        """Remove secrets and the callback's own address from a request, which is stored and shown."""
         if callback is None or not self.secrets.holds_secret(callback):
             return callback
         return codec.convert(self.secrets.redact(msgspec.to_builtins(callback)), CallbackRequest)
 
     def _grown(self, run: PipelineRun, outcome: Outcome) -> dict[str, Any]:
-        """Whole values of the ctx lists this run extended, where it saw what they held before; they are stored as they are given here."""
+        """Collect the whole values of the ctx lists that this run extended.
+
+        Only lists whose content it saw before it extended them; they are stored as they are returned.
+        """
         if not self.growing or not outcome.patches:
             return {}
         found = {

@@ -1,4 +1,4 @@
-"""What a task is told that failed for reasons of the worker's."""
+"""Errors of a task whose cause is the worker, not the task."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ FUNCTION_SECONDS = 900.0
 
 
 class NotWantedError(TaskError):
-    """Nobody waits for a pipeline any more. It ends where it is: no rule of it sees this error, and it makes no further call."""
+    """The work of a pipeline is no longer wanted.
+
+    It ends where it is: no rule of it sees this error, and it makes no further call.
+    """
 
     def __init__(self, label: str, what: str) -> None:
         super().__init__(f"{label} is not wanted any more, and was {what}", kind="cancelled", code="revoked")
 
 
 def internal(error: Exception) -> ErrorInfo:
-    """A defect of ours or of a kind: no traceback reaches the playbook."""
+    """Build the error of a defect in NoETL or a kind: no traceback reaches the playbook."""
     return ErrorInfo(
         f"{type(error).__name__}: {error}"[:500],
         "unknown",

@@ -1,6 +1,6 @@
-"""Lines that tasks print, on their way to where they are kept: gathered for a moment, written before the outcome of their command.
+"""The writer of task output: gathers lines for a moment, stores them before the command's outcome.
 
-Losing some is better than failing a task over them: what cannot be kept is logged, and dropped.
+To lose some lines is better than to fail a task over them: lines that cannot be stored are logged and dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ COMMAND_BYTES = LINES_BYTES.value
 
 
 class LineKeeper:
-    """One per process, for all its commands. ``log``: one line when lines could not be kept."""
+    """The writer of one process, for all its commands.
+
+    ``log``: one line when lines could not be stored.
+    """
 
     def __init__(
         self, logs: TaskLogs, log: Callable[[str], None], clock: Callable[[], float] = time.time
@@ -39,7 +42,7 @@ class LineKeeper:
         return line_time(self._clock())
 
     def began(self, lines: CommandLines) -> None:
-        """Somebody has to write these within a second."""
+        """Have the writer thread store these lines within a second."""
         with self._changed:
             self._open.add(lines)
             if self._writer is None:
@@ -76,7 +79,7 @@ class CommandLines:
         self._bytes = self._kept = 0
 
     def add(self, task: str, attempt: int, index: int | None, line: str) -> None:
-        """``line`` holds no secret."""
+        """Add a line of a task, which holds no secret."""
         size = len(line) + 100
         with self._lock:
             if self._kept > COMMAND_BYTES:
@@ -97,7 +100,7 @@ class CommandLines:
             self._keeper.began(self)
 
     def flush(self) -> None:
-        """What was added can be read when this returns."""
+        """Store all lines that were added; they can be read when this returns."""
         with self._lock:
             lines, self._waiting, self._bytes = self._waiting, [], 0
             if lines:

@@ -1,4 +1,7 @@
-"""Count how often commands are begun, where the queue's count of deliveries says little: an outage delivers them again as well."""
+"""The counter of how often commands are begun.
+
+The queue's count of deliveries is too high for that: an outage delivers commands again as well.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class TryCounter:
-    """``store``: None where deliveries count. ``most``: tries of a command. ``now``: epoch seconds."""
+    """A counter of tries. ``store``: None where deliveries count.
+
+    ``most``: tries of a command. ``now``: epoch seconds.
+    """
 
     store: TriesStore | None
     most: int
@@ -23,10 +29,10 @@ class TryCounter:
     log: Callable[[str], None]
 
     def begin(self, command: Command, received: int) -> int:
-        """Count a try, and return which one it is; more than ``most``: the command must not be begun again.
+        """Count a try and return its number; above ``most`` the command must not be begun.
 
-        A worker that gives a command back says so; without an entry the first one died, and it counts as if it had begun the command:
-        whether it had is unknown, and ``most`` is the most processes that a command may end. Raises InfrastructureError.
+        A worker that returns a command records that. Without an entry the first worker died, and it counts as if it had begun the
+        command: whether it had is unknown, and ``most`` is the most processes that a command may end. Raises InfrastructureError.
         """
         if self.store is None or received <= 1:
             return min(received, self.most)
@@ -37,7 +43,10 @@ class TryCounter:
         return began + 1
 
     def is_last(self, command: Command, received: int) -> bool:
-        """Tell whether the next try is the last one, or one too many: no worker ended the others."""
+        """Return whether the next try is the last one, or one too many.
+
+        No worker ended the earlier tries.
+        """
         if self.store is None or received < self.most:
             return False
         try:
@@ -47,11 +56,14 @@ class TryCounter:
         return known is not None and known.began >= self.most - 1
 
     def excuse(self, command: Command, tries: int, received: int, why: str) -> None:
-        """Note that this was no try. What cannot be noted counts as one."""
+        """Record that this was no try. If that cannot be recorded, it counts as one."""
         self._note(command, tries - 1, received, why)
 
     def pass_over(self, command: Command, received: int, why: str) -> None:
-        """Note that the first worker gave the command back and had not begun it. Later ones leave the count as it is."""
+        """Record that the first worker returned the command and had not begun it.
+
+        Later workers leave the count as it is.
+        """
         if received <= 1:
             self._note(command, 0, received, why)
 

@@ -1,4 +1,4 @@
-"""How workers of this process find credentials: what was registered first, then what the machine itself knows."""
+"""The credential lookup of a worker process: registered credentials first, then the machine's own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ KNOWN = 4096
 
 
 class RegisteredFirst(msgspec.Struct, frozen=True):
-    """``otherwise``: asked for names that nobody registered. What an execution reads is recorded once by each process."""
+    """Credentials from the registered ones, else from ``otherwise``.
+
+    ``otherwise``: asked for names that are not registered. What an execution reads is recorded once by each process.
+    """
 
     deps: CredentialDeps
     otherwise: Credentials
@@ -27,7 +30,7 @@ class RegisteredFirst(msgspec.Struct, frozen=True):
     _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def get(self, name: str, execution_id: int) -> Credential:
-        """Raises TaskError(kind="auth"), InfrastructureError."""
+        """Read a credential. Raises TaskError(kind="auth"), InfrastructureError."""
         found = read_kept(name, self.deps, execution_id=execution_id)
         if found is None:
             return self.otherwise.get(name, execution_id)
@@ -46,7 +49,7 @@ class RegisteredFirst(msgspec.Struct, frozen=True):
 
 
 class KnownCredentials(msgspec.Struct, frozen=True):
-    """Names of what was registered, and of what is known otherwise."""
+    """Names of registered credentials, and of those that the machine knows."""
 
     store: CredentialStore
     otherwise: CredentialNames

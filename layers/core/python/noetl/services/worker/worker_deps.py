@@ -1,4 +1,4 @@
-"""What running a command needs from outside, gathered once per process by ``noetl.runtime``."""
+"""The dependencies of running a command, gathered once per process by ``noetl.runtime``."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ class Kinds(Protocol):
     """The registry as a worker uses it (``noetl.kinds.registry.Registry``)."""
 
     def spec(self, name: str) -> KindSpec:
-        """Raises KeyError."""
+        """Return the facts of a kind. Raises KeyError."""
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
     ) -> TaskResult | ChildRequest | WaitRequest | PollRequest:
-        """Raises TaskError, and other errors of ours."""
+        """Call a kind. Raises TaskError, and other NoETL errors."""
 
     def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
-        """End what a call began elsewhere. Raises KeyError, and errors of ours."""
+        """End the external job that a call began. Raises KeyError, and NoETL errors."""
 
 
 def _silent(line: str) -> None:
-    """No log."""
+    """Drop a log line: no log is kept."""
 
 
 def _nowhere(program: Program) -> str | None:
-    """Programs have no folder where playbooks come from a catalog alone."""
+    """Return None: programs have no folder where playbooks come from a catalog alone."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerDeps:
-    """Shared by all threads of a worker.
+    """Dependencies that all threads of a worker share.
 
-    ``programs``: hash → Program (raises NotFoundError). ``deadline``: seconds this worker has left; a run that goes on is handed back
-    between two calls when they get short. ``longest``: seconds that one call can have here at all; where it is finite, a call is only
-    begun when its whole time-out is left. ``revoked(execution_id, run)``: whether its work is no longer wanted; asked between items and calls,
-    so it has to be cheap; ``given_up`` asks now. ``folder_of``: where a program's own files are, which its tasks may read (local runs).
-    ``clock``: monotonic seconds; ``now``: epoch seconds.
-    ``chance``: numbers in [0, 1) for jitter. ``log``: one line per defect or of a task's own output.
+    ``programs``: hash → Program (raises NotFoundError). ``deadline``: seconds this worker has left; a run that would take longer is
+    handed back between two calls. ``longest``: seconds that one call can have in this worker at all; where it is finite, a call is only
+    begun when its whole time-out is left. ``revoked(execution_id, run)``: whether its work is no longer wanted; asked between items and
+    calls, so it has to be cheap; ``given_up`` looks it up now. ``folder_of``: where a program's own files are, which its tasks may read
+    (local runs). ``clock``: monotonic seconds; ``now``: epoch seconds. ``chance``: numbers in [0, 1) for jitter. ``log``: one line per
+    defect or of a task's own output.
     """
 
     programs: Callable[[str], Program]
@@ -95,15 +95,18 @@ class WorkerDeps:
             object.__setattr__(self, "lists", StoredLists(self.results))
 
     def is_over(self, command: Command) -> bool:
-        """Whether a command goes no further, as far as that is cheap to know: asked between its calls."""
+        """Return whether a command must stop, as far as that is cheap to know.
+
+        Asked between its calls.
+        """
         return self.revoked(command.execution_id, command.run) or self.withdrawn(command)
 
     def unwanted(self, command: Command) -> bool:
-        """Whether a command's work is not wanted any more: asked where it is better to look than to guess."""
+        """Look up whether a command's work is no longer wanted, where a lookup is worth its cost."""
         return self.withdrawn(command) or (self.given_up or self.revoked)(command.execution_id, command.run)
 
     def settings_of(self, program: Program) -> TaskSettings:
-        """Limits and grants of the tasks of a program: they may read its own folder."""
+        """Return the limits and grants of a program's tasks: they may read its own folder."""
         folder = self.folder_of(program)
         return (
             replace(self.settings, data_dirs=(folder, *self.settings.data_dirs)) if folder else self.settings

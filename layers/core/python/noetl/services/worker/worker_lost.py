@@ -1,4 +1,4 @@
-"""What the engine is told when a command cannot be run at all: its worker broke on it, again and again."""
+"""Outcomes of commands that cannot be run at all: their worker broke on them on every attempt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HINT = "the log of the worker says more"
 
 
 def worker_lost(command: Command, reason: str) -> Event:
-    """The failed outcome of ``command`` (of every item, when it carries a loop's), of kind ``worker_lost``."""
+    """Build the failed outcome (kind ``worker_lost``) of ``command``, or of its loop's items."""
     error = ErrorInfo(
         message=f"the worker could not run this: {reason}",
         kind="worker_lost",
@@ -40,8 +40,10 @@ def answer_lost(
     reason: str,
     log: Callable[[str], None],
 ) -> list[Event]:
-    """What the playbook makes of it: rules and retries see the call that was to be made fail as ``worker_lost``; what comes after that
-    call is left to a worker (in a loop, each item's remaining calls fail as well).
+    """Run a lost command's pipeline with its call failed as ``worker_lost``.
+
+    The playbook's rules and retries see the call that was to be made fail. The calls after that are left to a worker (in a loop, each
+    item's remaining calls fail as well).
 
     Raises InfrastructureError when the program or the results cannot be reached.
     """
@@ -66,7 +68,7 @@ def answer_lost(
 
 
 class _Lost(msgspec.Struct, frozen=True):
-    """Kinds and credentials of a worker that is not there."""
+    """Kinds and credentials of a worker that no longer exists."""
 
     reason: str
 
@@ -77,7 +79,7 @@ class _Lost(msgspec.Struct, frozen=True):
         raise self._error()
 
     def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
-        """Nobody is there who could."""
+        """Do nothing: no worker is there to stop the job."""
 
     def get(self, name: str, execution_id: int) -> NoReturn:
         raise self._error()
