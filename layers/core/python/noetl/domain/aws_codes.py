@@ -1,4 +1,4 @@
-"""What the error codes of AWS services mean, whoever called: one reading for adapters and kinds."""
+"""The meaning of AWS error codes: one classification for adapters and kinds."""
 
 from __future__ import annotations
 

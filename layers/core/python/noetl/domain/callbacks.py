@@ -1,8 +1,8 @@
-"""Callbacks: what a playbook waits for from outside, and the token that lets somebody say it.
+"""Callbacks: what a playbook waits for from outside, and the token that authorizes the answer.
 
 A token names an execution, a place in it and a number, and proves that with an HMAC: ``<key id>-<execution>-<place>-<serial>-<mac>``. The
 place is the command whose pipeline waits (of a loop: the item's own), the serial counts the callbacks of that pipeline from 0. All of that
-is known before the wait begins, so an earlier task of the same pipeline can send the address to whoever is to answer.
+is known before the wait begins, so an earlier task of the same pipeline can send the address to the one who answers.
 
 No worker has the key of tokens. One that runs a pipeline which waits is given a key of its own, made from it for that step run alone.
 
@@ -79,12 +79,12 @@ class Awaited(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def run_of(place: str) -> int:
-    """The step run that a place belongs to."""
+    """Return the step run that a place belongs to."""
     return int(place.partition(".")[0])
 
 
 def item_of(place: str) -> tuple[int, int] | None:
-    """(round, index) of a place that is an item of a loop."""
+    """Return (round, index) of a place that is an item of a loop."""
     found = _ITEM.fullmatch(place)
     return None if found is None else (int(found["round"]), int(found["index"]))
 
@@ -145,7 +145,7 @@ def proven(token: str, awaited: Awaited) -> bool:
 
 
 def token_name(token: str) -> CallbackId | None:
-    """Return what a token names, true or not; None when it is no token."""
+    """Return what a token names, whether it is valid or not; None when it is no token."""
     parts = _TOKEN.fullmatch(token)
     if parts is None or int(parts["execution"]) >= 2**63:
         return None

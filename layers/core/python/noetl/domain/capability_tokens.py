@@ -63,12 +63,12 @@ def _key_id(secret: str) -> str:
 
 
 def grant(command: Command, ring: KeyRing) -> str:
-    """The token that ``command`` carries."""
+    """Make the token that ``command`` carries."""
     return _grant(command, ring.current, ring.keys[ring.current])
 
 
 def granted(token: str, command: Command, ring: KeyRing) -> bool:
-    """Whether ``token`` was granted to ``command``."""
+    """Return whether ``token`` was granted to ``command``."""
     kid = token.partition(".")[0]
     key = ring.keys.get(kid)
     return key is not None and hmac.compare_digest(token.encode(), _grant(command, kid, key).encode())
@@ -94,7 +94,7 @@ def _grant(command: Command, kid: str, key: bytes) -> str:
 
 
 def fits(token: str, event: CommandDone | ItemsDone, ring: KeyRing) -> bool:
-    """Whether ``token`` was granted for what ``event`` speaks about."""
+    """Return whether ``token`` was granted for the command that ``event`` answers."""
     kid, _, rest = token.partition(".")
     span, _, mac = rest.partition(".")
     first, dash, past = span.partition("-")
@@ -124,7 +124,7 @@ def fits(token: str, event: CommandDone | ItemsDone, ring: KeyRing) -> bool:
 
 
 def sign(text: bytes, ring: KeyRing) -> str:
-    """The token of a control event's text."""
+    """Make the token of a control event's text."""
     return f"{ring.current}.{_mac(ring.keys[ring.current], b'event' + text)}"
 
 
@@ -135,12 +135,12 @@ def signed(token: str, text: bytes, ring: KeyRing) -> bool:
 
 
 def sign_program(name: str, data: bytes, ring: KeyRing) -> str:
-    """The token of a compiled program that is kept under ``name``."""
+    """Make the token of a compiled program that is stored under ``name``."""
     return f"{ring.current}.{_mac(ring.keys[ring.current], _program(name, data))}"
 
 
 def program_signed(token: str, name: str, data: bytes, ring: KeyRing) -> bool:
-    """Whether ``token`` was made for this program under this name."""
+    """Return whether ``token`` was made for this program under this name."""
     kid, _, mac = token.partition(".")
     key = ring.keys.get(kid)
     return key is not None and hmac.compare_digest(mac.encode(), _mac(key, _program(name, data)).encode())

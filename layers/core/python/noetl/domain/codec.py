@@ -1,4 +1,4 @@
-"""JSON as this system keeps it: exact integers of any size, any text, no NaN.
+"""The JSON encoding of this system: exact integers of any size, any text, no NaN.
 
 One pair of functions for everything that is stored or sent, so that a value survives every hop
 unchanged. Lone surrogates and NUL travel as escapes (the columns are ``json``, not ``jsonb``).
@@ -113,7 +113,7 @@ def settled(value: T) -> T:
 
 
 class TooManyValuesError(ValueError):
-    """A document of others has more values than anybody wants in memory."""
+    """A foreign document has more values than a process should hold in memory."""
 
 
 PIECE = 256 * 1024

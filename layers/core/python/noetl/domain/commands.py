@@ -1,4 +1,4 @@
-"""What a worker is told to do, and what it tells back.
+"""Commands: what the engine orders from a worker, and item outcomes that the worker returns.
 
 One command is one message: a whole pipeline of a step run, a stage after it (tasks that a case runs), or a chunk of a
 loop's items. A worker needs nothing else: the program (by hash), and the scope frozen when the command was issued.

@@ -1,4 +1,4 @@
-"""The one error tree.
+"""The tree of errors that this library raises.
 
     NoetlError
     ├── PlaybookError         the author's: invalid playbook, template that fails

@@ -1,4 +1,4 @@
-"""The names history is told in: every stored event name, whom it is about, and what the other vocabularies call it.
+"""Event names: each stored name, its entity, and its names in the other vocabularies.
 
 Stored names are what rows hold (or what a row's facts and traces expand to, see ``noetl.services.history.read_history``). The formal names (of
 the DSL's specification) and the canonical ones (of its runtime) are views over the same rows. A name that is not in their tables
@@ -144,12 +144,12 @@ _UNKNOWN = Name("workflow")
 
 
 def name_of(event_type: str) -> Name:
-    """What a stored name means; one that a newer version wrote is told as the workflow's."""
+    """Return what a stored name means; an unknown (newer) name belongs to the workflow."""
     return NAMES.get(event_type, _UNKNOWN)
 
 
 def formal_names(event_type: str, status: EventStatus) -> list[tuple[str, EventStatus]]:
-    """The formal events that one stored event stands for, in order: (name, status)."""
+    """Return the formal events of one stored event, in order: (name, status)."""
     formal = name_of(event_type).formal or (Formal(event_type),)
     return [(entry.name, entry.status or status) for entry in formal]
 
@@ -162,7 +162,7 @@ def canonical_names(event_type: str, status: EventStatus) -> list[tuple[str, Eve
 
 
 def names_in(vocabulary: Vocabulary, event_type: str, status: EventStatus) -> list[tuple[str, EventStatus]]:
-    """What a stored event is called in a vocabulary: one or more (name, status)."""
+    """Return the names of a stored event in a vocabulary: one or more (name, status)."""
     if vocabulary == "stored":
         return [(event_type, status)]
     return (formal_names if vocabulary == "formal" else canonical_names)(event_type, status)

@@ -1,4 +1,4 @@
-"""What can happen to an execution: the inputs of ``handle_event``.
+"""Events of an execution: the inputs of ``handle_event``.
 
 Ids are derived (domain/ids.py), so each happening is applied once. ``program`` is the hash of the execution's program, carried so
 that the shell knows what to read before its first round trip.
@@ -54,7 +54,7 @@ class Start(msgspec.Struct, frozen=True, tag="start", tag_field="type", omit_def
 
     @property
     def awaited_by(self) -> int | None:
-        """The run of the parent that waits for this execution; None when none does."""
+        """Return the parent's run that waits for this execution; None when none does."""
         return None if self.parent is None else self.parent.waiting_run
 
 
@@ -223,7 +223,9 @@ class CallbackDone(msgspec.Struct, frozen=True, tag="callback", tag_field="type"
 
 
 class ItemAwaits(msgspec.Struct, frozen=True, tag="item.awaits", tag_field="type", omit_defaults=True):
-    """An item of a loop waits for a callback: command ``command_id`` goes on with it, as its turn ``turn``."""
+    """An item of a loop waits for a callback.
+
+    Command ``command_id`` continues the item, as its turn ``turn``."""
 
     execution_id: int
     event_id: str
@@ -245,7 +247,9 @@ class WorkGotOn(msgspec.Struct, frozen=True, tag="work", tag_field="type", omit_
 
 
 class ContextPatched(msgspec.Struct, frozen=True, tag="ctx", tag_field="type", omit_defaults=True):
-    """``merge``: a JSON Merge Patch of the context, ``operations``: a JSON Patch of it; both are applied to what is there then.
+    """A change of the context from outside.
+
+    ``merge``: a JSON Merge Patch of the context, ``operations``: a JSON Patch of it; both apply to the context of that time.
     ``var_type``, ``source_step``: of the variables among the patches."""
 
     execution_id: int

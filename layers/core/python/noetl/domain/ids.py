@@ -37,7 +37,7 @@ def first_id(at: float) -> int:
 
 
 def begun_at(first: int) -> float:
-    """Return the moment (epoch seconds) in an id."""
+    """Return the start time (epoch seconds) that an id holds."""
     return ((first >> RANDOM_BITS) + EPOCH_MS) / 1000
 
 
@@ -45,7 +45,7 @@ _ID = re.compile(rb"(?<![0-9])[0-9]{10,19}(?![0-9])")
 
 
 def ids_in(document: bytes) -> set[int]:
-    """Every number in an encoded document that may be an execution id."""
+    """Return every number in an encoded document that may be an execution id."""
     return {number for found in _ID.findall(document) if (number := int(found)) <= LARGEST_ID}
 
 
@@ -63,27 +63,27 @@ def start_event(origin: str = "", kept: bool = False) -> str:
 
 
 def is_kept_start(event_id: str) -> bool:
-    """Tell whether this is the id of a Start that begins only what ``create`` made."""
+    """Return whether this is the id of a Start that begins only what ``create`` made."""
     return event_id.startswith(KEPT_START)
 
 
 def is_start(event_id: str) -> bool:
-    """Tell whether this is the id of a Start."""
+    """Return whether this is the id of a Start."""
     return event_id.startswith(START)
 
 
 def command_id(run: int, stage: str = "body") -> str:
-    """The command of a step run: its body, or a later stage (``case.<n>``)."""
+    """Return the id of a step run's command: its body, or a later stage (``case.<n>``)."""
     return f"{run}" if stage == "body" else f"{run}.{stage}"
 
 
 def chunk_id(run: int, round_: int, start: int) -> str:
-    """The command that carries the items of a loop from ``start``."""
+    """Return the id of the command that carries the items of a loop from ``start``."""
     return f"{run}.r{round_}.{start}"
 
 
 def item_command_id(run: int, round_: int, index: int) -> str:
-    """The continuation of one item of a parallel loop."""
+    """Return the id of the command that continues one item of a parallel loop."""
     return f"{run}.r{round_}.i{index}"
 
 
@@ -191,7 +191,7 @@ def callback_event(place: str, serial: int) -> str:
 
 
 def callback_timer(place: str, serial: int) -> str:
-    """The timer of a callback that has to come in time; its generation is 0."""
+    """Return the timer id of a callback with a deadline; its generation is 0."""
     return f"callback:{place}:{serial}"
 
 

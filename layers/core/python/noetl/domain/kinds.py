@@ -1,4 +1,4 @@
-"""What a tool kind declares about itself, and what it is given when it runs.
+"""The declaration of a tool kind, and the context that a kind receives when it runs.
 
 A kind is one module in ``noetl.kinds`` with ``SPEC`` (a KindSpec), ``Params`` (a pydantic model that refuses unknown
 fields) and ``run(params, context) -> TaskResult | ChildRequest | WaitRequest | PollRequest``. One that answers with a PollRequest also has

@@ -1,4 +1,4 @@
-"""What a step run, or a whole execution, asks of a key that others share: slots (``concurrent``) and moments (``rate``).
+"""Limits of a step run or an execution by shared key: slots (``concurrent``) and times (``rate``).
 
 Slots and moments live beside the executions, in the store (docs/adr/0025-limits.md): nothing of them is in an execution's state.
 """

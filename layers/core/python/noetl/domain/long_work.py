@@ -1,4 +1,4 @@
-"""What computes for long says so: of the requests that do, only a few may at the same moment."""
+"""Admission of long computations: only a few requests may compute for long at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of a loop that goes on from an earlier one: which, and which of its items run again.
+"""A loop run that resumes an earlier one: which run, and which of its items run again.
 
 Indexes of items are kept as ranges ``((start, stop), …)``, ascending and apart: what is left of a loop is usually a few of them.
 """

@@ -1,4 +1,4 @@
-"""What travels on queues: an event or a command, and the token that says who may say so.
+"""Messages of queues: an event or a command, with the token that authorizes its sender.
 
 A message is one JSON text. Exactly one of ``event``, ``command`` and ``ref`` is there; ``ref`` stands for a text of this shape that was
 too large for the queue and lies in the result store.

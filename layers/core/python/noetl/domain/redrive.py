@@ -45,7 +45,9 @@ def _is_item(text: str) -> bool:
 
 
 def refusal(state: ExecutionState, step: str) -> str:
-    """Why an execution in this state cannot be redriven from ``step`` (empty: from its failure); empty when it can."""
+    """Return why an execution in this state cannot be redriven; empty when it can.
+
+    ``step``: where the redrive begins (empty: from its failure)."""
     if state.status not in TERMINAL:
         return f"it is {state.status}"
     if not state.program:

@@ -1,4 +1,4 @@
-"""What tasks print: lines of text, kept beside history and never part of it."""
+"""Printed output of tasks: lines of text, stored beside history and never part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that cannot be read: one place decides what that means, so that a bad row harms itself alone.
+"""Unreadable rows: one definition, so that a bad row affects only itself.
 
 A row is unreadable when its document has another shape than this version knows: it was damaged, or a newer version wrote it.
 """

@@ -1,4 +1,4 @@
-"""Variables of an execution as the outside sees them: rows of the table ``transient``."""
+"""Variables of an execution as clients see them: rows of the table ``transient``."""
 
 from __future__ import annotations
 

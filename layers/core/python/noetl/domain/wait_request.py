@@ -1,4 +1,4 @@
-"""What a ``wait`` asks for, read from its rendered parameters: by a worker and by the engine alike."""
+"""The request of a ``wait`` task, read from its rendered parameters by worker and engine alike."""
 
 from __future__ import annotations
 

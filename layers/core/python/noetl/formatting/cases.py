@@ -1,4 +1,4 @@
-"""The entries of a ``case``: what each does, and what is left of its guard at every boundary."""
+"""Entries of a ``case``: the effect of each, and the rest of its guard at every boundary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two services of this package: a playbook in its layout, and a playbook in its newest form."""
+"""The two services of this package: format a playbook, and rewrite it in its newest form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Keys in their order, and a blank line between steps. Where order has a meaning (``set``, ``vars``, actions) nothing moves."""
+"""The order of keys, and a blank line between steps.
+
+Where order has a meaning (``set``, ``vars``, actions) nothing moves.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text → ``Document``: the same events the compiler reads, with styles, anchors, and every comment beside what it is about."""
+"""Text → ``Document``: the compiler's events, with styles, anchors and attached comments."""
 
 from __future__ import annotations
 

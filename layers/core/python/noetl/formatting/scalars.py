@@ -1,4 +1,4 @@
-"""How a value is spelled: as it was, in quotes, or as a block."""
+"""The spelling of a scalar: unchanged, in quotes, or as a block."""
 
 from __future__ import annotations
 

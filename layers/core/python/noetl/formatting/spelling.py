@@ -1,4 +1,4 @@
-"""Second spellings of the same thing become the newest one; the form of a step stays."""
+"""Alternative spellings replaced by the newest one; the form of a step does not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates rewritten: names replaced where they stand, guards simplified for one boundary."""
+"""Rewriting of templates: names are replaced in place, guards simplified for one boundary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Jinja expression as text again, after a part of it was left out."""
+"""A Jinja expression as text again, after a part of it was removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of the deployed stack: logs of functions, and invoking them."""
+"""A client of the deployed stack: reads logs of functions, and invokes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Postgres behind the emulator's RDS: reached over TCP on the loopback address, with passwords, like the real one."""
+"""The Postgres behind the RDS of the emulator: TCP on loopback, with passwords, like the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting the emulator of AWS, and knowing whether it answers."""
+"""Start and health check of the AWS emulator."""
 
 from __future__ import annotations
 

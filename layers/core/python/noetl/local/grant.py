@@ -1,4 +1,4 @@
-"""Makes what RDS would have made: a master user and its database, in the Postgres of the local stack.
+"""Creation of what RDS creates: a master user and its database, in the Postgres of the local stack.
 
 Run as a program by the emulator: ``python -m noetl.local.grant DSN-FILE`` with ``{"user", "password", "database"}`` on stdin.
 """

@@ -1,4 +1,4 @@
-"""Where the local stack keeps its things: state and data below the home, tools in a cache that every home shares."""
+"""Folders of the local stack: state and data below the home, tools in a cache shared by all homes."""
 
 from __future__ import annotations
 

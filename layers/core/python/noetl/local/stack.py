@@ -1,4 +1,4 @@
-"""The local stack as a whole: bring it up, look at it, take it down."""
+"""The local stack as a whole: start it, show its status, stop it."""
 
 from __future__ import annotations
 

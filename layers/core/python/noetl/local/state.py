@@ -1,4 +1,4 @@
-"""What was started, so that exactly that is stopped: a process is its number and the moment it began."""
+"""Records of started processes, so that exactly these are stopped: pid and start time of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tools of the local stack: two Python environments and the CDK command line, each made once per lock file and shared by every home."""
+"""Tools of the local stack: two Python environments and the CDK command line.
+
+Each is made once per lock file and shared by every home.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The scratch database of the local stack: what `postgres` tasks use that name no credential, as in a run without a deployment."""
+"""The scratch database of the local stack.
+
+`postgres` tasks without a credential use it, as in a run without a deployment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where playbooks are kept: immutable versions by path, found by content hash too."""
+"""Port of the catalog: immutable playbook versions by path, and by content hash."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class Catalog(Protocol):
         """Keep a playbook; the same content at the same path gives the version it has already, with ``source_name`` as it is now."""
 
     def get(self, path: str, version: int | None = None) -> CatalogEntry | None:
-        """A version, or the latest."""
+        """Return a version, or the latest."""
 
     def find(self, asked: Sequence[tuple[str, int | None]]) -> Sequence[PlaybookVersion | None]:
         """Versions of paths, or their latest, in this order; None where there is none."""
 
     def by_program(self, program: str) -> CatalogEntry | None:
-        """Any entry with this program hash."""
+        """Return any entry with this program hash."""
 
     def versions(self, path: str, *, limit: int, before: int | None = None) -> Sequence[CatalogEntry]:
-        """Versions of a path, newest first, older than ``before``."""
+        """Return the versions of a path, newest first, older than ``before``."""
 
     def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
-        """Latest version of each path, in path order."""
+        """Return the latest version of each path, in path order."""

@@ -1,4 +1,4 @@
-"""Encryption of small secrets at rest."""
+"""Port of the cipher that encrypts small secrets at rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How often workers began a command that came again: the queue counts deliveries, and a delivery into an outage is no try."""
+"""Port of the count of attempts that workers began of a redelivered command.
+
+A queue counts deliveries; a delivery during an outage is no attempt.
+"""
 
 from __future__ import annotations
 

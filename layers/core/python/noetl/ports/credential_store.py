@@ -1,4 +1,4 @@
-"""Where credentials are kept, sealed. Adapters never see what is inside."""
+"""Port of the credential store, which keeps sealed data. Adapters never see the plain text."""
 
 from __future__ import annotations
 

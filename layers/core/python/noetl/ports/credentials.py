@@ -1,4 +1,4 @@
-"""Credentials as the engine knows them (names and types) and as workers get them (what is in them)."""
+"""Ports of credentials: names and types for the engine, data for workers."""
 
 from __future__ import annotations
 

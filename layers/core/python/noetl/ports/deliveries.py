@@ -1,4 +1,4 @@
-"""What queues know about the messages of an execution, where a deployment has queues outside its database."""
+"""Port of what queues outside the database know about the messages of an execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of events that came in together: durable when they are accepted, handled after that, told about for a while."""
+"""Port of event batches: durable when accepted, handled afterwards, reported for a limited time."""
 
 from __future__ import annotations
 

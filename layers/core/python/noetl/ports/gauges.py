@@ -1,4 +1,4 @@
-"""How full the queues are, for people and dashboards."""
+"""Port of queue gauges: how many messages each queue holds, for people and dashboards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots and moments of keys that executions share, as their store keeps them; who has them and who waits, for people."""
+"""Port of the limit store: slots and times of shared keys, with their holders and waiters."""
 
 from __future__ import annotations
 

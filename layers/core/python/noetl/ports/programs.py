@@ -1,4 +1,4 @@
-"""Compiled programs for those who cannot (or should not) compile: encoded ``Program`` by hash."""
+"""Port of the program store: encoded ``Program`` by hash, for processes that do not compile."""
 
 from __future__ import annotations
 

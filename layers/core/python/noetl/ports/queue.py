@@ -1,4 +1,6 @@
-"""A message queue. Adapters: SQS (FIFO and standard), memory. One contract suite holds all of them to this text.
+"""Port of a message queue.
+
+Adapters: SQS (FIFO and standard), memory. One contract suite holds all of them to this text.
 
 Delivery is at least once and in any order: a FIFO queue limits contention (one batch of a group at a time), and nothing may depend on it.
 """

@@ -1,4 +1,4 @@
-"""Where values live that are too large to travel."""
+"""Port of the stores for values that are too large to send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks that say "nobody wants this work any more", for workers that cannot ask the engine's database."""
+"""Port of revocation marks, which reach workers that cannot query the engine's database."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ class Revocations(Protocol):
     """
 
     def revoke(self, execution_id: int, run: int | None = None) -> None:
-        """Work of this execution (or of this step run of it) is not wanted any more."""
+        """Mark the work of this execution (or of this step run of it) as revoked."""
 
     def is_revoked(self, execution_id: int, run: int) -> bool: ...

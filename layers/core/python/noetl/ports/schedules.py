@@ -1,4 +1,7 @@
-"""When playbooks start by themselves. Adapters: EventBridge Scheduler, memory (the local thread reads the ``schedule`` table)."""
+"""Port of the scheduler that fires schedules.
+
+Adapters: EventBridge Scheduler, memory (the local thread reads the ``schedule`` table).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the lines are that tasks print."""
+"""Port of the store for lines that tasks print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Who watches for what triggers wait for. Adapters: rules of EventBridge and event source mappings of queues, this machine, memory."""
+"""Port of the watchers of trigger sources.
+
+Adapters: rules of EventBridge and event source mappings of queues, this machine, memory.
+"""
 
 from __future__ import annotations
 
@@ -21,4 +24,4 @@ class TriggerSources(Protocol):
         so that what it watched then is watched no more. Raises InvalidInputError for what the service does not take."""
 
     def delete(self, row: TriggerRow) -> None:
-        """Watch no more. Nothing when nobody did."""
+        """Stop watching. No effect when nothing watched."""

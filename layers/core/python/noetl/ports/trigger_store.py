@@ -1,4 +1,7 @@
-"""Triggers that were made while the system runs, and what came of them. Adapters: ``adapters/postgres`` and ``adapters/memory``."""
+"""Port of the store of triggers created at run time, with the result of their last firing.
+
+Adapters: ``adapters/postgres`` and ``adapters/memory``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reading the variables of executions. They are written with the events that change them (``ExecutionStore.commit`` and ``post``)."""
+"""Port that reads the variables of executions.
+
+They are written with the events that change them (``ExecutionStore.commit`` and ``post``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Workers that fetch their commands over HTTP: who is there, and what they have. Adapters: ``adapters/postgres`` and ``adapters/memory``.
+"""Port of the registry of workers that fetch commands over HTTP, and of their leases.
+
+Adapters: ``adapters/postgres`` and ``adapters/memory``.
 
 What a worker has taken is leased to it, command by command (``domain/owners.lease``): each sign of life extends the lease of one command.
 What was not extended in time is anybody's, as a further attempt, and what its first worker says after that is superseded.
@@ -68,7 +70,7 @@ class WorkerRegistry(Protocol):
         """It lives. ``keep_seconds`` > 0: and so, for that long, does what is offered to its pool. None: nobody has this name."""
 
     def drop(self, name: str) -> bool:
-        """It ends, and what it has is given back. False: nobody has this name."""
+        """Remove a worker and release its commands. False: no worker has this name."""
 
     def entries(self) -> Sequence[WorkerPool]:
         """By name."""

@@ -1,4 +1,7 @@
-"""Compare what came of a case with what it expects: one finding for each difference, with its place, both values, and no more than help."""
+"""Comparison of a case's result with its expectations: one finding for each difference.
+
+A finding has its place, both values, and no more than helps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Callbacks under test: a key that is the same in every run, and answers that come from outside, through the same doors as real ones."""
+"""Callbacks under test: a key that is the same in every run, and answers from outside.
+
+The answers take the same path as real ones.
+"""
 
 from __future__ import annotations
 

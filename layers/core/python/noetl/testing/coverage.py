@@ -1,4 +1,7 @@
-"""Which branches of a playbook its cases took: steps, arcs, case entries, task rules, admission rules, compensations."""
+"""Branch coverage of a playbook by its test cases.
+
+Branches: steps, arcs, case entries, task rules, admission rules, compensations.
+"""
 
 from __future__ import annotations
 

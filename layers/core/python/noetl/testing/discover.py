@@ -1,4 +1,4 @@
-"""Which test files a command means: named ones, those of a named playbook, and those below a folder."""
+"""The test files of a command: named files, those of a named playbook, and those below a folder."""
 
 from __future__ import annotations
 

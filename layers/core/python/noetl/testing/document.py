@@ -1,4 +1,4 @@
-"""The document of a test file: what may stand in it, and its JSON Schema."""
+"""The document of a test file: its allowed entries, and its JSON Schema."""
 
 from __future__ import annotations
 

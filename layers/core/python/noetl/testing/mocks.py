@@ -1,4 +1,4 @@
-"""Replies in the place of what reaches outside: which one answers a call, and what the kind would have made of it.
+"""Replies that replace calls to the outside: which reply matches a call, and the kind's result of it.
 
 An entry of ``tools`` is one reply (it answers every call), a list of replies (one call after the other, then no more), or a list of
 choices: the first whose ``when`` is part of the call's parameters answers it, ``default`` the others.

@@ -1,4 +1,4 @@
-"""Play one run of a playbook: start it, let happenings come, and observe everything that can be seen of it afterwards."""
+"""One run of a playbook under test: starts it, applies its happenings, and observes the result."""
 
 from __future__ import annotations
 

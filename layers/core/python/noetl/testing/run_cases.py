@@ -1,4 +1,4 @@
-"""Run the cases of a test file, each with virtual time and a store of its own, once or in many random orders."""
+"""Runner of test cases, each with virtual time and its own store, once or in many random orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that answer from a script: the registry of kinds, with replies in the place of what needs a network.
+"""Scripted tools: the registry of kinds, with replies in the place of what needs a network.
 
 Keys of a script name a step, a task, or one iteration of them: ``fetch``, ``fetch/page``, ``fetch[2]``, ``page[2]``; a sink
 may be called ``sink``. A list is used up in order, once; a mapping answers every call.

@@ -1,4 +1,4 @@
-"""What the commands of ``noetl credential`` do. Errors never repeat what was given as data."""
+"""Actions of ``noetl credential``. Their errors never repeat the data of a credential."""
 
 from __future__ import annotations
 

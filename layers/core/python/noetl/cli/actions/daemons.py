@@ -1,4 +1,4 @@
-"""What ``noetl server`` and ``noetl worker`` share: starting in the background, stopping, and showing what runs."""
+"""Shared parts of ``noetl server`` and ``noetl worker``: start in the background, stop, status."""
 
 from __future__ import annotations
 

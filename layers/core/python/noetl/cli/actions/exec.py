@@ -1,4 +1,4 @@
-"""What ``noetl exec`` does: start a playbook, now or at a later time, and leave it to whoever runs executions."""
+"""Action of ``noetl exec``: start a playbook, now or later, and leave it to other processes to run."""
 
 from __future__ import annotations
 

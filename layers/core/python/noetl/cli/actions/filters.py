@@ -1,4 +1,4 @@
-"""Executions by what they have in common: what ``--filter`` and ``--before`` say, and what is done to all that fit."""
+"""Selection of executions by ``--filter`` and ``--before``, and actions on all that match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that look: list, status, events, result, replay."""
+"""Commands that only read: list, status, events, result, replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of ``noetl limit`` do."""
+"""Actions of ``noetl limit``."""
 
 from __future__ import annotations
 

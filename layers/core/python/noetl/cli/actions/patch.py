@@ -1,4 +1,4 @@
-"""Commands that change what a running execution sees or does: patching its context, and injecting a token."""
+"""Commands that change a running execution: patch its context, inject a token."""
 
 from __future__ import annotations
 

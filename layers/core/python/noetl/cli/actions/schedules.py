@@ -1,4 +1,4 @@
-"""What the commands of ``noetl schedule`` do."""
+"""Actions of ``noetl schedule``."""
 
 from __future__ import annotations
 

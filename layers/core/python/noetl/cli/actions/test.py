@@ -1,4 +1,4 @@
-"""``noetl test``: runs test files, and tells each case on a line, what is not as expected, and what no case reached."""
+"""Action of ``noetl test``: runs test files and reports each case, differences and uncovered branches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of ``noetl trigger`` do."""
+"""Actions of ``noetl trigger``."""
 
 from __future__ import annotations
 

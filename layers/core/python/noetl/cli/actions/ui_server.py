@@ -1,4 +1,4 @@
-"""Which server `noetl ui` opens: that of a context, or the one that runs on this machine."""
+"""The server that `noetl ui` opens: that of a client context, or the one on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What executions elsewhere are doing, as it happens: their events, asked for again and again, less often while nothing happens."""
+"""Polling of remote executions for new events, at longer intervals while nothing happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The client of the REST API: one request at a time, repeated while the server is away, refused like a mistake on this machine.
+"""The client of the REST API: one request at a time, retried while the server is unavailable.
+
+A refusal raises the error that the same mistake raises on this machine.
 
 What changes something carries an idempotency key, so a repeat of a request whose answer was lost is the same request.
 """

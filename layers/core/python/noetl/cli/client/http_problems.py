@@ -1,4 +1,7 @@
-"""Answers that are refusals, as the errors that the same mistake is on this machine: families, and so exit codes, are the same."""
+"""Conversion of refusals into errors.
+
+Error families, and so exit codes, are those of the same mistake on this machine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server as a place: what commands ask for, over the routes of docs/api.md."""
+"""A server as a place: the operations of commands, over the routes of docs/api.md."""
 
 from __future__ import annotations
 

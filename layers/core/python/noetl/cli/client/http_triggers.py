@@ -1,4 +1,4 @@
-"""Triggers of a server."""
+"""Operations on the triggers of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many executions of this machine are steered at once."""
+"""Pause, resume, cancel and redrive of many executions on this machine at once."""
 
 from __future__ import annotations
 

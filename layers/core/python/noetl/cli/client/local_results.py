@@ -1,4 +1,4 @@
-"""What executions of this machine gave."""
+"""Results of executions on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This machine as a place: the stores in its home folder, and the runtime that works on them while it is open."""
+"""This machine as a place: the stores in its home folder, and the runtime while it is open."""
 
 from __future__ import annotations
 

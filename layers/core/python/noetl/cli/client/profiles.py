@@ -1,4 +1,7 @@
-"""Contexts: servers by name, and how to say there who asks. Tokens stay where they are; a context only tells where that is."""
+"""Client contexts: named servers, each with a way to authenticate.
+
+A context names where a token is stored, and never holds the token.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where executions are: on this machine, or at a server. Commands speak to a place and do not ask which it is."""
+"""The interface of places: this machine or a server. Commands do not depend on which one it is."""
 
 from __future__ import annotations
 

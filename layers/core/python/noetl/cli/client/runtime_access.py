@@ -1,4 +1,7 @@
-"""The doors through which commands reach the runtime; imported when a command needs them, replaced by fakes in tests."""
+"""Functions through which commands reach the runtime.
+
+The runtime is imported when a command needs it; tests replace the functions by fakes.
+"""
 
 from __future__ import annotations
 

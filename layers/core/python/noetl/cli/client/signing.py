@@ -1,4 +1,4 @@
-"""Who asks: headers with a bearer token, or an AWS signature (version 4) of the request."""
+"""Authentication of requests: a bearer token, or an AWS signature (version 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching executions while they run: plain lines, or one JSON object per event. The live view is in ``live``."""
+"""Display of running executions as plain lines, or as one JSON object per event (live view: ``live``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The live view of a terminal: step runs with their state, loops with a bar and a rate, elapsed time, task output above."""
+"""The live view of a terminal.
+
+It shows step runs with their state, loops with a bar and a rate, elapsed time, and task output above.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes minutes tells how far it is."""
+"""Progress reports of operations that take minutes."""
 
 from __future__ import annotations
 

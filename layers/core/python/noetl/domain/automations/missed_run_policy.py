@@ -1,6 +1,6 @@
-"""What a schedule does about moments that were missed, and about a start that meets the one before. Pure: the time is given.
+"""Policies of a schedule for missed runs and for overlapping executions. Pure: time is an argument.
 
-A moment is missed when nobody fired it within ``LATE_SECONDS``: the process was away, the database or the network was.
+A fire time is missed when no process fired it within ``LATE_SECONDS``: the process was away, the database or the network was.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Due(NamedTuple):
 
 
 def check_conduct(conduct: Conduct) -> Conduct:
-    """As it is. Raises InvalidInputError(code="invalid_schedule")."""
+    """Return the policies unchanged. Raises InvalidInputError(code="invalid_schedule")."""
     if conduct.catch_up not in get_args(CatchUp):
         raise _invalid(f"catch_up {conduct.catch_up!r} is none of {', '.join(get_args(CatchUp))}")
     if conduct.overlap not in get_args(Overlap):
@@ -63,7 +63,7 @@ def _invalid(message: str) -> InvalidInputError:
 
 
 def moments(timing: Timing, since: float, until: float) -> list[float]:
-    """Every moment of ``since`` ≤ at ≤ ``until``, ascending."""
+    """Return every fire time of ``since`` ≤ at ≤ ``until``, ascending."""
     return list(takewhile(lambda at: at <= until, fires(timing, math.ceil(since) - 1)))
 
 

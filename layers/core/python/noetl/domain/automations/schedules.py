@@ -1,4 +1,4 @@
-"""When a schedule fires: cron expressions in a time zone, and rates.
+"""Fire times of schedules: cron expressions in a time zone, and rates.
 
 What may be written is what both the local scheduler and EventBridge Scheduler can keep. Pure: the time is given. Moments are epoch
 seconds, always whole.
@@ -48,17 +48,17 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def next_fire(timing: Timing, after: float) -> float | None:
-    """The first moment strictly after ``after``; None when there is none."""
+    """Return the first fire time strictly after ``after``; None when there is none."""
     return next(iter(fires(timing, after)), None)
 
 
 def next_fires(timing: Timing, after: float, count: int) -> list[float]:
-    """The next ``count`` moments (fewer when there are no more)."""
+    """Return the next ``count`` fire times (fewer when there are no more)."""
     return list(islice(fires(timing, after), count))
 
 
 def fires(timing: Timing, after: float) -> Iterator[float]:
-    """Every moment strictly after ``after``, in order.
+    """Yield every fire time strictly after ``after``, in order.
 
     Cron in a zone with summer time follows Debian's cron: a run at a fixed time that falls into the hour that is left out happens right
     after it, one that falls into the hour that comes twice happens once; with ``*`` in the minute or hour field every real hour counts.

@@ -1,4 +1,4 @@
-"""Which queues triggers may read that are made while the system runs. Pure."""
+"""The queues that triggers created at run time may read. Pure."""
 
 from __future__ import annotations
 

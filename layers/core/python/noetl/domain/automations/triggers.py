@@ -1,4 +1,4 @@
-"""What a trigger made while the system runs watches, and the address of a webhook. Pure."""
+"""Sources of triggers created at run time, and the address of a webhook. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the data of a credential has to be like, by its type: mistakes are told when it is kept, not when a task needs it at night."""
+"""Rules for the data of a credential, by type.
+
+They are checked when a credential is stored, before a task needs it.
+"""
 
 from __future__ import annotations
 

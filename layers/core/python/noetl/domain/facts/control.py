@@ -1,4 +1,4 @@
-"""Facts of being steered from outside, of those that carry no token (``domain/facts/facts.py`` has the rest)."""
+"""Facts about control from outside that carry no token (the others: ``domain/facts/facts.py``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened: the facts that history consists of, and the only input of ``apply``.
+"""Facts: the records that history consists of, and the only input of ``apply``.
 
 A fact records all that its evaluation saw: history is folded again without templates, clocks or tools. Its tag is its stored event name.
 """
@@ -87,7 +87,9 @@ class TokensAbsorbed(msgspec.Struct, frozen=True, tag="token.absorbed", tag_fiel
 
 
 class StepSkipped(msgspec.Struct, frozen=True, tag="step.skipped", tag_field="name", omit_defaults=True):
-    """``withdrawn``: somebody else called this run off; its token is gone and nothing is routed."""
+    """A step run was skipped.
+
+    ``withdrawn``: another step run or a request called this run off; its token is gone and nothing is routed."""
 
     run: int
     step: str
@@ -164,7 +166,9 @@ class Waiting(msgspec.Struct, frozen=True, tag="child.started", tag_field="name"
 
 
 class ChildEnded(msgspec.Struct, frozen=True, tag="child.ended", tag_field="name", omit_defaults=True):
-    """The sub-execution that a command (or a loop's item, ``index`` ≥ 0) waited for has ended; the command goes on."""
+    """The sub-execution that a command waited for has ended; the command continues.
+
+    With ``index`` ≥ 0 an item of a loop waited for it."""
 
     run: int
     step: str
@@ -327,7 +331,9 @@ class Completed(msgspec.Struct, frozen=True, tag="playbook.completed", tag_field
 class Compensating(
     msgspec.Struct, frozen=True, tag="compensation.started", tag_field="name", omit_defaults=True
 ):
-    """The execution fails with ``error``: whatever is under way is dropped, and what was done is undone before it ends."""
+    """The execution fails with ``error``, and its compensation begins.
+
+    Outstanding work is dropped, and completed step runs are undone before the execution ends."""
 
     error: ErrorInfo
     step: str = ""

@@ -1,4 +1,4 @@
-"""What happened to pipelines that wait for a time or for a callback. Facts like all others (``domain/facts/facts.py``)."""
+"""Facts of pipelines that wait for a time or for a callback (the others: ``domain/facts/facts.py``)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CallbackReceived(
 class CallbackExpired(
     msgspec.Struct, frozen=True, tag="callback.expired", tag_field="name", omit_defaults=True
 ):
-    """A callback did not come in time, or (``reason``) is not waited for any more: its task fails."""
+    """A callback did not arrive in time, or (``reason``) is no longer awaited: its task fails."""
 
     run: int
     step: str

@@ -1,4 +1,6 @@
-"""What workers report, held against what can be kept: a worker runs other people's code, and may say anything.
+"""Checks of worker reports against what can be stored.
+
+A worker runs code of other people, so its report may hold anything.
 
 What a row of the store cannot hold (a name beyond the limit of an index, a moment beyond the calendar) would break the commit of everything
 that is committed with it. So it is mended here, or becomes the failure of the task that said it, before the engine decides anything.

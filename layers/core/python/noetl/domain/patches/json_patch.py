@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902) and JSON Merge Patch (RFC 7396), as values in and values out."""
+"""JSON Patch (RFC 6902) and JSON Merge Patch (RFC 7396), as pure functions of values."""
 
 from __future__ import annotations
 

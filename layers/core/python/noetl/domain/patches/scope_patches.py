@@ -1,4 +1,4 @@
-"""Changes of scopes: what each operation does to a value, and how many changes become one.
+"""Patches of scopes: the effect of each operation on a value, and how patches are combined.
 
 The same rules serve ``set_ctx``, reducers, ``collect`` and context patches. Reducers (add, append, max, min, union, first) give the
 same outcome in any order of arrival because loops fold them in index order.

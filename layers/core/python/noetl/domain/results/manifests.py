@@ -1,4 +1,4 @@
-"""Values that are kept in parts, because they grew: the list of the parts' references, and how they become one value again."""
+"""Manifests: a value stored in parts because it grew: references of the parts, and how they are joined."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lists too long for one object: parts of them, each an object of its own, and a manifest that names them in order.
+"""Paged lists: a list too long for one object, stored as parts that a manifest names in order.
 
 Part: a JSON list. Manifest: ``{"kind": "manifest", "strategy": "concat", "parts": [{"ref", "store", "sha256", "count", "bytes"}, …],
-"total_parts": n}``. Whoever wants a few elements reads the manifest and the parts that hold them, never the whole.
+"total_parts": n}``. A reader of a few elements reads the manifest and the parts that hold them, never the whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results that are too large to travel: the reference that stands for them.
+"""References of results: small values in the place of results that are too large to send.
 
 A reference is a mapping with ``"kind": "result_ref"``; objects are immutable and live under their execution. Other published shapes of it
 are read as well (``canonical``).

@@ -1,4 +1,4 @@
-"""The bytes of a large result as they are stored: compressed when that was asked for, checked when they are read."""
+"""The stored bytes of a large result: compressed on request, verified when they are read."""
 
 from __future__ import annotations
 

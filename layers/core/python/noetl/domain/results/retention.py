@@ -1,4 +1,6 @@
-"""How long a large result lives: its scope and ttl, who else can reach it, and what the engine is told of results that live differently.
+"""Retention of large results: scope, ttl, and which other executions can reach them.
+
+Also what a worker reports to the engine about results with a lifetime other than the default.
 
 A result lives as long as its execution unless its playbook says otherwise. The clock of a ``ttl`` begins when the tree of its execution is
 over, so nothing expires under something that runs.

@@ -1,4 +1,4 @@
-"""Where a large result is kept: the tiers by name, and the one rule that picks among those that a place has."""
+"""Tiers of large results by name, and the rule that selects a tier of a deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The page ``docs/limits.md``, written from the table of limits. ``make limits`` writes it; a test compares the two."""
+"""The generator of ``docs/limits.md``.
+
+``make limits`` writes the page from the table of limits; a test compares the two.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every size that is limited: one table. ``docs/limits.md`` is written from it, and ``domain/sizes/gate.py`` checks against it.
+"""The table of all size limits.
+
+``docs/limits.md`` is generated from it, and ``domain/sizes/gate.py`` checks input against it.
 
 A module that enforces a limit takes the number from here, so that no limit is written twice. What an installation may change is marked
 with the name of its setting.

@@ -1,4 +1,4 @@
-"""What stands for a secret wherever it is shown, and texts of messages without the tokens in them."""
+"""The mask that replaces secrets in text, and messages without the tokens in them."""
 
 from __future__ import annotations
 

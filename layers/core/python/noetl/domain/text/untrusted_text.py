@@ -1,4 +1,6 @@
-"""Text of others in lines for people: what a task printed or a remote server answered cannot imitate other lines or steer a terminal.
+"""Safe display of untrusted text.
+
+What a task printed or a remote server answered cannot imitate other lines or control a terminal.
 
 Readers of JSON get such text exact; these functions are for terminals and plain logs.
 """

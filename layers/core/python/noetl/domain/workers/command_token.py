@@ -1,4 +1,4 @@
-"""What a worker shows to be let speak for a command outside of the queue: the command's identity, and the token that came with it."""
+"""The capability of a worker outside of the queue: the command's identity with its token."""
 
 from __future__ import annotations
 

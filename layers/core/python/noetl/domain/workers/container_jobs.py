@@ -1,4 +1,4 @@
-"""Containers that a task runs as work of its own: what is asked for, and what is known of one. Adapters: Docker or Podman, Fargate."""
+"""Container jobs that a task starts: request and state. Adapters: Docker or Podman, Fargate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose an outstanding command, event or timer is.
+"""Names of the owners of outstanding commands, events and timers.
 
 * A **process** that runs commands itself keeps a lease by heartbeats (``runtime`` rows).
 * The **queue** has what was published; it is never taken back, because redelivery has one owner.

@@ -1,4 +1,7 @@
-"""What becomes of a command whose process dies while it runs it: again at once, then alone after a while, then ``worker_lost``."""
+"""Recovery of a command whose process died while it ran it.
+
+The command runs again at once, then alone after a delay, and then fails with ``worker_lost``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon a process needs what it keeps warm for an execution."""
+"""How soon a process needs again what it keeps warm for an execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers a stack operation when it is done.
+"""Answers a stack operation when it is complete.
 
 The CDK looks at once, then only every five seconds: with eight stacks that would be most of a deployment.
 """

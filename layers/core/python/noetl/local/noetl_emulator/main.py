@@ -1,4 +1,6 @@
-"""Starts the emulator with what it lacks: resource types it does not know, a real Postgres behind RDS, and quicker functions.
+"""Start of the emulator with additions.
+
+It adds resource types that the emulator lacks, a real Postgres behind RDS, and quicker functions.
 
 The first argument is this package's folder, the second a JSON file (see ``noetl.local.emulator``):
 ``runtime_python`` the interpreter of Python functions; ``site`` a site folder of theirs, or null; ``layers`` a folder for unpacked

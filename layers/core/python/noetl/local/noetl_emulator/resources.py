@@ -1,4 +1,4 @@
-"""Resource types of CloudFormation: those that are accepted and ignored, and databases that are real.
+"""CloudFormation resource types: those that are accepted and ignored, and real databases.
 
 An ignored type has no effect on what a test can see (addresses, NAT, rotation, autoscaling, ...). Each use of one is reported, so that
 nobody takes a green deployment here for a proof of it. A type that is neither known to the emulator nor listed here fails the deployment.

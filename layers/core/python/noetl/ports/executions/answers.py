@@ -1,4 +1,4 @@
-"""What an execution store is asked under a key, and what it answers to those who start, change or publish."""
+"""Requests to an execution store by key, and its answers to starts, changes and publication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a decision changes in the store, and what the store says to that."""
+"""Changes that a decision writes to the store, and the store's answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TimerChange(msgspec.Struct, frozen=True):
 
 
 class Wake(msgspec.Struct, frozen=True):
-    """A waiting command goes on: its sub-execution ended with ``outcome``."""
+    """A waiting command continues: its sub-execution ended with ``outcome``."""
 
     command_id: str
     turn: int

@@ -1,4 +1,6 @@
-"""Where executions live. Adapters: ``adapters/postgres`` and ``adapters/memory``; one contract suite holds both to this text.
+"""Port of the execution store.
+
+Adapters: ``adapters/postgres`` and ``adapters/memory``; one contract suite holds both to this text.
 
 Every method is one round trip unless it says otherwise. Two lanes write:
 
@@ -138,7 +140,7 @@ class ExecutionStore(LimitStore, Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
     def load(self, requests: Sequence[LoadRequest]) -> Loaded:
-        """Read without locks."""
+        """Read snapshots without locks."""
 
     def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
         """Write all changes in one transaction, or raise VersionConflictError or ExecutionIdTakenError and write nothing.
@@ -212,7 +214,7 @@ class ExecutionStore(LimitStore, Protocol):
         """Loop runs of an execution, live or over: all, or those of the step runs in ``runs``."""
 
     def loop_run(self, execution_id: int, run: int, round_: int) -> LoopRow | None:
-        """A loop run as it started, live or over."""
+        """Return a loop run as it started, live or over."""
 
     def loop_items(
         self, execution_id: int, run: int, round_: int, start: int, limit: int
@@ -222,7 +224,9 @@ class ExecutionStore(LimitStore, Protocol):
     # --- recovery: what a process asks for when it starts, and then periodically ---
 
     def heartbeat(self, owner: str, lease_seconds: float) -> None:
-        """Say that this owner lives; whatever is leased to owners that stopped saying so can be claimed by others."""
+        """Extend the leases of this owner.
+
+        Other processes may claim what is leased to owners without a recent heartbeat."""
 
     def release(self, owner: str) -> None:
         """This owner ends, or takes its leases anew because an answer was lost: what it holds, due or not yet, belongs to nobody."""
@@ -239,25 +243,31 @@ class ExecutionStore(LimitStore, Protocol):
         sequential loop's with the overlay of their patches."""
 
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
-        """Take outbox events that belong to nobody alive."""
+        """Take outbox events that have no live owner."""
 
     def due_timers(self, owner: str, limit: int) -> tuple[Sequence[Event], float | None]:
-        """Timers that are due, as TimerFired (a timer row goes when its event is applied), and seconds until the next one."""
+        """Return due timers, and the seconds until the next one.
+
+        Each is a TimerFired event; the row of a timer goes when its event is applied."""
 
     def hand_over(
         self, owner: str, published: Published, freed: Published = _NOTHING, heir: str = QUEUE
     ) -> None:
-        """What ``owner`` has published belongs to the queue (``heir``) now; ``freed`` belongs to nobody, for others to claim."""
+        """Hand published rows of ``owner`` over to the queue (``heir``).
+
+        Rows of ``freed`` have no owner afterwards, and other processes may claim them."""
 
     def forget_keys(self, older_than_seconds: float, limit: int = 1000) -> None:
-        """Drop idempotency keys of that age."""
+        """Remove idempotency keys of that age."""
 
     # --- reading ---
 
     def info(self, execution_id: int) -> ExecutionInfo | None: ...
 
     def endings(self, execution_ids: Sequence[int]) -> Mapping[int, Ending]:
-        """What came of these, whatever the length of their histories. Unknown executions are left out."""
+        """Return the outcome of these executions, regardless of the length of their histories.
+
+        Unknown executions are left out."""
 
     def pulses(self, execution_ids: Sequence[int]) -> Mapping[int, Pulse]:
         """Read what changes of these, in one round trip and however long they are. Unknown executions are left out.
@@ -277,10 +287,10 @@ class ExecutionStore(LimitStore, Protocol):
         status: str | None = None,
         wanted: ExecutionFilter = _EVERY,
     ) -> Sequence[ExecutionInfo]:
-        """Newest first."""
+        """List executions, newest first."""
 
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
-        """Main lane, ascending ``seq``, strictly after ``after``."""
+        """Return rows of the main lane, ascending ``seq``, strictly after ``after``."""
 
     def step_events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """The same, without rows that tell of callbacks of single items of a loop."""
@@ -298,7 +308,7 @@ class ExecutionStore(LimitStore, Protocol):
         """Those of ``event_ids`` that were applied, or are in the outbox; what came too late is not found. Applied ones first."""
 
     def start_of(self, execution_id: int) -> Start | None:
-        """The Start of an execution, while it waits in the outbox."""
+        """Return the Start of an execution, while it waits in the outbox."""
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         """Counts of what is outstanding: ``commands``, ``timers``, ``outbox``; ``lost``: commands among them that a process died of."""

@@ -1,4 +1,7 @@
-"""What is outstanding, for those who look into a system that should go on and does not. Reads only, never in the way of work."""
+"""Port of the inspection of outstanding work, to diagnose a system that makes no progress.
+
+It only reads, and never blocks work.
+"""
 
 from __future__ import annotations
 

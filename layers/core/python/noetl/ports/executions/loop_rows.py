@@ -1,4 +1,4 @@
-"""Loop runs as stores keep them."""
+"""Rows of loop runs in a store."""
 
 from __future__ import annotations
 

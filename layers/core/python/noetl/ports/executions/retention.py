@@ -1,7 +1,10 @@
-"""Executions that ended long ago go, whole. Adapters: ``adapters/postgres`` and ``adapters/memory``.
+"""Port of retention: removes executions that ended long ago, with all their rows.
+
+Adapters: ``adapters/postgres`` and ``adapters/memory``.
 
 An execution goes with everything it started: a tree of executions is left alone until its last member has ended, since a result of one may
-be read by another; and while somebody of another tree lives who was told of one of its results. Every call is one bounded statement.
+be read by another; and while an execution of another tree lives that received a reference to one of its results.
+Every call is one bounded statement.
 """
 
 from __future__ import annotations

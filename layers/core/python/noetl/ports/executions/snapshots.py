@@ -1,4 +1,4 @@
-"""What the engine reads of an execution before it decides."""
+"""Snapshots of executions, which the engine reads before it decides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noetl.domain.state import Status
 
 
 class LoadRequest(msgspec.Struct, frozen=True):
-    """What the shell wants to know about one execution, in one round trip.
+    """A request for the snapshot of one execution, answered in one round trip.
 
     ``names``: slot names, in whatever scope they are. ``scopes``: scopes wanted whole. ``commands``: command ids whose fence is needed.
     ``events``: event ids of which it must know whether they were applied already.
