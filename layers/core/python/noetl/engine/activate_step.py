@@ -1,4 +1,7 @@
-"""A token fires its step: admission, arguments, ``step.enter`` cases, then the body: nothing, a loop, or a command."""
+"""How a token fires its step: admission, arguments, ``step.enter`` cases, then the body.
+
+The body is nothing, a loop, or a command.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from noetl.templating import is_true
 
 
 def fire(d: Decider, step: Step, tokens: tuple[Token, ...]) -> None:
-    """``tokens`` become one step run (the lowest run number goes on)."""
+    """Fire a step: ``tokens`` become one step run, under the lowest of their run numbers."""
     ordered = sorted(tokens, key=lambda token: (token.arc, token.run))
     payload: dict[str, Any] = {}
     for token in ordered:
@@ -40,14 +43,14 @@ def fire(d: Decider, step: Step, tokens: tuple[Token, ...]) -> None:
 
 
 def retry_parked(d: Decider) -> None:
-    """The context changed: look at every token again that is not admitted yet."""
+    """Check admission of every parked token again, after the context has changed."""
     for token in [token for token in d.state.tokens.values() if token.phase == "parked" and not token.lock]:
         if d.state.status == "running" and token.run in d.state.tokens:
             look_again(d, token)
 
 
 def look_again(d: Decider, token: Token) -> None:
-    """A parked token: is it admitted, and is its lock free?"""
+    """Check again whether a parked token is admitted and its lock is free."""
     _admit(d, d.steps[token.step], token, (), d.args_of(token.run))
 
 
@@ -69,7 +72,10 @@ def _admit(d: Decider, step: Step, token: Token, merged: tuple[int, ...], payloa
 
 
 def _admission(d: Decider, step: Step, token: Token, payload: dict[str, Any]) -> AdmitRule | None:
-    """The first admission rule that matches; None when the step has none (or none matches: it is admitted)."""
+    """Return the first admission rule that matches; None admits the token.
+
+    None: the step has no rules, or none of them matches.
+    """
     if step.admit is None:
         return None
     scope = d.scope(token.run, args=payload)
@@ -89,7 +95,10 @@ def _park(
     lock: str,
     ahead: Token | None,
 ) -> None:
-    """``ahead``: who holds ``lock`` or stands before this token; None when it is not admitted."""
+    """Park a token at its step, and set its timers.
+
+    ``ahead``: the token that holds ``lock``, or waits for it before this one; None when an admission rule parks the token.
+    """
     if token.phase == "parked" and token.lock == lock:
         return
     place, reason = 0, ""
@@ -159,7 +168,10 @@ def _begin(d: Decider, step: Step, token: Token) -> None:
 
 
 def _in_time(d: Decider, step: Step, token: Token) -> bool:
-    """Watch the step's deadline, which counts from the start of the execution. False when it is over. Raises TemplateError."""
+    """Set the timer of the step's deadline; return False when the deadline is over.
+
+    The deadline counts from the start of the execution. Raises TemplateError.
+    """
     if step.deadline is None:
         return True
     timer = f"deadline:{token.run}"
@@ -178,7 +190,7 @@ def timed_out(message: str, code: str) -> ErrorInfo:
 
 
 def start_body(d: Decider, step: Step, token: Token) -> None:
-    """Call the tool, once or for each item, or nothing when the step only routes."""
+    """Call the tool, once or for each item; leave at once when the step only routes."""
     if step.body is None:
         d.emit(CallDone(token.run, step.name, stage="route"))
         cases.after_call(d, step, token)
@@ -218,6 +230,9 @@ def start_body(d: Decider, step: Step, token: Token) -> None:
 
 
 def _is_long(d: Decider, token: Token) -> bool:
-    """Whether a worker runs what the engine could: a decision that has taken many steps ends there, and the way goes on in another."""
+    """Return whether a worker has to run what the engine could run itself.
+
+    A decision that has taken many steps ends there, and the execution continues in another decision.
+    """
     limits = d.view.limits
     return d.moves > limits.inline_moves // 2 and token.run <= limits.inline_runs

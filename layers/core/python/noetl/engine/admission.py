@@ -1,4 +1,7 @@
-"""What an execution needs before it begins (``executor.spec.concurrency``). Asked before its Start is decided, so nothing of it is history."""
+"""Admission of a whole execution (``executor.spec.concurrency``), before its Start is decided.
+
+Since it is asked before the Start, nothing of it is in the history.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from noetl.engine.scopes.slot_view import SCOPES, View
 
 
 def admission_of(program: Program, event: Start, now: float) -> Admission | None:
-    """None when nothing bounds it. Raises TemplateError for what is no key or no number."""
+    """Compute which limits the start of an execution needs; None when nothing bounds it.
+
+    Raises TemplateError for what is no key or no number.
+    """
     wanted = program.concurrency
     if wanted is None:
         return None

@@ -1,10 +1,10 @@
-"""Callbacks: a command waits until somebody outside says something, or until it is too late for that.
+"""Callbacks: a command waits until an answer from outside arrives, or until its time is over.
 
-What is awaited is kept in a slot of the scope ``callback``, by place; the command lies in the store as one that waits, and no worker,
-lease or queue has it. Whoever comes first ends the wait: the callback, its timer, or the end of the loop it is an item of. A callback may
-also come before its pipeline waits, for its address is known by then: it is kept, and taken when the pipeline gets there.
+What is awaited is kept in a slot of the scope ``callback``, by place; the command is in the store as one that waits, and no worker,
+lease or queue has it. The first of these ends the wait: the callback, its timer, or the end of the loop whose item waits. A callback may
+also arrive before its pipeline waits, because its address is already known: it is kept, and taken when the pipeline gets there.
 
-Items of loops wait in the item lane, whose commits never touch the execution; ``ItemAwaits`` tells the main lane of them.
+Items of loops wait in the item lane, whose commits never touch the execution; ``ItemAwaits`` reports them to the main lane.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def await_callback(
     request: CallbackRequest,
     trace: list[Trace] | None = None,
 ) -> Outcome | None:
-    """Wait from now on, unless the callback was here before: then its outcome. ``command``: what goes on with it, (id, turn)."""
+    """Start to wait for a callback; return its outcome when it arrived before.
+
+    ``command``: the command that continues with the callback, (id, turn).
+    """
     slot = d.slots.get((SCOPE, place), MISSING)
     early = _kept(slot, request.serial)
     item = item_of(place)
@@ -74,7 +77,7 @@ def _kept(slot: Any, serial: int) -> Outcome | None:
 
 
 def callback_done(d: Decider, event: CallbackDone) -> None:
-    """Somebody has said it: who waits goes on; before anybody does, it is kept."""
+    """Handle the answer to a callback: wake the command that waits, or keep an early answer."""
     token = holder(d.state, event.place)
     if token is None:
         _superseded(d, event.event_id, "what it is for is over")
@@ -111,12 +114,15 @@ def expected(d: Decider, event: CallbackDone) -> Token | None:
 
 
 def _is_ahead(slot: Any, serial: int) -> bool:
-    """Whether this callback can still be waited for: nothing is kept for the place yet, or it is over with earlier ones only."""
+    """Return whether a pipeline can still come to wait for this callback.
+
+    It can when nothing is kept for the place yet, or only earlier callbacks of the place are over.
+    """
     return slot is MISSING or ("over" in slot and serial >= slot["over"])
 
 
 def callback_late(d: Decider, event: TimerFired) -> None:
-    """It did not come in time: the task that waits fails."""
+    """Handle the timer of a callback that did not arrive in time: the task that waits fails."""
     token = late_for(d, event)
     if token is None:
         _superseded(d, event.event_id, "it is not awaited")
@@ -128,7 +134,7 @@ def callback_late(d: Decider, event: TimerFired) -> None:
 
 
 def late_for(d: Decider, event: TimerFired) -> Token | None:
-    """Return the token that waits for the callback whose time this timer says is over."""
+    """Return the token that waits for the callback whose time is over by this timer."""
     if not event.timer.startswith(f"{TIMER}:"):
         return None
     place, serial = _timed(event)
@@ -138,13 +144,16 @@ def late_for(d: Decider, event: TimerFired) -> Token | None:
 
 
 def _timed(event: TimerFired) -> tuple[str, str]:
-    """(place, serial) of the callback that a timer belongs to."""
+    """Return (place, serial) of the callback that a timer belongs to."""
     place, _, serial = event.timer.partition(":")[2].rpartition(":")
     return place, serial
 
 
 def item_awaits(d: Decider, event: ItemAwaits) -> None:
-    """An item of a loop waits; one that somebody answered already, or whose loop is closing, goes on at once."""
+    """Start the wait of a loop's item.
+
+    The item continues at once when its answer arrived before, or when its loop is closing.
+    """
     token = holder(d.state, event.place)
     if token is None:
         _superseded(d, event.event_id, "what it is for is over")
@@ -159,7 +168,10 @@ def item_awaits(d: Decider, event: ItemAwaits) -> None:
 
 
 def call_off(d: Decider, token: Token) -> None:
-    """The gate of the run's loop closes: its items that wait are not waited for, so that it can end."""
+    """End the waits of a loop's items for callbacks, because the loop's gate closes.
+
+    Then the loop can end.
+    """
     body = d.steps[token.step].body
     if body is None or not body.calls_back:
         return
@@ -185,7 +197,7 @@ def _go_on(d: Decider, token: Token, place: str, awaited: Awaited, outcome: Outc
 
 
 def going_on(d: Decider, token: Token, command_id: str, turn: int) -> CommandIssued:
-    """What the run's command waited for is there: it is given out."""
+    """Build the fact that the run's command is issued, as what it waited for has arrived."""
     step = d.steps[token.step]
     called = step.compensate if token.phase == "compensate" else step.body
     pool = "io" if called is None else worker_pool(called.pool)
@@ -197,7 +209,7 @@ def going_on(d: Decider, token: Token, command_id: str, turn: int) -> CommandIss
 def begin_waiting(
     d: Decider, token: Token, command: Command, request: CallbackRequest, trace: list[Trace]
 ) -> Command | None:
-    """A run's own command waits; the command itself when it need not, with what came before."""
+    """Start the wait of a run's own command; return the command when its answer came before."""
     early = await_callback(d, token, command.command_id, (command.command_id, command.turn), request, trace)
     if early is None:
         return None

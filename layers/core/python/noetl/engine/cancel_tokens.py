@@ -1,4 +1,4 @@
-"""Runs that somebody else calls off: ``spec.cancels`` of a step that is entered, and joins that cancel what they do not need any more."""
+"""Cancellation of step runs by other steps: ``spec.cancels``, and joins that cancel their rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noetl.engine.decision import Decider
 
 
 def withdraw_for(d: Decider, step: Step, run: int) -> None:
-    """``run`` of ``step`` was entered: all other live runs of the steps it cancels go."""
+    """Withdraw all other live runs of the steps that ``step`` cancels when ``run`` enters it."""
     if not step.cancels:
         return
     every = EVERY_STEP in step.cancels
@@ -23,7 +23,10 @@ def withdraw_for(d: Decider, step: Step, run: int) -> None:
 
 
 def withdraw_feeders(d: Decider, step: Step) -> None:
-    """The join at ``step`` has fired and cancels the rest: live runs that lead nowhere else go, however they wait."""
+    """Withdraw live runs that lead only to the join at ``step``, which has fired.
+
+    The join has ``cancel`` as its rest; it does not matter how these runs wait.
+    """
     feeders = frozenset(step.feeders)
     _withdraw(d, lambda token: token.step in feeders, f"the join at {step.name} has fired without it")
 
@@ -34,9 +37,9 @@ def _withdraw(d: Decider, wanted: Callable[[Token], bool], reason: str) -> None:
 
 
 def withdraw(d: Decider, token: Token, reason: str) -> None:
-    """One run goes: its timers, commands and loop with it, and the sub-executions it waits for. Nothing is routed.
+    """Withdraw one run with its timers, commands, loop and awaited sub-executions.
 
-    What this very decision began for it is never issued.
+    Nothing is routed. Commands that this same decision issued for the run are never issued.
     """
     decision, run = d.decision, token.run
     d.clear_timers(run)

@@ -1,4 +1,4 @@
-"""Event form: the ``case`` entries the engine evaluates — at ``step.enter``, ``loop.done`` and ``step.exit``.
+"""Cases of the event form that the engine evaluates: ``step.enter``, ``loop.done``, ``step.exit``.
 
 For each boundary the entries are read from the top and the first true one wins. Tasks inside an entry (sinks, inline tasks) leave as a
 command of their own; what follows in the entry waits for it.
@@ -54,7 +54,10 @@ def on_enter(d: Decider, step: Step, token: Token) -> bool:
 
 
 def after_call(d: Decider, step: Step, token: Token, done: str = "") -> None:
-    """The result is known: evaluate the boundaries after ``done`` (a stage that just ended), then leave the step."""
+    """Evaluate the boundaries after ``done`` once the result is known, then leave the step.
+
+    ``done``: the boundary of a stage that has just ended.
+    """
     try:
         pending = [event for event in BOUNDARIES if event == "step.exit" or step.loop is not None]
         if done:
@@ -69,7 +72,10 @@ def after_call(d: Decider, step: Step, token: Token, done: str = "") -> None:
 
 
 def _boundary(d: Decider, step: Step, token: Token, event: str) -> str | None:
-    """Run the entry that matches. None: go on; "stage": a command left; "over": the step has been left."""
+    """Run the entry that matches a boundary.
+
+    Returns None: continue; "stage": a command left; "over": the step has been left.
+    """
     scope = d.scope(token.run, boundary_scope(d, token, event))
     for index, rule in enumerate(step.cases):
         if (rule.events and event not in rule.events) or not _matches(rule, scope):
@@ -79,7 +85,10 @@ def _boundary(d: Decider, step: Step, token: Token, event: str) -> str | None:
 
 
 def _matches(rule: Rule, scope: EngineScope) -> bool:
-    """Whether an entry answers the boundary. One that names no event was offered when the call failed, and is not offered again."""
+    """Return whether an entry answers the boundary.
+
+    One that names no event was offered when the call failed, and is not offered again.
+    """
     if rule.unnamed and "error" in scope.extra:
         return False
     if rule.when is None:
@@ -118,7 +127,7 @@ def _issue_stage(d: Decider, step: Step, token: Token, index: int, scope: Engine
 
 
 def stage_names(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The names of a boundary as they travel in a command: plain, and the result once."""
+    """Return the names of a boundary as a command carries them: plain, and the result only once."""
     found = {name: unwrap(extra[name]) for name in STAGE_NAMES if name in extra and name != "event"}
     event = extra["event"]
     meta = event.attribute("payload").attribute("meta")
@@ -130,7 +139,10 @@ def stage_names(extra: Mapping[str, Any]) -> dict[str, Any]:
 def finish_entry(
     d: Decider, step: Step, token: Token, event: str, rule: Rule, scope: EngineScope
 ) -> str | None:
-    """Everything of an entry but its tasks, in order. Raises TemplateError, or TaskError for ``fail``."""
+    """Carry out everything of an entry but its tasks, in order.
+
+    Raises TemplateError, or TaskError for ``fail``.
+    """
     for action in rule.actions:
         if isinstance(action, SetAction):
             change_context(d, token, step, (action,), scope)
@@ -167,7 +179,10 @@ def _kept(d: Decider, step: Step, action: ResultAction, scope: EngineScope) -> A
 
 
 def _set_route(d: Decider, step: Step, token: Token, action: NextAction, scope: EngineScope) -> None:
-    """A ``next`` that a call already took stays; otherwise this one replaces the structural ``next``."""
+    """Set the token's route, unless a call already took a ``next``.
+
+    The route of the entry replaces the structural ``next``.
+    """
     if token.route is not None:
         return
     route = [

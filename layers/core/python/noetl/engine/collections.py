@@ -1,4 +1,4 @@
-"""What a loop goes over: a list that its template gives, or something that a worker reads first.
+"""The collection of a loop: a list from its template, or one that a worker has to read first.
 
 The engine has no access to users' buckets and files, and never loads a large result. A source (``s3://…``), a large result, or a template
 that would have to load one is read by a command of stage ``collection``, which leaves a manifest of parts (domain/results/paged_list.py).
@@ -28,11 +28,17 @@ POOL = "io"
 
 
 class _TooLarge(BaseException):
-    """Not an error: a worker evaluates it. (A BaseException, because template evaluation turns every Exception into an author's error.)"""
+    """The signal that a value is too large for the engine; not an error.
+
+    A worker evaluates it then. A BaseException, because template evaluation turns every Exception into an author's error.
+    """
 
 
 def collection_of(d: Decider, step: Step, token: Token) -> list[Any] | None:
-    """The list to go over; None when a worker has to read it. Raises TemplateError(code="template_type") for anything else."""
+    """Return the list that a loop runs over; None when a worker has to read it.
+
+    Raises TemplateError(code="template_type") for anything else.
+    """
     assert step.loop is not None
     scope = d.scope(token.run)
     scope.hydrate = lambda ref: _load(d, ref)
@@ -53,7 +59,10 @@ def _load(d: Decider, ref: Mapping[str, Any]) -> Any:
 
 
 def listed(value: Any, loop: Loop) -> list[Any]:
-    """The list behind a value, rows for a SQL result. Never one silent iteration over a text."""
+    """Return the list behind a value; of a SQL result, its rows.
+
+    Raises TemplateError for anything else: there is never one silent iteration over a text.
+    """
     if isinstance(value, dict) and isinstance(value.get("rows"), list) and "row_count" in value:
         value = value["rows"]
     if isinstance(value, list):
@@ -69,7 +78,7 @@ def listed(value: Any, loop: Loop) -> list[Any]:
 
 
 def issue_reading(d: Decider, step: Step, token: Token) -> None:
-    """The first turn of the command that reads the collection."""
+    """Issue the first turn of the command that reads the collection."""
     command = reading(d, step, token, turn=0)
     d.emit(CommandIssued(token.run, step.name, command.command_id, command.pool, "collection"))
     d.decision.issue.append(command)
@@ -78,7 +87,10 @@ def issue_reading(d: Decider, step: Step, token: Token) -> None:
 def reading(
     d: Decider, step: Step, token: Token, turn: int, machine: dict[str, Any] | None = None
 ) -> Command:
-    """The worker evaluates ``loop.in`` over the scope as it is now."""
+    """Build a turn of the command by which a worker evaluates ``loop.in``.
+
+    Its scope is frozen as it is now.
+    """
     return Command(
         d.execution_id,
         ids.command_id(token.run, f"collection.{token.round + 1}"),

@@ -1,8 +1,10 @@
-"""Compensation: an execution that fails undoes what its steps did, the last run first, one at a time, and then it fails.
+"""Compensation: a failing execution undoes its completed step runs, the last one first.
+
+One compensation runs at a time; then the execution fails.
 
 The failure drops everything that is under way (``begin``). From then on ``settle`` finds no token and asks ``undo_next`` for the next
 run to undo: its step's ``compensate`` pipeline leaves as a command of stage ``compensate``, under the number of the run it undoes.
-Whatever comes of it (``noetl.engine.compensated``) is recorded, and stops nothing.
+Its outcome (``noetl.engine.compensated``) is recorded, and stops nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ STAGE = "compensate"
 
 
 def begin(d: Decider, error: ErrorInfo, step: str) -> None:
-    """The execution fails, and there is something to undo: tokens, timers, commands and children go first."""
+    """Begin to compensate: drop tokens, timers, commands and children of the failing execution."""
     decision, live = d.decision, set(d.state.tokens)
     decision.issue = [command for command in decision.issue if command.run not in live]
     decision.waiting = [command for command in decision.waiting if command.run not in live]
@@ -51,13 +53,13 @@ def undo_next(d: Decider) -> bool:
 
 
 def require(d: Decider, run: int) -> None:
-    """Everything that undoing ``run`` may look at, in one more read."""
+    """Read everything that the compensation of ``run`` may use, in one more read."""
     names, scopes = undo_reads(d.program)
     d.slots.require((*names, str(run)), scopes)
 
 
 def compensation(d: Decider, step: Step, run: int, turn: int = 0, machine: Any = None) -> Command:
-    """The command that undoes ``run`` (or goes on with that), over the scope as it is now."""
+    """Build the command that undoes ``run`` (or its next turn), over the scope as it is now."""
     pipeline = step.compensate
     assert pipeline is not None
     return Command(
@@ -75,7 +77,10 @@ def compensation(d: Decider, step: Step, run: int, turn: int = 0, machine: Any =
 
 
 def _frozen(d: Decider, step: Step, run: int, pipeline: Pipeline) -> FrozenScope:
-    """What the compensation sees: the run's result (under ``result`` and its step's name), its arguments and tasks; the rest as it is."""
+    """Freeze the scope of a compensation.
+
+    It has the run's result (under ``result`` and its step's name), its arguments and its tasks as the run left them; the rest as it is now.
+    """
     require(d, run)
     kept, report = d.slots.get((UNDO, str(run))), d.slots.get(REPORT)
     slot = kept["result"]
@@ -87,9 +92,9 @@ def _frozen(d: Decider, step: Step, run: int, pipeline: Pipeline) -> FrozenScope
 
 
 def told(d: Decider, stopped: ErrorInfo | None = None) -> tuple[ErrorInfo, str]:
-    """The error the execution fails with, and its step: the original one, with what came of compensating in its details.
+    """Return the error that the execution fails with, and its step.
 
-    ``stopped``: why not everything could be tried.
+    It is the original error, with the outcome of compensating in its details. ``stopped``: why not every run could be compensated.
     """
     report = d.slots.get(REPORT)
     error = codec.convert(report["error"], ErrorInfo)

@@ -1,4 +1,4 @@
-"""The end of an execution: exactly one terminal fact, in every case, and the word to a parent that waits."""
+"""The end of an execution: exactly one terminal fact, and a ``ChildDone`` to a waiting parent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from noetl.engine.decision import Decider
 
 
 def complete_if_done(d: Decider) -> None:
-    """No token left: fire the final step once, then complete. When it fails: undo the next run, and fail when all are undone."""
+    """End the execution when no token is left: fire the final step once, then complete.
+
+    A failing execution undoes its next run, and fails when all are undone.
+    """
     if d.state.tokens or d.state.status != "running":
         return
     if d.state.undoing:
@@ -31,7 +34,10 @@ def complete_if_done(d: Decider) -> None:
 
 
 def fail_execution(d: Decider, error: ErrorInfo, step: str = "") -> None:
-    """The execution fails: what is queued is cancelled, children too. What was done is undone first, if anything can be."""
+    """Fail the execution: cancel what is queued, and its children.
+
+    When runs can be compensated, compensation begins first.
+    """
     if d.state.undoing:
         _fail(d, *told(d, error))
     elif d.state.undo:
@@ -81,7 +87,10 @@ def _result_for_parent(d: Decider) -> Any:
 
 
 def execution_result(d: Decider) -> Any:
-    """``final_step``'s result, else that of the one step that ended without a successor; several: a mapping by name."""
+    """Return the result of the execution.
+
+    ``final_step``'s result, else that of the one step that ended without a successor; several: a mapping by name.
+    """
     final = d.program.final_step
     names = [final] if final is not None else d.state.ends
     if len(names) == 1:
@@ -100,7 +109,7 @@ def step_result(d: Decider, name: str) -> Any:
 
 
 def endless(step: str) -> ErrorInfo:
-    """Why an execution fails that goes round and round without calling anything."""
+    """Build the error of an execution that runs in a cycle without calling anything."""
     return ErrorInfo(
         message=f"step {step} is part of a cycle in which nothing is ever called",
         kind="schema",

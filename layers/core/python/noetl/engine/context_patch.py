@@ -1,4 +1,4 @@
-"""What a patch from outside does to the context that is there when it is applied."""
+"""Patches of the context by clients, applied to the context as it is when the engine gets them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from noetl.engine.routing import patch_context
 
 
 def resolve(d: Decider, event: ContextPatched) -> list[Patch]:
-    """The changes that ``event`` stands for: its patches, then its merge, then its operations (all of them, or none).
+    """Compute the changes of ``event``: its patches, its merge, its operations (all of them, or none).
 
-    Raises InvalidInputError(code="patch_conflict") for operations that do not fit what is there, and code="size_limit" for a context
-    that would be nested too deeply; TaskError when what a name holds is needed, and is a large result that is not available.
+    Raises InvalidInputError(code="patch_conflict") for operations that do not fit the context as it is, and code="size_limit" for a context
+    that would be nested too deeply; TaskError when the value of a name is needed, and is a large result that is not available.
     """
     names = [*event.merge, *roots(event.operations)]
     inside = {name for name, value in event.merge.items() if isinstance(value, dict)}
@@ -40,13 +40,13 @@ def resolve(d: Decider, event: ContextPatched) -> list[Patch]:
 
 
 def _current(d: Decider, name: str, inside: bool) -> Any:
-    """What the context holds under ``name``; ``inside``: what a reference stands for."""
+    """Return what the context holds under ``name``; ``inside``: load what a reference stands for."""
     value = d.slots.get(("ctx", name), MISSING)
     return d.view.load(value) if inside and is_ref(value) else value
 
 
 def context_patched(d: Decider, event: ContextPatched) -> None:
-    """A patch that does not fit what is there changes nothing (its sender sees it in the record)."""
+    """Apply a client's patch; one that does not fit changes nothing, and the record shows why."""
     try:
         check_text(IDENTIFIER, event.source_step, "source_step")
         patch_context(

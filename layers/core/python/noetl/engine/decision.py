@@ -1,7 +1,7 @@
-"""A decision while it is being made: facts are emitted, folded at once, and side effects noted.
+"""A decision in the making: facts are emitted and folded at once, and side effects are noted.
 
-``Decider`` owns private copies; what it gives back (``Decision``) is data. Everything here is pure: the clock is an argument, reads go
-through the view, ids are derived.
+``Decider`` owns private copies; what it returns (``Decision``) is data. Everything in this module is pure: the clock is an argument, reads
+go through the view, ids are derived.
 """
 
 from __future__ import annotations
@@ -39,13 +39,19 @@ REF_SIZE = 2048
 
 
 def worker_pool(pool: str) -> str:
-    """A suspended pipeline of control kinds goes on in a worker."""
+    """Return the pool of workers for ``pool``.
+
+    A worker continues a suspended pipeline of control kinds.
+    """
     return "cpu" if pool == "control" else pool
 
 
 class LoopStart(msgspec.Struct, frozen=True):
-    """A loop run to be stored. ``items`` inline, or their blob's reference. The rest is of one that goes on from an earlier run: see
-    ``ports.executions.execution_store.LoopRow``."""
+    """A loop run that the store is to keep.
+
+    ``items`` inline, or their blob's reference. The other fields belong to a loop that continues an earlier run: see
+    ``ports.executions.execution_store.LoopRow``.
+    """
 
     run: int
     round: int
@@ -63,7 +69,7 @@ class LoopStart(msgspec.Struct, frozen=True):
 
 
 class Timer(msgspec.Struct, frozen=True):
-    """Set (``seconds`` from now) or clear (None)."""
+    """A timer to set (``seconds`` from now) or to clear (None)."""
 
     timer: str
     generation: int
@@ -77,7 +83,10 @@ class Woken(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct):
-    """What one event does to an execution. ``slots``: value, or ``DELETED``. ``blobs`` must be durable before the commit."""
+    """What one event does to an execution.
+
+    ``slots``: value, or ``DELETED``. ``blobs`` must be durable before the commit.
+    """
 
     state: ExecutionState
     facts: list[Fact]
@@ -103,7 +112,10 @@ class Decision(msgspec.Struct):
 
 
 class Decider:
-    """Collects what one event decides. One per event; the modules of this package are functions over it."""
+    """The collector of what one event decides.
+
+    One per event; the modules of this package are functions over it.
+    """
 
     __slots__ = (
         "decision",
@@ -134,7 +146,10 @@ class Decider:
         self.moves = 0
 
     def emit(self, fact: Fact) -> None:
-        """Record a fact and fold it, as readers of history get it. One that cannot be folded raises, and is not recorded."""
+        """Record a fact and fold it, in the form in which readers of history get it.
+
+        A fact that cannot be folded raises, and is not recorded.
+        """
         fact = codec.settled(fact)
         evolve(self.state, self.slots, fact)
         self.decision.facts.append(fact)
@@ -157,13 +172,13 @@ class Decider:
         )
 
     def value(self, node: Node, scope: EngineScope) -> Any:
-        """Render to plain JSON. Raises TemplateError."""
+        """Render ``node`` to plain JSON. Raises TemplateError."""
         return unwrap(render(node, scope))
 
     def keep(self, values: dict[str, Any], step: str) -> dict[str, Any]:
-        """``values`` with those that are too large to travel put into the result store (their references take their place).
+        """Return ``values``, with those too large to travel replaced by references.
 
-        The whole stays within the inline limit: the largest go first.
+        The large values go into the result store. The whole stays within the inline limit: the largest go first.
         """
         limit = self.view.limits.inline_bytes
         if len(encoded := codec.encode(values)) <= limit:
@@ -178,9 +193,10 @@ class Decider:
         return kept
 
     def refer(self, value: Any, step: str) -> dict[str, Any]:
-        """Put a value into the result store (before the commit) and give its reference.
+        """Put a value into the result store (before the commit) and return its reference.
 
-        Objects are named by their content: who died before his commit, or lost a race for it, left others under the same moment.
+        Objects are named by their content: a process that died before its commit, or that lost a race for it, left other objects under the same
+        version.
         """
         encoded = codec.encode(value)
         digest = hashlib.sha256(encoded).hexdigest()
@@ -211,7 +227,10 @@ class Decider:
         return float(value)
 
     def error_of(self, error: NoetlError) -> ErrorInfo:
-        """An author's error as history and ``error.*`` show it, with its place in the playbook."""
+        """Convert an author's error to the form of history and ``error.*``.
+
+        It has its place in the playbook.
+        """
         position = None
         if error.details.get("line"):
             position = f"{self.program.source_name}:{error.details['line']}:{error.details.get('column', 0)}"
@@ -228,7 +247,7 @@ class Decider:
         )
 
     def at_step(self, error: ErrorInfo, step: str) -> ErrorInfo:
-        """An error that says nothing of its place, at the step it ended."""
+        """Place an error that names no position at the step that it ended."""
         found = self.steps.get(step)
         return error if found is None else positioned(error, found.pos, self.program.source_name)
 
@@ -240,7 +259,10 @@ class Decider:
         self.decision.timers.append(Timer(timer, generation, seconds))
 
     def clear_timers(self, run: int, kinds: tuple[str, ...] = RUN_TIMERS) -> None:
-        """Timers of a step run that is over (folding its end forgets them in the state)."""
+        """Clear the timers of a step run that is over.
+
+        Folding the end of the run drops them from the state.
+        """
         for timer in (f"{kind}:{run}" for kind in kinds):
             generation = self.state.timers.get(timer)
             if generation is not None:

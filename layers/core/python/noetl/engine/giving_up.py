@@ -1,4 +1,7 @@
-"""What an event on which the engine itself fails does to its execution: it fails, unless it fails already and compensates."""
+"""What happens to an execution when the engine itself fails on one of its events.
+
+The execution fails, unless it fails already and compensates.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,11 @@ def give_up(
     now: float,
     view: View,
 ) -> Decision:
-    """Decide what becomes of an execution when the engine fails on ``broken``; its neighbours go on.
+    """Decide what becomes of an execution when the engine fails on ``broken``.
 
-    It fails with what is known. One that compensates does so to its end: the compensation that waits for ``broken`` counts as failed, and
-    the next one runs; an event that none waits for is superseded. A Cancel asks for the end, so it ends the execution at once.
-    ``event``: what is decided in place of ``broken``; it names the execution.
+    Other executions continue. This one fails with what is known. One that compensates does so to its end: the compensation that waits for
+    ``broken`` counts as failed, and the next one runs; an event that none waits for is superseded. A Cancel asks for the end, so it ends the
+    execution at once. ``event``: what is decided in place of ``broken``; it names the execution.
     """
     d = Decider(program, state, event, now, view)
     if not state.undoing or isinstance(broken, Cancel):
@@ -63,7 +66,7 @@ def _compensation_of(d: Decider, broken: Event) -> Token | None:
 
 
 def _could_not(d: Decider, token: Token, error: ErrorInfo) -> None:
-    """Record that the run stays done, and drop all that undoing it has under way."""
+    """Record that the run stays done, and drop all that its compensation has under way."""
     require(d, token.run)
     d.decision.drop_runs.append(token.run)
     d.emit(CallFailed(token.run, token.step, error, stage="compensate"))

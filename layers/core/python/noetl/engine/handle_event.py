@@ -1,7 +1,10 @@
-"""The engine: one event in, one decision out. Pure: everything it may know is an argument, everything it wants is in the Decision.
+"""The engine: ``handle_event`` turns one event into one decision, and the decision is data.
 
-``handle_event`` = decide (evaluate guards and templates, emit facts) + apply (fold each fact, ``engine/folds/apply.py``). Read on in
-``entering`` (a token fires its step), ``outcomes`` (a worker reported), ``cases``, ``routing`` (tokens move), ``joins``, ``loops``, ``ending``.
+It is pure: everything that it may know is an argument, and everything that it wants done is in the ``Decision``.
+
+``handle_event`` = decide (evaluate guards and templates, emit facts) + apply (fold each fact, ``engine/folds/apply.py``). Read next
+``activate_step`` (a token fires its step), ``outcomes`` (a worker reported), ``cases``, ``routing`` (tokens move), ``joins``, ``loops``,
+``complete_execution``.
 """
 
 from __future__ import annotations
@@ -78,8 +81,8 @@ def handle_event(
 ) -> Decision:
     """Decide what ``event`` does to an execution.
 
-    ``state`` stays as it is; ``Decision.state`` is the new one. ``now``: epoch seconds, the store's clock. An event that does not fit
-    (its execution has ended, its command moved on) gives a Decision whose only fact is ``command.superseded``.
+    ``state`` stays as it is; ``Decision.state`` is the new one. ``now``: epoch seconds, the store's clock. For an event that does not fit
+    (its execution has ended, its command moved on) the Decision has ``command.superseded`` as its only fact.
     Raises NeedSlots when the view lacks something: read it and call again.
     """
     d = Decider(program, state, event, now, view)
@@ -96,7 +99,7 @@ def handle_event(
 
 
 def prioritise(d: Decider) -> None:
-    """Give what leaves the priority of the execution."""
+    """Set the execution's priority on every command that the decision issues or keeps waiting."""
     priority = d.state.priority
     if priority:
         d.decision.issue = [msgspec.structs.replace(one, priority=priority) for one in d.decision.issue]
@@ -104,9 +107,9 @@ def prioritise(d: Decider) -> None:
 
 
 def settle(d: Decider) -> None:
-    """Fire every token that may fire, until all that live wait for something; complete when none is left.
+    """Fire every token that may fire; complete the execution when no token is left.
 
-    Parked tokens are looked at again whenever the context has changed.
+    It returns when every live token waits for something. It checks parked tokens again whenever the context has changed.
     """
     seen = 0
     while d.state.status == "running":
@@ -216,7 +219,10 @@ def _execution_timer(d: Decider) -> None:
 
 
 def workload_of(d: Decider, event: Start) -> dict[str, Any]:
-    """Defaults rendered from the top, each seeing the earlier ones; the payload is merged over them and wins."""
+    """Build the workload: rendered defaults, with the payload of the start merged over them.
+
+    Defaults are rendered from the top, and each sees the earlier ones. The payload wins.
+    """
     node = d.program.workload
     done: dict[str, Any] = dict(event.payload)
     if not isinstance(node, Map):
@@ -252,7 +258,7 @@ def _command_done(d: Decider, event: CommandDone) -> None:
 
 
 def _stage_done(d: Decider, event: CommandDone) -> None:
-    """The tasks of a case entry are done: the rest of the entry, then on from its boundary."""
+    """Finish a case entry after its tasks are done, then continue from its boundary."""
     token = d.state.tokens[event.run]
     step, outcome = d.steps[token.step], event.outcome
     boundary, rule = token.event, step.cases[token.rule]

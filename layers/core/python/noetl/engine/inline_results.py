@@ -1,7 +1,8 @@
-"""What a step of control kinds gave: it goes into history while it is small and nobody asks for more.
+"""Results of steps of control kinds: whether history may hold them inline.
 
-What has to be kept in the result store is kept by workers, which know tiers, compression and lifetimes: such a step is given to one. Nothing
-has happened by then, since control kinds only say what is to happen.
+It may while the result is small and the playbook asks for nothing else. A result that belongs in the result store is put there by a worker,
+which knows tiers, compression and lifetimes: such a step is issued to a worker. Nothing has happened by then, since control kinds only say
+what is to happen.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from noetl.dsl.program import Step
 
 
 def travels(outcome: Outcome, step: Step, inline_bytes: int) -> bool:
-    """Whether history may hold an outcome as it is. ``inline_bytes``: where nobody wishes for less."""
+    """Return whether history may hold an outcome as it is.
+
+    ``inline_bytes``: the bound for tasks that ask for no smaller one.
+    """
     body = step.body
     tasks = body.tasks if body is not None else ()
     wishes = [spec for spec in (step.result, *(task.result for task in tasks)) if spec is not None]

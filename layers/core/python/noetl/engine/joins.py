@@ -1,4 +1,4 @@
-"""Which waiting token may fire now: the synchronising merge and the classic patterns beside it.
+"""Joins: which waiting token may fire now, by the synchronising merge and classic patterns.
 
 A step with several incoming arcs fires once no other live token can still reach it (static reachability), counting only tokens that
 are not themselves waiting at a join. So ``next: [a, b]`` followed by two arcs into ``c`` runs ``c`` once, an exclusive choice that rejoins
@@ -14,7 +14,10 @@ from noetl.dsl.program import Program, Step, step_index
 
 
 class Firing(msgspec.Struct, frozen=True):
-    """These tokens fire their step together. ``opens``: the join (any, n) keeps swallowing tokens until its wave is over."""
+    """Tokens that fire their step together.
+
+    ``opens``: the join (any, n) keeps absorbing tokens until its wave is over.
+    """
 
     step: Step
     tokens: tuple[Token, ...]
@@ -22,13 +25,16 @@ class Firing(msgspec.Struct, frozen=True):
 
     @property
     def wave(self) -> tuple[int, ...]:
-        """Of a join that holds later tokens for its next wave: the arcs that have delivered in this one."""
+        """Return the arcs that have delivered in this wave, of a join that holds later tokens.
+
+        It holds them for its next wave.
+        """
         holds = self.opens and self.step.join_rest == "hold"
         return tuple(sorted({token.arc for token in self.tokens})) if holds else ()
 
 
 class WaveOver(msgspec.Struct, frozen=True):
-    """``late`` tokens end at an any/n join that has fired. ``over``: its wave is over with them."""
+    """Tokens (``late``) that end at an any/n join that has fired. ``over``: its wave ends too."""
 
     step: Step
     late: tuple[Token, ...]
@@ -36,7 +42,7 @@ class WaveOver(msgspec.Struct, frozen=True):
 
 
 def next_ready(program: Program, state: ExecutionState) -> Firing | WaveOver | None:
-    """The next thing that may happen at a join, or None when every waiting token has to wait."""
+    """Return what may happen next at a join, or None when every waiting token has to wait."""
     steps = step_index(program)
     waiting: dict[str, list[Token]] = {}
     for token in state.tokens.values():
@@ -57,14 +63,14 @@ def next_ready(program: Program, state: ExecutionState) -> Firing | WaveOver | N
 
 
 def _blocked(steps: dict[str, Step], name: str, live: set[str]) -> bool:
-    """Whether a token that is not waiting can still reach this step."""
+    """Return whether a token that is not waiting can still reach this step."""
     return any(name in steps[other].reaches for other in live)
 
 
 def _wave(
     steps: dict[str, Step], state: ExecutionState, waiting: dict[str, list[Token]], live: set[str]
 ) -> WaveOver | None:
-    """What is due at a join that has fired."""
+    """Return what is due at a join that has fired."""
     for name in state.fired:
         wave = state.waves.get(name)
         if wave is not None:
@@ -81,7 +87,7 @@ def _wave(
 def _close(
     steps: dict[str, Step], state: ExecutionState, waiting: dict[str, list[Token]], name: str
 ) -> WaveOver:
-    """The wave ends: what waits there ends with it, unless it is held for the next one."""
+    """End the wave: the tokens that wait end with it, unless they are held for the next wave."""
     late = () if name in state.waves else tuple(waiting.get(name, ()))
     return WaveOver(steps[name], late)
 
@@ -107,7 +113,7 @@ def _merge(
 
 
 def _one_each(tokens: list[Token]) -> tuple[Token, ...]:
-    """The oldest token of each arc; later ones over the same arc belong to the next firing."""
+    """Return the oldest token of each arc; later ones of an arc belong to the next firing."""
     oldest: dict[int, Token] = {}
     for token in sorted(tokens, key=lambda token: token.run):
         oldest.setdefault(token.arc, token)
@@ -115,17 +121,20 @@ def _one_each(tokens: list[Token]) -> tuple[Token, ...]:
 
 
 def _oldest(tokens: list[Token], count: int) -> tuple[Token, ...]:
-    """The first ``count`` tokens, over whatever arc; later ones belong to the next firing."""
+    """Return the first ``count`` tokens, over any arcs; later ones belong to the next firing."""
     return tuple(sorted(tokens, key=lambda token: token.run)[:count])
 
 
 def _opens(step: Step, needed: int) -> bool:
-    """Whether a wave begins with this firing: something is left that must not fire the join again."""
+    """Return whether a wave begins with this firing.
+
+    It does when tokens may follow that must not fire the join again.
+    """
     return step.join_rest != "hold" if step.join_of == "arrivals" else needed < step.ways
 
 
 def _needed(step: Step) -> int | None:
-    """How many different arcs (or arrivals) are needed; None for the synchronising merge."""
+    """Return how many different arcs (or arrivals) the join needs; None: synchronising merge."""
     if step.join == "sync":
         return None
     if step.join == "all":
@@ -134,7 +143,10 @@ def _needed(step: Step) -> int | None:
 
 
 def _upstream_first(steps: dict[str, Step], free: list[str]) -> str:
-    """A join that no other free join leads to, unless they lead to each other; then the first in playbook order."""
+    """Choose a join that no other free join leads to, unless they lead to each other.
+
+    Then it is the first in playbook order.
+    """
     ordered = sorted(free, key=lambda name: steps[name].index)
     for name in ordered:
         ahead = (other for other in ordered if other != name and name in steps[other].reaches)
@@ -148,7 +160,10 @@ def _fire(steps: dict[str, Step], waiting: dict[str, list[Token]], name: str) ->
 
 
 def stuck(program: Program, state: ExecutionState) -> list[Token]:
-    """Waiting tokens when nothing else is left alive: joins (all, n) that can never be satisfied."""
+    """Return the tokens of joins (all, n) that can never be satisfied.
+
+    There are such tokens only when no other token is alive.
+    """
     if any(token.phase != "arrived" for token in state.tokens.values()):
         return []
     return list(state.tokens.values())

@@ -1,6 +1,6 @@
-"""The keychain of a playbook, resolved: which credential each entry means, when an execution starts and later.
+"""The keychain of a playbook, resolved: which credential each entry means.
 
-Only names are computed here. The secrets behind them never come near the engine.
+It is resolved when an execution starts and later. Only names are computed in this module: the engine never handles the secrets behind them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from noetl.templating import render, unwrap
 
 
 def names_at_start(program: Program, event: Start, now: float, view: View) -> dict[str, str]:
-    """Entry → credential. Raises TemplateError with the place of what cannot be computed."""
+    """Map entries to credentials for an execution that starts.
+
+    Raises TemplateError with the place of what cannot be computed.
+    """
     d = Decider(program, ExecutionState(), event, now, view)
     workload = workload_of(d, event)
     scope = EngineScope(program, event.execution_id, d.slots, now, extra={"workload": workload})
@@ -28,13 +31,19 @@ def names_at_start(program: Program, event: Start, now: float, view: View) -> di
 
 
 def names_later(program: Program, execution_id: int, view: View) -> dict[str, str]:
-    """Entry → credential, of an execution that has started. ``view`` holds its workload."""
+    """Map entries to credentials for an execution that has started.
+
+    ``view`` holds its workload.
+    """
     scope = EngineScope(program, execution_id, Overlay(view), 0.0)
     return {entry.name: _name(entry, scope) for entry in program.keychain}
 
 
 def refuse_keychain(program: Program, event: Start, error: NoetlError, now: float, view: View) -> Decision:
-    """An execution whose keychain cannot be resolved: it exists, has failed before its first step, and its parent hears of it."""
+    """Fail an execution whose keychain cannot be resolved.
+
+    It exists, has failed before its first step, and its parent is informed.
+    """
     d = Decider(program, ExecutionState(), event, now, view)
     try:
         workload = workload_of(d, event)

@@ -1,7 +1,7 @@
-"""What a step run asks of the keys it shares with other executions, and its priority.
+"""The shared limits that a step run asks for, and the priority of an execution.
 
-The engine only says what is asked. Who gets a slot, and when, the store decides with the commit (docs/adr/0025-limits.md): it alone sees
-all executions, and history does not depend on it.
+The engine only states what is asked. Which command gets a slot, and when, the store decides with the commit (docs/adr/0025-limits.md): it
+alone sees all executions, and history does not depend on it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ HIGHEST = PRIORITY.value
 
 
 def limits_of(d: Decider, step: Step, token: Token) -> tuple[Limit, ...]:
-    """Raises TemplateError(code="template_type") for what is no key or no number. A key that is null or empty limits nothing."""
+    """Compute the limits that a step run asks for. A key that is null or empty limits nothing.
+
+    Raises TemplateError(code="template_type") for what is no key or no number.
+    """
     if not step.limits:
         return ()
     scope = d.scope(token.run)
@@ -65,14 +68,17 @@ def _limit(d: Decider, spec: LimitSpec, key: str, scope: EngineScope) -> Limit:
 
 
 def _both(one: Limit, other: Limit) -> Limit:
-    """One key that is named twice: slots of one entry, the rate of the other (of two alike, the later)."""
+    """Combine two limits of one key: slots of one entry, the rate of the other.
+
+    Of two alike, the later one counts.
+    """
     rated = other if other.rate is not None else one
     slots = one.concurrent if other.concurrent is None else other.concurrent
     return Limit(one.key, slots, rated.rate, rated.per, rated.burst)
 
 
 def key_of(d: Decider, node: Node, scope: EngineScope, what: str) -> str:
-    """A key; empty when there is none. Raises TemplateError(code="template_type")."""
+    """Render a key; empty when there is none. Raises TemplateError(code="template_type")."""
     value = d.value(node, scope)
     if value is None:
         return ""
@@ -105,7 +111,10 @@ def wrong(node: Node, pos: Pos, message: str, hint: str) -> NoetlError:
 
 
 def priority_of(d: Decider, event: Start, workload: dict[str, Any]) -> int:
-    """What was asked for with the start, else the playbook's own. Raises TemplateError(code="template_type")."""
+    """Return the priority that the start asks for, else the playbook's own.
+
+    Raises TemplateError(code="template_type").
+    """
     if event.priority is not None:
         if abs(event.priority) > HIGHEST:
             raise exceeded(PRIORITY, abs(event.priority), "the priority of the start, without its sign,")

@@ -1,7 +1,7 @@
-"""Loops: how one starts, what closes its gate, and what the main lane makes of a finished one.
+"""Loops: how the engine starts one, closes its gate, and folds its end in the main lane.
 
-Items never pass here one by one: they count themselves in the loop's row (the item lane, services/item_lane.py), and come back as one
-``LoopDone`` with a summary.
+Items never pass through the main lane one by one: they count themselves in the loop's row (the item lane, services/item_lane.py), and
+return as one ``LoopDone`` with a summary.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from noetl.engine.scopes.scope import EngineScope, freeze
 
 
 def start_loop(d: Decider, step: Step, token: Token) -> bool:
-    """Store the loop run and let the store issue its first window. True when there was nothing to do (an empty list).
+    """Store the loop run and let the store issue its first window. True for an empty list.
 
-    What the engine cannot or should not hold is read by a worker first; the loop begins with ``collected``.
+    True means that the run leaves the loop at once. What the engine cannot or should not hold is read by a worker first; then the loop begins
+    with ``collected``.
     """
     loop = step.loop
     assert loop is not None
@@ -51,7 +52,7 @@ def start_loop(d: Decider, step: Step, token: Token) -> bool:
 
 
 def collected(d: Decider, step: Step, token: Token, outcome: Outcome) -> bool:
-    """A worker has read what the loop goes over. True as ``start_loop``."""
+    """Begin the loop over the collection that a worker has read. True as ``start_loop``."""
     if outcome.status == "suspended":
         suspend(d, step, token, outcome)
         return False
@@ -94,7 +95,10 @@ def _begin(d: Decider, step: Step, token: Token, found: Collected) -> bool:
 
 
 def _go_on(d: Decider, step: Step, token: Token, again: Again) -> None:
-    """Run some items of an earlier run again, over the collection it had. With none to run, the store ends the loop at once."""
+    """Run some items of an earlier run again, over the collection it had.
+
+    With none to run, the store ends the loop at once.
+    """
     loop = step.loop
     assert loop is not None and step.body is not None
     try:
@@ -143,7 +147,7 @@ def _go_on(d: Decider, step: Step, token: Token, again: Again) -> None:
 
 
 def _window(d: Decider, loop: Loop, scope: EngineScope, total: int) -> int:
-    """Most items in flight."""
+    """Return how many items may be in flight at most."""
     if loop.mode == "sequential":
         return max(total, 1)
     cap = d.view.limits.window
@@ -161,7 +165,10 @@ def _window(d: Decider, loop: Loop, scope: EngineScope, total: int) -> int:
 
 
 def _kept(d: Decider, step: Step, token: Token, items: list[Any]) -> Collected:
-    """A list that templates gave: inline, or in parts that are written before the decision is committed."""
+    """Keep a list that templates produced: inline, or in parts.
+
+    The parts are written before the decision is committed.
+    """
     if len(codec.encode(items)) <= d.view.limits.inline_bytes:
         return Collected(len(items), items)
     writer = PartsWriter(
@@ -177,7 +184,10 @@ def _kept(d: Decider, step: Step, token: Token, items: list[Any]) -> Collected:
 
 
 def loop_alert(d: Decider, event: LoopAlert) -> bool:
-    """An item failed under fail_fast, or took a ``next``: issue nothing more, let what is in flight drain."""
+    """Close the gate of a loop: issue nothing more, and let the items in flight end.
+
+    An item failed under fail_fast, or took a ``next``.
+    """
     token = _looping(d, event.run, event.round)
     if token is None or token.closing is not None:
         return False
@@ -188,7 +198,10 @@ def loop_alert(d: Decider, event: LoopAlert) -> bool:
 
 
 def loop_done(d: Decider, event: LoopDone) -> tuple[Step, Token] | None:
-    """Fold a finished loop. Returns the step run to leave over its cases and arcs, or None when that is settled (or not ours)."""
+    """Fold a finished loop; return the step run to leave over its cases and arcs.
+
+    None: the failure is settled already, or the event belongs to no current loop run.
+    """
     token = _looping(d, event.run, event.round)
     summary = event.summary
     if token is None or summary is None:

@@ -1,6 +1,7 @@
-"""Locks between steps (``spec.mutex``): held from ``step.enter`` until the run's token is gone, by whatever way that is.
+"""Locks between steps (``spec.mutex``): held from ``step.enter`` until the run's token ends.
 
-There is nothing to release: a lock is free when no live token holds it. Who finds it taken is parked with its place in the queue.
+Nothing releases a lock: it is free when no live token holds it, however the token ended. A run that finds it taken is parked with its place
+in the queue.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ LONGEST = LOCK_NAME.value
 
 
 def lock_of(d: Decider, step: Step, token: Token, args: dict[str, Any]) -> str:
-    """The lock a run of ``step`` needs; empty when none. A token in the queue keeps the name it came with.
+    """Return the lock that a run of ``step`` needs; empty when none.
 
-    Raises TemplateError(code="template_type") for what is no name.
+    A token in the queue keeps the name it came with. Raises TemplateError(code="template_type") for what is no name.
     """
     if step.mutex is None or token.lock:
         return token.lock
@@ -53,7 +54,10 @@ def _where(step: Step) -> dict[str, int]:
 
 
 def ahead_of(d: Decider, lock: str, token: Token) -> Token | None:
-    """Who holds ``lock``, or waits for it before ``token``; None when it is ``token``'s turn (or there is no lock)."""
+    """Return the token that holds ``lock``, or waits for it before ``token``.
+
+    None when it is ``token``'s turn (or there is no lock).
+    """
     if not lock:
         return None
     named = [one for one in d.state.tokens.values() if one.lock == lock and one.run != token.run]
@@ -65,7 +69,7 @@ def ahead_of(d: Decider, lock: str, token: Token) -> Token | None:
 
 
 def last_place(d: Decider, lock: str) -> int:
-    """The place of whoever joins the queue now."""
+    """Return the place of the run that joins the queue now."""
     return 1 + max((token.place for token in d.state.tokens.values() if token.lock == lock), default=0)
 
 
@@ -74,7 +78,7 @@ def _turn(token: Token) -> tuple[int, int]:
 
 
 def next_in_line(d: Decider) -> Token | None:
-    """The run that has waited longest for a lock that is free now."""
+    """Return the run that has waited longest for a lock that is free now."""
     held = {token.lock for token in d.state.tokens.values() if token.lock and token.phase not in WAITING}
     waiting = (token for token in d.state.tokens.values() if token.phase == "parked" and token.lock)
     free = [token for token in waiting if token.lock not in held]

@@ -1,4 +1,4 @@
-"""What a worker reported: results and failures of a body, suspensions, and what came too late."""
+"""Outcomes that workers report: results, failures and suspensions of a run, and late ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def superseded(
 
 
 def waiting_token(d: Decider, event: CommandDone) -> Token | None:
-    """The token whose command and turn this outcome belongs to."""
+    """Return the token that waits for this outcome's command and turn; None for a late one."""
     token = d.token(event.run)
     if token is None or token.command != event.command_id or token.turn != event.turn:
         return None
@@ -105,7 +105,7 @@ def _failed(
 
 
 def compensated(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
-    """The outcome of what undoes a run; it may have to go on as another turn."""
+    """Handle the outcome of a compensation; when it suspended itself, issue its next turn."""
     if outcome.status == "suspended":
         suspend(d, step, token, outcome)
         return
@@ -134,7 +134,7 @@ def compensated(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
 
 
 def could_not(d: Decider, step: Step, token: Token, error: ErrorInfo, outcome: Outcome) -> None:
-    """The run stays done: that is recorded, and the next one is undone."""
+    """Record that a compensation failed: its run stays done, and the next one is undone."""
     require(d, token.run)
     d.emit(
         CallFailed(
@@ -153,7 +153,10 @@ def could_not(d: Decider, step: Step, token: Token, error: ErrorInfo, outcome: O
 
 
 def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
-    """Issue the next turn: after a delay, or once a sub-execution has ended. No worker is held meanwhile."""
+    """Issue the next turn: after a delay, or once a sub-execution or a callback ends the wait.
+
+    No worker is held meanwhile.
+    """
     reason = outcome.suspend
     if reason is None:
         _failed(
@@ -193,7 +196,7 @@ def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
 
 
 def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Command:
-    """The command again, one turn later, over the scope as it is now."""
+    """Build the command of the next turn, over the scope as it is now."""
     assert outcome.suspend is not None
     if token.phase == "compensate":
         again = compensation(d, step, token.run, token.turn + 1, outcome.suspend.machine)
@@ -296,21 +299,30 @@ def _start(parent: Parent, request: ChildRequest, depth: int, origin: str, child
 
 
 def detached_children(d: Decider, token: Token, outcome: Outcome) -> list[Start]:
-    """Sub-executions that nobody waits for. Their ids come from the command whose outcome this is, so ask before it is folded."""
+    """Build the Starts of sub-executions that the run does not wait for.
+
+    Their ids come from the command whose outcome this is, so call it before that outcome is folded.
+    """
     command = token.command or ids.command_id(token.run)
     parent = Parent(d.execution_id, command, token.turn, token.run, wait=False)
     return detached(parent, outcome, d.state.depth + 1, d.view.taken)
 
 
 def start_detached(d: Decider, token: Token, children: Sequence[Start]) -> None:
-    """Told after the outcome that asked for them."""
+    """Emit and publish the Starts of detached sub-executions.
+
+    Call it after the outcome that asked for them is recorded.
+    """
     for start in children:
         d.emit(Waiting(token.run, token.step, token.turn, start.execution_id, start.path))
         d.decision.outbox.append(start)
 
 
 def detached(parent: Parent, outcome: Outcome, depth: int, taken: Container[int] = ()) -> list[Start]:
-    """The Starts of ``wait: false`` sub-executions, as the pipeline reports them in ``meta.children``, numbered from 1."""
+    """Build the Starts of ``wait: false`` sub-executions.
+
+    The pipeline reports them in ``meta.children``; they are numbered from 1.
+    """
     requests = _requests(outcome)
     command, turn, item = parent.command_id, parent.turn, parent.index
     passed = [request.passed for request in requests]
@@ -328,9 +340,9 @@ def _requests(outcome: Outcome) -> list[ChildRequest]:
 def replaced_ids(
     execution_id: int, command: str, turn: int, item: int, outcome: Outcome, taken: Collection[int]
 ) -> dict[str, str]:
-    """Map ids that the worker told of ``wait: false`` sub-executions, and that the store refused, to those that they get.
+    """Map ids of ``wait: false`` sub-executions that the store refused to the ids they get.
 
-    The worker derived them before the store could refuse them. Without a refusal this is empty.
+    The worker derived and reported them before the store could refuse them. Without a refusal the map is empty.
     """
     if not taken:
         return {}
@@ -342,7 +354,10 @@ def replaced_ids(
 
 
 def with_ids(said: Said, shape: type[Said], names: Mapping[str, str]) -> Said:
-    """Replace ids (``replaced_ids``) in all that ``said`` says; without any, return ``said`` itself."""
+    """Replace ids (``replaced_ids``) everywhere in ``said``.
+
+    Without any, it returns ``said`` itself.
+    """
     return codec.convert(_renamed(msgspec.to_builtins(said), names), shape) if names else said
 
 
@@ -362,9 +377,9 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _placed(event: ChildDone) -> Outcome:
-    """The outcome of a loop item's sub-execution; an error tells which item it is of, and where to look further.
+    """Return the outcome of a loop item's sub-execution; an error names its item.
 
-    The message is the same in every run of a playbook: the id stands in the details alone.
+    The message is the same in every run of a playbook: the id is in the details alone.
     """
     error, index = event.outcome.error, event.parent.index
     if error is None:
@@ -378,7 +393,10 @@ def _placed(event: ChildDone) -> Outcome:
 
 
 def child_done(d: Decider, event: ChildDone) -> None:
-    """A sub-execution ended: the turn that waits for it goes on (a loop item's is fenced by its own row)."""
+    """Handle the end of a sub-execution: the turn that waits for it continues.
+
+    The turn of a loop item is fenced by its own row.
+    """
     parent = event.parent
     token = waiting_for_child(d, event)
     if token is None:
@@ -392,7 +410,10 @@ def child_done(d: Decider, event: ChildDone) -> None:
 
 
 def waiting_for_child(d: Decider, event: ChildDone) -> Token | None:
-    """The token that waits for this sub-execution, or whose loop has an item that does."""
+    """Return the token that waits for this sub-execution.
+
+    Either its own turn waits for it, or an item of its loop does.
+    """
     parent, token = event.parent, d.token(event.parent.run)
     if token is not None and parent.round >= 0:
         return token if token.phase == "loop" and token.round == parent.round else None

@@ -1,7 +1,7 @@
-"""Pause and resume. A paused execution begins nothing new: ``settle`` moves no token while its status is not ``running``.
+"""Pause and resume: a paused execution begins nothing new.
 
-What is out still reports. The shell asks ``waits`` of each event and keeps those that wait in the outbox; resuming releases them, and they
-are handled as if they came just then.
+``settle`` moves no token while the status is not ``running``. Commands that are issued still report. The shell asks ``waits`` of each event
+and keeps those that wait in the outbox; resuming releases them, and they are handled as if they came just then.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ Waiting = CommandDone | ItemsDone | LoopAlert | LoopDone | TimerFired | ChildDon
 
 
 def pass_on(d: Decider, event: Event) -> bool:
-    """Let an execution that has ended pass its parent's word on: what it started, and did not wait for, is of the family.
+    """Let an ended execution pass its parent's cancel, pause or resume on to its own children.
 
-    False when ``event`` is no such word, or an older one than the last.
+    What it started, and did not wait for, is part of the family. False when ``event`` is no such request, or a pause or resume that is older
+    than the last.
     """
     if isinstance(event, Cancel):
         if not event.cascade or cascade_parent(event.event_id) is None:
@@ -54,9 +55,9 @@ def pass_on(d: Decider, event: Event) -> bool:
 
 
 def release(d: Decider) -> None:
-    """Give out what was held for an execution that is not paused any more.
+    """Release the events that were held for an execution that is not paused any more.
 
-    Its children that have ended hear of it in any case: no request could resume what was paused below them.
+    Its children are informed even if it has ended: no request could otherwise resume what was paused below them.
     """
     d.decision.release = True
     if not d.decision.cancel_children and "resume" not in d.decision.tell_children:
@@ -64,9 +65,9 @@ def release(d: Decider) -> None:
 
 
 def waits(state: ExecutionState, event: Event) -> bool:
-    """Whether ``event`` is taken only when the execution is resumed.
+    """Return whether ``event`` is handled only when the execution is resumed.
 
-    The execution's own timeout ends it also while it is paused, unless something has to be undone: that would begin something new.
+    The execution's own timeout ends it also while it is paused, unless runs have to be undone: that would begin something new.
     """
     if state.status != "paused" or not isinstance(event, Waiting):
         return False
@@ -89,7 +90,10 @@ def pause(d: Decider, event: Pause) -> None:
 
 
 def _pause_below(d: Decider, event: Pause) -> None:
-    """Pass a parent's word on where the execution is paused already: it may have been paused without its children."""
+    """Pass a parent's pause on when this execution is paused already.
+
+    It may have been paused without its children.
+    """
     if event.cascade and event.word > d.state.heard:
         d.emit(Told(event.word))
         d.decision.tell_children.append("pause")

@@ -1,4 +1,4 @@
-"""Redrive: an execution that has ended runs again, from what was under way or from one step.
+"""Redrive: an ended execution runs again, from where its tokens were or from one step.
 
 Step runs get new numbers, and everything derived from those (commands, timers, loops, children) is new with them: nothing of an earlier
 round can be taken for something of this one.
@@ -19,7 +19,7 @@ from noetl.engine.outcomes import superseded
 
 
 def redrive(d: Decider, event: Redrive) -> bool:
-    """False when there is nothing to redrive; that is recorded."""
+    """Redrive an ended execution. False when there is nothing to redrive; that is recorded."""
     refused = refusal(d.state, event.step)
     if refused:
         superseded(d, event.event_id, status=refused)
@@ -48,7 +48,10 @@ def redrive(d: Decider, event: Redrive) -> bool:
 
 
 def _again(d: Decider, token: Token, run: int, arcs: dict[int, int]) -> Arrival:
-    """The same token once more. One that waited at a join waits there again; any other has passed its join."""
+    """Build the arrival of a token that was left, as a new run.
+
+    One that waited at a join waits there again; any other has passed its join.
+    """
     waited = token.phase == "arrived"
     args: dict[str, Any] = {name: value for name, value in d.args_of(token.run).items() if name != LOCAL}
     arc = arcs.get(token.arc, token.arc)
@@ -56,7 +59,10 @@ def _again(d: Decider, token: Token, run: int, arcs: dict[int, int]) -> Arrival:
 
 
 def earlier_loop(program: Program, token: Token) -> Again | None:
-    """What the loop of a token that was left goes on from: nothing when it had not begun, or its step is no loop (any more)."""
+    """Return the earlier loop run that the redriven token continues.
+
+    None when the loop had not begun, or the step is no loop (any more).
+    """
     step = program.step(token.step)
     if step.loop is None:
         return None

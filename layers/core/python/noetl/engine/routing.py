@@ -1,4 +1,7 @@
-"""From the end of a step run to the tokens it releases: sets, arcs, explicit targets, and what an unanswered failure does."""
+"""Routing: from the end of a step run to the tokens it releases.
+
+Sets, arcs, explicit targets, and what a failure without an answer does.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ ITERATOR_STATE = frozenset({"index", "item", "count", "total"})
 
 
 def exit_step(d: Decider, token: Token, step: Step, *, skipped: bool = False) -> None:
-    """The step is done: its sets, then the arcs (or the targets that a case chose). A skipped one was told of as that already."""
+    """Leave a step: evaluate its sets, then its arcs (or the targets that a case chose).
+
+    A skipped run emits no StepExited: its skip is recorded already.
+    """
     try:
         scope = d.scope(token.run, boundary_scope(d, token, _done_name(step)))
         change_context(d, token, step, step.sets, scope)
@@ -43,7 +49,10 @@ def exit_step(d: Decider, token: Token, step: Step, *, skipped: bool = False) ->
 
 
 def _can_be_undone(d: Decider, token: Token, step: Step) -> bool:
-    """Whether this run did something that its step can undo: it was called, and its failure was not answered by a ``next``."""
+    """Return whether this run did something that its step can undo.
+
+    It was called, and its failure was not answered by a ``next``.
+    """
     if step.compensate is None:
         return False
     slot = result_of(d.slots, token)
@@ -51,7 +60,7 @@ def _can_be_undone(d: Decider, token: Token, step: Step) -> bool:
 
 
 def _leave(d: Decider, token: Token, step: Step, targets: list[Arrival]) -> None:
-    """The token goes, ``targets`` come."""
+    """End the token and release ``targets``."""
     ways = any(not arc.fallback for arc in step.arcs)
     if not targets and d.program.no_next_is_error and ways and step.name != d.program.final_step:
         fail_execution(d, no_next(step), step.name)
@@ -69,7 +78,10 @@ def no_next(step: Step) -> ErrorInfo:
 
 
 def fail_step(d: Decider, token: Token, step: Step, error: ErrorInfo) -> None:
-    """The step failed: arcs that answer failures, or its ordinary ones when it tolerates them, else the execution fails."""
+    """Fail a step: take arcs that answer failures, else fail the execution.
+
+    A step that tolerates failures takes its ordinary arcs before the execution fails.
+    """
     d.clear_timers(token.run)
     error = d.at_step(error, step.name)
     d.emit(StepFailed(token.run, step.name, error))
@@ -116,7 +128,9 @@ def _arrival(d: Decider, arc: Arc, scope: EngineScope, offset: int, sync: bool) 
 
 
 def explicit_targets(d: Decider, step: Step, route: list[Target]) -> list[Arrival]:
-    """Make the arrivals for the targets of a ``next`` action, each over the way that the compiler numbered for it.
+    """Make the arrivals for the targets of a ``next`` action.
+
+    Each goes over the way that the compiler numbered for it.
 
     A target that the step's ``next`` actions do not name can only come from a worker that does not keep to the program: its token is
     part of no merge. Raises TaskError(code="unknown_step") when the playbook has no such step.
@@ -154,7 +168,7 @@ def change_context(
 
 
 def _scope_name(scope: str) -> Any:
-    """``iter`` has no meaning outside an iteration: there it is the step run's own scope."""
+    """Return the scope of a write outside of iterations: ``iter`` is the step run's own scope."""
     return "step" if scope == "iter" else scope
 
 
@@ -167,10 +181,13 @@ def patch_context(
     source_step: str = "",
     **who: str,
 ) -> None:
-    """Record patches; writes of ``vars`` also become rows of the variables table. ``var_type``: of those that come from outside. What
-    a caller asked for (``who``) is recorded even if it changes nothing: the request was accepted, and has its place in history.
+    """Record patches; writes of ``vars`` also become rows of the variables table.
 
-    Raises InvalidInputError(code="patch_type" or "size_limit"): then no patch counts."""
+    ``var_type``: of writes that come from outside. What a caller asked for (``who``) is recorded even if it changes nothing: the request was
+    accepted, and has its place in history.
+
+    Raises InvalidInputError(code="patch_type" or "size_limit"): then no patch counts.
+    """
     if not patches and not who:
         return
     check_names((patch.name for patch in patches), "context")
@@ -184,7 +201,10 @@ def patch_context(
 
 
 def variable_type(step: Step | None, name: str) -> VariableType:
-    """What a step writes is its result, but for the state of its iterator (``<step>_index``, ``_item``, ``_count``, ``_total``)."""
+    """Return the type of a variable that a step writes: a step result or iterator state.
+
+    Iterator state is ``<step>_index``, ``_item``, ``_count`` and ``_total`` of a step whose loop keeps it. Without a step it is user-defined.
+    """
     if step is None:
         return "user_defined"
     keeps = step.loop is not None and step.loop.iterator_vars

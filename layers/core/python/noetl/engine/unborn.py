@@ -1,4 +1,7 @@
-"""Executions that end before they begin: they exist, have one terminal fact, and a parent that waits hears of it."""
+"""Executions that end before they begin: each exists, and has one terminal fact.
+
+A parent that waits is informed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from noetl.engine.scopes.slot_view import View
 
 
 def refuse_start(program: Program, event: Start, error: NoetlError, now: float, view: View) -> Decision:
-    """Fail an execution that cannot begin (its playbook does not exist, say); its parent hears of it."""
+    """Fail an execution that cannot begin, and inform its parent.
+
+    Its playbook does not exist, say.
+    """
     d = Decider(program, ExecutionState(), event, now, view)
     d.emit(Initialized("", event.path, "", 1, {}, event.parent, event.depth, event.principal, now))
     fail_execution(d, d.error_of(error))
@@ -23,9 +29,10 @@ def refuse_start(program: Program, event: Start, error: NoetlError, now: float, 
 def cancel_unborn(
     program: Program, event: Cancel, now: float, view: View, start: Start | None = None
 ) -> Decision:
-    """Cancel an execution whose Start has been overtaken by the cancel, and comes too late.
+    """Cancel an execution whose Start was overtaken by the cancel, and comes too late.
 
-    ``start``: known unless its parent gave it up; the parent hears of the end."""
+    ``start``: known unless its parent gave it up; the parent is informed of the end.
+    """
     d = Decider(program, ExecutionState(), event, now, view)
     path, parent, depth = (start.path, start.parent, start.depth) if start is not None else ("", None, 0)
     d.emit(Initialized("", path, "", 1, {}, parent, depth, event.principal, now))

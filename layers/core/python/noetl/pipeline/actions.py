@@ -1,4 +1,4 @@
-"""What each action of a rule does."""
+"""The actions of rules: what each one does to a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sub-executions that a task asks for: what may be asked, and those that the run does not wait for."""
+"""Sub-executions that a task asks for: their checks, and those that the run does not wait for."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ChildIds:
     """
 
     def __init__(self, command: Command, taken: Container[int] = ()) -> None:
-        """``taken``: ids that the store refused."""
+        """Make the ids of one command. ``taken``: ids that the store refused."""
         self._command = command
         self._taken = taken
         self._known: set[int] = set()

@@ -1,4 +1,4 @@
-"""A workbook task whose name is computed: found when the call is reached, and put in the place of the call."""
+"""Workbook tasks whose name is computed: found at the call, and put in the call's place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def choose(run: Run, frame: Frame, task: Task) -> Task:
-    """The task to run. Raises TemplateError, or TaskError(code="unknown_task") that names the tasks there are."""
+    """Choose the task to run.
+
+    Raises TemplateError, or TaskError(code="unknown_task") that names the tasks there are.
+    """
     if task.choose is None or frame.variant:
         return task
     name: Any = run.render(task.choose)
@@ -38,7 +41,7 @@ def put(run: Run, frame: Frame) -> Task:
 
 
 def leave(run: Run, frame: Frame) -> None:
-    """The task was left: its place in the sequence is a call again."""
+    """Leave the chosen task: its place in the sequence is a call again."""
     if not frame.variant:
         return
     frame.variant = ""

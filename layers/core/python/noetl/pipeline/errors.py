@@ -1,4 +1,4 @@
-"""Exceptions → ``ErrorInfo``: what a playbook sees of something that went wrong."""
+"""Conversion of exceptions to ``ErrorInfo``, the form in which a playbook sees errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ TEXT_LIMIT = 2000
 
 
 def error_of(error: NoetlError, source_name: str = "") -> ErrorInfo:
-    """The playbook's view of an error. Templates that failed because a large result could not be read show that cause."""
+    """Convert an exception to the playbook's view of it.
+
+    Templates that failed because a large result could not be read show that cause.
+    """
     cause = error.__cause__
     if isinstance(error, TemplateError) and isinstance(cause, (TaskError, InfrastructureError)):
         error = cause
@@ -37,7 +40,10 @@ def error_of(error: NoetlError, source_name: str = "") -> ErrorInfo:
 
 
 def placed(error: ErrorInfo, task: Task, source_name: str) -> ErrorInfo:
-    """An error with its place in the playbook: the line of the task's code, the parameter that does not fit, else the task itself."""
+    """Return an error with its place in the playbook.
+
+    The line of the task's code, the parameter that does not fit, else the task itself.
+    """
     if error.position is not None:
         return error
     place = _in_code(error, task) or _in_params(error, task) or task.pos
@@ -45,20 +51,20 @@ def placed(error: ErrorInfo, task: Task, source_name: str) -> ErrorInfo:
 
 
 def positioned(error: ErrorInfo, place: Pos, source_name: str) -> ErrorInfo:
-    """An error that has no place yet, at ``place``."""
+    """Place an error that has no place yet at ``place``."""
     if error.position is not None or not place.line:
         return error
     return msgspec.structs.replace(error, position=f"{source_name or 'playbook'}:{place.line}:{place.column}")
 
 
 def told_at(error: NoetlError, task: Task | None, source_name: str) -> ErrorInfo:
-    """What went wrong beside a call (a write, a rule): at its own place, else at the task's."""
+    """Convert the error of a write or a rule, at its own place, else at the task's."""
     told = error_of(error, source_name)
     return told if task is None else positioned(told, task.pos, source_name)
 
 
 def place_of(node: Node) -> Pos:
-    """Where a value stands, as far as its templates tell."""
+    """Return where a value is in the playbook, as far as its templates show."""
     if isinstance(node, (Expr, Text, Sql)):
         return node.pos
     inner = (
@@ -72,14 +78,14 @@ def place_of(node: Node) -> Pos:
 
 
 def located(error: NoetlError, place: Pos) -> NoetlError:
-    """An error of ours that does not say where it happened, at ``place``."""
+    """Place an exception of NoETL's own that names no place at ``place``."""
     if place.line and not error.details.get("line"):
         error.details |= {"line": place.line, "column": place.column}
     return error
 
 
 def _in_code(error: ErrorInfo, task: Task) -> Pos | None:
-    """The place of a ``line`` (and ``column``) of the task's raw text."""
+    """Return the place of a ``line`` (and ``column``) of the task's raw text."""
     line, place = error.details.get("line"), task.code_pos
     if not place.line or not isinstance(line, int):
         return None
@@ -89,7 +95,7 @@ def _in_code(error: ErrorInfo, task: Task) -> Pos | None:
 
 
 def _in_params(error: ErrorInfo, task: Task) -> Pos | None:
-    """The place of the template that gave a parameter (``details.field``) its value."""
+    """Return the place of the template that produced a parameter (``details.field``)."""
     field = error.details.get("field")
     node: Node | None = task.params if isinstance(field, str) else None
     for part in str(field).split("."):
@@ -110,7 +116,7 @@ def _told(error: NoetlError, kind: str, source_name: str, *, retryable: bool) ->
 
 
 def short_details(details: dict[str, Any]) -> dict[str, Any]:
-    """The plain values among an error's details, long texts cut."""
+    """Return the plain values among an error's details, with long texts cut."""
     return {
         name: value if len(value) <= TEXT_LIMIT else value[: TEXT_LIMIT - 1] + "…"
         for name, value in details.items()

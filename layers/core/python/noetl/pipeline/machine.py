@@ -92,14 +92,14 @@ class PipelineRun:
     # --- the four doors ---------------------------------------------------------------------------
 
     def begin(self) -> Op:
-        """Start from the beginning."""
+        """Start the run from its first task."""
         if not is_plain(self.pipeline) or (self.item is not None and self.item.variables):
             return self._advance()
         self.plain = True
         return task_call.begin_plain(self) or self._advance()
 
     def resume(self, machine: Mapping[str, Any], child: Outcome | None = None) -> Op:
-        """Go on from a suspension. ``child`` is the outcome of the sub-execution it waited for.
+        """Continue from a suspension. ``child`` is the outcome of the sub-execution it waited for.
 
         Raises InvalidInputError(code="machine_state") when the machine was written by another version or for another pipeline.
         """
@@ -118,7 +118,7 @@ class PipelineRun:
         return self._advance()
 
     def feed(self, outcome: TaskOutcome) -> Op:
-        """The outcome of the RunTask that was asked for last."""
+        """Take the outcome of the RunTask that was asked for last."""
         self.progressed = self.progressed or outcome.pending is None
         outcome = children.held(outcome)
         if outcome.child is not None and outcome.child.wait:
@@ -135,7 +135,10 @@ class PipelineRun:
         return self._advance()
 
     def park(self) -> Outcome:
-        """Hand the run back between two calls (the worker's time is up): it goes on where it stands, at once, elsewhere."""
+        """Suspend the run between two calls, because the worker's time is up.
+
+        The next turn continues from the same place, at once, on any worker.
+        """
         return self._suspended(Suspend({}, delay=0.0))
 
     # --- scope ------------------------------------------------------------------------------------
@@ -155,7 +158,10 @@ class PipelineRun:
         return is_true(node, self)
 
     def written(self, where: str, name: str) -> Any:
-        """A value of ``ctx``, ``vars`` or ``step`` as this run sees it; ``patches.MISSING`` when there is none."""
+        """Return a value of ``ctx``, ``vars`` or ``step`` as this run sees it.
+
+        ``patches.MISSING`` when there is none.
+        """
         if where == "vars" and name in self.block:
             return self.block[name]
         return self.overlay.get(where, name)
@@ -193,12 +199,12 @@ class PipelineRun:
     # --- frames -----------------------------------------------------------------------------------
 
     def push(self, address: list[Any]) -> None:
-        """Run the sequence at ``address`` before going on."""
+        """Run the sequence at ``address`` before the current one continues."""
         self.sequences.append(self._sequence(address))
         self.state.frames.append(Frame(address=address))
 
     def pop(self) -> None:
-        """The top sequence is over."""
+        """End the top sequence."""
         self.state.frames.pop()
         self.sequences.pop()
 
@@ -292,7 +298,7 @@ class PipelineRun:
         state.stage = "done" if state.stage == "after" else "after"
 
     def finish_tasks(self) -> None:
-        """The body is over, whatever frames are open (``next``, ``skip``)."""
+        """End the body, regardless of the frames that are open (``next``, ``skip``)."""
         self._unwind()
         self.state.stage = "vars"
 
@@ -302,7 +308,7 @@ class PipelineRun:
         self.sequences.clear()
 
     def suspend(self, delay: float) -> Finish:
-        """Stop here and go on after ``delay`` seconds."""
+        """Suspend the run for ``delay`` seconds."""
         return Finish(self._suspended(Suspend({}, delay=delay)))
 
     def _suspended(self, suspend: Suspend) -> Outcome:
@@ -335,7 +341,7 @@ class PipelineRun:
         self.state.block = [Patch("vars", name, value) for name, value in self.block.items()]
 
     def outcome(self) -> Outcome:
-        """What is reported when the run is over."""
+        """Return the outcome that is reported when the run is over."""
         state = self.state
         patches = combine(state.patches)
         result = state.result if self.item is None else plain_loop(state.result)

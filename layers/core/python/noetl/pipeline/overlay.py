@@ -34,7 +34,7 @@ class Overlay:
         """Milliseconds that calls have taken since the scope was frozen."""
 
     def get(self, scope: str, name: str) -> Any:
-        """The value as it is now, ``MISSING`` when nobody set it."""
+        """Return the value as it is now; ``MISSING`` when it was never set."""
         if self._cells:
             value = self._cells.get((scope, name), MISSING)
             if type(value) is _Tail:
@@ -44,7 +44,7 @@ class Overlay:
         return self._bases[scope].get(name, MISSING)
 
     def all(self, scope: str) -> dict[str, Any]:
-        """Everything of a scope."""
+        """Return all values of a scope."""
         names = dict.fromkeys(self._bases[scope])
         names |= {name: None for where, name in self._cells if where == scope}
         return {name: self.get(scope, name) for name in names}

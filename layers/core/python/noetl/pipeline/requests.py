@@ -1,4 +1,4 @@
-"""What a pipeline asks for, and what it is told."""
+"""The requests of a pipeline, and the outcomes that answer them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trying again: how often, after how long, and (event form, step level) whether at all."""
+"""Retries: how often, after how long, and (event form, step level) whether at all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _TRIES = "a whole number of at least 1"
 
 
 def allowed_attempts(run: Run, action: RetryAction) -> int:
-    """Total tries. Raises InvalidInputError(code="retry_params") for anything but a whole number of at least 1."""
+    """Return the total number of tries.
+
+    Raises InvalidInputError(code="retry_params") for anything but a whole number of at least 1.
+    """
     value = run.render(action.attempts)
     try:
         count = _number(value, "attempts", _TRIES)

@@ -1,6 +1,6 @@
-"""Which rule answers an outcome, and where the run goes from there.
+"""Rules: which one answers an outcome, and where the run continues from there.
 
-Canonical tasks: the first rule that matches; nothing matches: a success goes on, an error fails (or goes on, ``on_unmatched``).
+Canonical tasks: the first rule that matches; nothing matches: a success continues, an error fails (or continues, ``on_unmatched``).
 Event form: a failure is offered as ``call.error``, and, when no entry answers it, as ``call.done``; in a loop, entries for
 ``loop.item`` follow once the item's result is known.
 """

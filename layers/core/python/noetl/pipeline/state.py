@@ -142,13 +142,16 @@ class State(Local, omit_defaults=True):
 
 
 def dump(state: State) -> dict[str, Any]:
-    """State → plain JSON values (``Suspend.machine``)."""
+    """Convert a state to plain JSON values (``Suspend.machine``)."""
     made: dict[str, Any] = msgspec.to_builtins(state)
     return made
 
 
 def load(machine: dict[str, Any]) -> State:
-    """Plain JSON values → state. Raises InvalidInputError for what this version did not write."""
+    """Convert plain JSON values to a state.
+
+    Raises InvalidInputError for what this version did not write.
+    """
     try:
         state = codec.convert(machine, State)
     except msgspec.ValidationError as error:
@@ -165,7 +168,7 @@ def load(machine: dict[str, Any]) -> State:
 
 
 def forget(state: State) -> None:
-    """Drop what the next turn makes anew, so that it does not travel."""
+    """Drop what the next turn computes again, so that it does not travel."""
     frame = state.frames[-1] if state.frames else None
     if frame is not None and frame.phase in ("call", "wait"):
         frame.last = None

@@ -1,6 +1,7 @@
-"""``apply``: the only thing that makes state. Facts in, state and slots out; no template, clock or tool.
+"""``apply``: folds facts into state and slots, and is the only thing that makes state.
 
-``rebuild`` folds a whole history and must give what is stored; the engine itself folds each fact it decides through the same code.
+No template, clock or tool takes part. ``rebuild`` folds a whole history and must yield what is stored; the engine itself folds each fact
+it decides through the same code.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from noetl.engine.folds.tokens import add_token, drop_token
 
 
 def apply(state: ExecutionState, slots: Slots, fact: f.Fact) -> tuple[ExecutionState, Slots]:
-    """State and slots after ``fact``; the arguments stay as they are."""
+    """Return state and slots after ``fact``; the arguments stay as they are."""
     new_state, new_slots = copy_state(state), dict(slots)
     evolve(new_state, new_slots, fact)
     return new_state, new_slots
@@ -92,7 +93,10 @@ def _skipped(state: ExecutionState, slots: SlotSpace, fact: f.StepSkipped) -> No
 
 
 def _withdrawn(state: ExecutionState, slots: SlotSpace, fact: f.StepSkipped) -> None:
-    """A run that had been entered leaves its step skipped; one that was waiting leaves what an earlier run gave."""
+    """Fold the withdrawal of a run.
+
+    A run that had been entered leaves its step skipped; one that was waiting leaves the result of an earlier run.
+    """
     if state.tokens[fact.run].phase not in WAITING:
         slots[("step", fact.step)] = dict(SKIPPED)
         state.steps_done += 1
@@ -134,13 +138,13 @@ def _call_failed(state: ExecutionState, slots: SlotSpace, fact: f.CallFailed) ->
 
 
 def _turn(state: ExecutionState, slots: SlotSpace, fact: f.Suspended | f.Waiting | f.ChildEnded) -> None:
-    """Told for history; the CommandIssued that goes with it moves the token."""
+    """Change nothing: the fact is for history; the CommandIssued beside it moves the token."""
 
 
 def _loop_started(state: ExecutionState, slots: SlotSpace, fact: f.LoopStarted) -> None:
     token = state.tokens[fact.run]
     token.phase, token.again = "loop", None
-    # An empty loop has no row in the store, which a redrive could go on from.
+    # An empty loop has no row in the store from which a redrive could continue.
     if fact.total or fact.again is not None:
         token.round = fact.round
 
@@ -234,7 +238,7 @@ def _timer_rang(state: ExecutionState, slots: SlotSpace, fact: f.TimerRang) -> N
 
 
 def _superseded(state: ExecutionState, slots: SlotSpace, fact: f.Superseded) -> None:
-    """Recorded, changes nothing."""
+    """Change nothing: the fact is recorded only."""
 
 
 def _final_fired(state: ExecutionState, slots: SlotSpace, fact: f.FinalFired) -> None:

@@ -1,4 +1,7 @@
-"""Folding what happened to callbacks: what is awaited, what came early, and what is over, in slots by place; and counts of it in tokens."""
+"""Folds of callback facts: slots by place, and counts in tokens.
+
+The slots hold what is awaited, what came early, and what is over.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from noetl.engine.folds.slots import SlotSpace
 
 
 def rests(state: ExecutionState, slots: SlotSpace, fact: WaitStarted) -> None:
-    """Told for history; the CommandIssued that goes with it moves the token."""
+    """Change nothing: the fact is for history; the CommandIssued beside it moves the token."""
 
 
 def awaited(state: ExecutionState, slots: SlotSpace, fact: CallbackAwaited) -> None:
-    """Somebody is waited for; or the answer that came before is taken."""
+    """Fold the start of a wait: keep what is awaited, or take the answer that came before."""
     token = state.tokens[fact.run]
     if fact.early:
         _forget(slots, token, fact.place)
@@ -45,7 +48,7 @@ def awaited(state: ExecutionState, slots: SlotSpace, fact: CallbackAwaited) -> N
 
 
 def received(state: ExecutionState, slots: SlotSpace, fact: CallbackReceived) -> None:
-    """The answer is there; before anybody waits for it, it is kept."""
+    """Fold the answer to a callback; before a pipeline waits for it, the answer is kept."""
     token = state.tokens[fact.run]
     if fact.early:
         kept = {"for": fact.serial, "early": msgspec.to_builtins(fact.outcome)}
@@ -56,7 +59,7 @@ def received(state: ExecutionState, slots: SlotSpace, fact: CallbackReceived) ->
 
 
 def expired(state: ExecutionState, slots: SlotSpace, fact: CallbackExpired) -> None:
-    """It is not waited for any more: should it come yet, it is too late."""
+    """Fold the end of a wait without an answer; an answer that comes later is too late."""
     token = state.tokens[fact.run]
     _no_longer_awaited(slots, token, fact.place)
     _keep(slots, token, fact.place, {"over": fact.serial + 1})

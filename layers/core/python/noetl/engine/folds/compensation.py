@@ -1,7 +1,7 @@
-"""The runs that are to be undone should the execution fail, and what came of undoing them.
+"""Folds of compensation: the runs to undo should the execution fail, and the outcomes of that.
 
 Slots of the scope ``undo``: one per registered run, by its number, holding what its compensation sees and the run that was registered
-before it, so that neither registering nor undoing ever touches the others; and ``0``, what compensating came to so far.
+before it, so that neither registering nor undoing ever touches the others; and ``0``, the report of compensating so far.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def register(state: ExecutionState, slots: SlotSpace, token: Token) -> None:
 
 
 def begin_undoing(state: ExecutionState, slots: SlotSpace, error: ErrorInfo, step: str) -> None:
-    """The execution fails with ``error``, which ``step`` (empty: no step) was the cause of."""
+    """Fold the failure of an execution with ``error``, caused by ``step`` (empty: no step)."""
     state.undoing = True
     slots[REPORT] = {"error": error_view(error), "step": step, "told": [], "more": 0}
 
 
 def undone(state: ExecutionState, slots: SlotSpace, run: int, step: str, error: ErrorInfo | None) -> None:
-    """``run`` was compensated, or could not be (``error``)."""
+    """Fold that ``run`` was compensated, or could not be (``error``)."""
     drop_callbacks(slots, state.tokens.pop(run))
     slots.pop(("args", str(run)), None)
     slots.pop((UNDO, str(run)), None)
@@ -64,6 +64,9 @@ def undone(state: ExecutionState, slots: SlotSpace, run: int, step: str, error: 
 
 
 def forget(state: ExecutionState, slots: SlotSpace) -> None:
-    """The execution is over: nothing can be undone any more. (Stores drop the scope by themselves.)"""
+    """Forget all runs to undo, because the execution is over.
+
+    Stores drop the scope by themselves.
+    """
     state.undo, state.undoing = 0, False
     drop_scope(slots, UNDO)

@@ -1,4 +1,4 @@
-"""Folding the ends of an execution and the redrive that begins its next round."""
+"""Folds of the ends of an execution, and of the redrive that begins its next round."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def _completed(state: ExecutionState, slots: SlotSpace, fact: f.Completed) -> No
 
 
 def _redriven(state: ExecutionState, slots: SlotSpace, fact: f.Redriven) -> None:
-    """What was left comes again as new runs; from a step, only that one runs, and no join has fired."""
+    """Fold a redrive: the tokens that were left come again as new runs.
+
+    From a step, only that one runs, and no join has fired.
+    """
     state.status, state.error, state.program = "running", None, fact.program
     state.started, state.rounds = fact.at, state.rounds + 1
     for token in state.left:
@@ -51,7 +54,10 @@ def _cancelled(state: ExecutionState, slots: SlotSpace, fact: f.Cancelled) -> No
 
 
 def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
-    """It did not complete: the tokens stop where they are, and what they carry stays for a redrive. (A compensation is not resumed.)"""
+    """Fold the end of an execution that did not complete.
+
+    The tokens stop where they are, and what they carry stays for a redrive. (A compensation is not resumed.)
+    """
     live = [token for token in state.tokens.values() if token.phase != "compensate"]
     for token in state.tokens.values():
         forget_result(slots, token)
@@ -66,7 +72,7 @@ def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
 
 
 def _left(token: Token) -> Token:
-    """What a redrive needs to know of a token."""
+    """Return the part of a token that a redrive needs."""
     return Token(
         token.run,
         token.step,
@@ -80,7 +86,7 @@ def _left(token: Token) -> Token:
 
 
 def _clear(state: ExecutionState, slots: SlotSpace) -> None:
-    """Nothing is under way any more."""
+    """Drop all tokens, timers and waves: no work is in progress any more."""
     for run in list(state.tokens):
         drop_token(state, slots, run)
     state.timers.clear()

@@ -1,6 +1,6 @@
 """The result of a step run: its own until it leaves the step, then the step's.
 
-Two runs of one step can be under way at once (``join: each``, a cycle with two tokens, an injected token). What a run gave lies in
+Two runs of one step can be in progress at once (``join: each``, a cycle with two tokens, an injected token). The result of a run is in
 a slot of the scope ``run``, under its number, while its cases, its arcs and its compensation are decided; other runs cannot see it. When
 the run leaves its step, the result is published under the step's name: the last run to leave wins.
 
@@ -46,13 +46,13 @@ def result_of(slots: SlotSpace, token: Token) -> dict[str, Any] | None:
 
 
 def publish_result(slots: SlotSpace, token: Token) -> None:
-    """Give the step the result of the run that leaves it; a run that was never called has none."""
+    """Set the step's result to that of the run that leaves it; a run never called has none."""
     slot = result_of(slots, token)
     if slot is not None:
         slots[(STEP, token.step)] = slot
 
 
 def forget_result(slots: SlotSpace, token: Token) -> None:
-    """Drop the run's own result: its token goes."""
+    """Drop the run's own result, because its token ends."""
     if token.own:
         slots.pop((RUN, str(token.run)), None)

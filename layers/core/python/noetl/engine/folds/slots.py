@@ -1,4 +1,4 @@
-"""What folds of facts share: slots as they need them, errors as slots hold them, and changes of the context."""
+"""Shared parts of the folds: slots as they need them, stored errors, and context changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl.domain.state import ExecutionState, Token
 
 
 class SlotSpace(Protocol):
-    """Slots as folding needs them: a plain dict, or the overlay of a decision."""
+    """The slots that folding needs: a plain dict, or the overlay of a decision."""
 
     def get(self, key: tuple[str, str], default: Any, /) -> Any: ...
 
@@ -22,7 +22,7 @@ class SlotSpace(Protocol):
 
 
 class Droppable(SlotSpace, Protocol):
-    """Slots that know how to forget a scope, or the callbacks of a run, without having read them."""
+    """Slots that can forget a scope, or the callbacks of a run, without having read them."""
 
     def drop_scope(self, scope: str) -> None: ...
 
@@ -39,7 +39,7 @@ def drop_scope(slots: SlotSpace, scope: str) -> None:
 
 
 def drop_callbacks(slots: SlotSpace, token: Token) -> None:
-    """Forget what is kept for callbacks of a run whose token goes."""
+    """Forget what is kept for callbacks of a run whose token ends."""
     if not token.callbacks:
         return
     if not isinstance(slots, dict):
@@ -50,7 +50,7 @@ def drop_callbacks(slots: SlotSpace, token: Token) -> None:
 
 
 def error_view(error: Any) -> dict[str, Any]:
-    """An ErrorInfo as templates and slots see it."""
+    """Convert an ErrorInfo to what templates and slots see."""
     return {
         "message": error.message,
         "kind": error.kind,
@@ -64,7 +64,7 @@ def error_view(error: Any) -> dict[str, Any]:
 
 
 def context_changed(state: ExecutionState, slots: SlotSpace, fact: f.ContextChanged) -> None:
-    """All patches or none: one that does not fit raises before anything is written."""
+    """Apply all patches or none: one that does not fit raises before anything is written."""
     changed: dict[tuple[str, str], Any] = {}
     for patch in fact.patches:
         if patch.scope == "step":
@@ -90,7 +90,10 @@ def _now(slots: SlotSpace, changed: dict[tuple[str, str], Any], key: tuple[str, 
 
 
 def _local_changed(args: Any, patch: Any) -> dict[str, Any]:
-    """``step.x`` lives with its step run: kept beside its arguments, under a key of its own."""
+    """Write ``step.x``, which lives with its step run.
+
+    It is kept beside the run's arguments, under a key of its own.
+    """
     args = {} if args is MISSING or args is None else args
     local = dict(found) if isinstance(found := args.get(LOCAL), dict) else {}
     local[patch.name] = apply_patch(local.get(patch.name, MISSING), patch)

@@ -1,4 +1,4 @@
-"""Folding tokens: how one comes, and what goes with it."""
+"""Folds of tokens: how one is added, and what is dropped with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noetl.engine.folds.slots import SlotSpace, drop_callbacks
 
 
 def add_token(state: ExecutionState, slots: SlotSpace, arrival: f.Arrival) -> None:
-    """Put a token where ``arrival`` says."""
+    """Add the token of ``arrival`` at its step."""
     state.tokens[arrival.run] = Token(
         arrival.run, arrival.step, arc=arrival.arc, sync=arrival.sync, again=arrival.again
     )
@@ -19,7 +19,7 @@ def add_token(state: ExecutionState, slots: SlotSpace, arrival: f.Arrival) -> No
 
 
 def drop_token(state: ExecutionState, slots: SlotSpace, run: int) -> None:
-    """Take a token away, with everything that is kept for its run alone."""
+    """Remove a token with everything that is kept for its run alone."""
     token = state.tokens.pop(run, None)
     slots.pop(("args", str(run)), None)
     if token is not None:

@@ -1,4 +1,7 @@
-"""Names in scope at a step's boundaries: what ``event``, ``result``, ``this``, ``output``, ``error`` are when arcs and cases are evaluated."""
+"""Names in scope at a step's boundaries, for arcs and cases.
+
+What ``event``, ``result``, ``this``, ``output`` and ``error`` are when arcs and cases are evaluated.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ def boundary_scope(
 ) -> dict[str, Any]:
     """Make the extra names of a run's boundary.
 
-    ``event``: ``step.enter``, ``loop.done``, ``step.exit``, ``step.done`` or ``step.failed``. The names tell of the run's own result; a
-    run that was never called has none (status ok, data null), even if an earlier run of its step gave one.
+    ``event``: ``step.enter``, ``loop.done``, ``step.exit``, ``step.done`` or ``step.failed``. The names show the run's own result; a
+    run that was never called has none (status ok, data null), even if an earlier run of its step had one.
     """
     extra: dict[str, Any] = {name: wrap(value, d.view.load) for name, value in (labels or {}).items()}
     boundary = "failed" if event == "step.failed" else "done"
@@ -60,7 +63,10 @@ def boundary_scope(
 
 
 def _whole(slot: dict[str, Any], view: StepView, hydrate: Hydrate) -> dict[str, Any]:
-    """``response``, ``this`` and ``output.meta`` as they are after a call: the body with what came around it."""
+    """Make ``response``, ``this`` and ``output.meta`` as they are after a call.
+
+    They are the body with what came around it.
+    """
     meta = {name: value for name, value in slot.get("meta", {}).items() if name != AROUND}
     around, ok = slot.get("meta", {}).get(AROUND) or {}, slot["status"] != "error"
     body = slot.get("data")
@@ -76,7 +82,10 @@ def _whole(slot: dict[str, Any], view: StepView, hydrate: Hydrate) -> dict[str, 
 
 
 def _loop_names(d: Decider, step: str, slot: dict[str, Any]) -> dict[str, Any]:
-    """``loop`` once all iterations are over: the last one's place (only ``done``, when a ``result`` took the list's place)."""
+    """Make ``loop`` for the time after all iterations: the place of the last one.
+
+    It has only ``done`` when a ``result`` took the list's place.
+    """
     if d.steps[step].loop is None:
         return {}
     found = slot.get("data")

@@ -1,6 +1,6 @@
-"""Which slots an event's decision will need, known from the program alone, so that they come with the first round trip.
+"""Prefetch: the slots that an event's decision will need, read with the first round trip.
 
-A miss is no fault: the view raises NeedSlots and the shell reads again.
+They are computed from the program alone. A miss is no fault: the view raises NeedSlots and the shell reads again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def prefetch(program: Program, event: Event) -> Names:
-    """(slot names, whole scopes) to read before deciding ``event``."""
+    """Return (slot names, whole scopes) to read before deciding ``event``."""
     if isinstance(event, CommandDone) and event.stage == "compensate":
         names, scopes = undo_reads(program)
         return (*names, str(event.run), *_folded(event)), scopes
@@ -48,7 +48,7 @@ class _Hashed:
 
 
 def undo_reads(program: Program) -> Names:
-    """What any compensation may look at, the run that it undoes aside."""
+    """Return what any compensation may read, except the run that it undoes."""
     return _undoing(_Hashed(program))
 
 
@@ -82,7 +82,10 @@ def _entering(program: _Hashed, name: str) -> Names:
 
 
 def _leave(program: Program, step: Step, reads: set[str], seen: set[str]) -> None:
-    """What is read when ``step`` ends, and when its successors are entered (and who may wait for its lock)."""
+    """Add what is read when ``step`` ends and its successors are entered.
+
+    That includes what steps that may wait for its lock read.
+    """
     reads.update(step.exit_reads.names)
     steps = step_index(program)
     if step.mutex is not None:
@@ -104,12 +107,15 @@ def _enter(program: Program, step: Step, reads: set[str], seen: set[str]) -> Non
 
 
 def successors(step: Step) -> Iterable[str]:
-    """Steps this one may release tokens to over its arcs (targets that only a case or ``on_error`` names cost a second read)."""
+    """Return the steps that this one may release tokens to over its arcs.
+
+    Targets that only a case or ``on_error`` names cost a second read.
+    """
     return dict.fromkeys(arc.target for arc in step.arcs if not arc.fallback)
 
 
 def _folded(event: CommandDone | LoopDone) -> set[str]:
-    """Names whose patches build on what they were: reducers and appends need the old value."""
+    """Return names whose patches build on the old value: those of reducers and appends."""
     if isinstance(event, CommandDone):
         patches = event.outcome.patches
     else:

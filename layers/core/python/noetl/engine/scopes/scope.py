@@ -50,8 +50,8 @@ class BoundaryName(str):
 class EngineScope:
     """Lazy lookups over slots, for one step run.
 
-    ``extra`` are names of the moment (``event``, ``result``, ``error`` …). ``run``: the token whose own result its step's name
-    stands for, once it has one.
+    ``extra`` are names of the moment (``event``, ``result``, ``error`` …). ``run``: the token; its step's name means the token's own result,
+    once it has one.
     """
 
     __slots__ = ("args", "execution_id", "extra", "hydrate", "now", "program", "run", "slots")
@@ -100,7 +100,10 @@ class EngineScope:
         raise KeyError(name)
 
     def step_slot(self, step: str) -> Any:
-        """Return what a step gave: to a run that was called, its own result under its step's name. MISSING when there is none."""
+        """Return the result slot of a step, MISSING when there is none.
+
+        A run that was called sees its own result under its step's name.
+        """
         own = result_of(self.slots, self.run) if self.run is not None and self.run.step == step else None
         return self.slots.get((STEP, step)) if own is None else own
 
@@ -133,7 +136,7 @@ class EngineScope:
 
 
 def job_of(program: Program, execution_id: int) -> dict[str, Any]:
-    """The built-in ``job``."""
+    """Return the built-in ``job``."""
     return {
         "uuid": str(execution_id),
         "execution_id": str(execution_id),
@@ -157,7 +160,7 @@ _SPECIAL: dict[str, Callable[[EngineScope], Any]] = {
 
 
 def freeze(scope: EngineScope, reads: Reads, extra: Mapping[str, Any] | None = None) -> FrozenScope:
-    """The values that the templates of a command may touch, as they are now (large ones stay references)."""
+    """Freeze the values that templates of a command may read (large ones stay references)."""
     slots = scope.slots
     frozen: dict[str, dict[str, Any]] = {"workload": {}, "ctx": {}, "vars": {}, "step": {}}
     for read in reads.names:

@@ -1,6 +1,7 @@
-"""What a decision may look at: the slots that were read for it, and large results on demand.
+"""The view of a decision: the slots that were read for it, and large results on demand.
 
-The shell reads what the compiler says is needed. A name nobody foresaw raises ``NeedSlots``; the shell reads it and decides again.
+The shell reads what the compiler says is needed. A name that the compiler did not foresee raises ``NeedSlots``; the shell reads it and
+decides again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SCOPES = frozenset(("args", "workload", "ctx", "vars", "step", "run", "callback"
 
 
 class NeedSlots(BaseException):
-    """Not an error: the decision needs slots that were not read yet.
+    """The signal that the decision needs slots that were not read yet; not an error.
 
     A BaseException, because it has to pass through template evaluation, which turns every Exception into an author's error.
     """
@@ -37,7 +38,7 @@ class NeedSlots(BaseException):
 
 
 def no_hydration(ref: Mapping[str, Any]) -> Any:
-    """Hydration where no result store is at hand."""
+    """Refuse to hydrate, because no result store is available."""
     raise TaskError(
         f"the result {ref.get('ref')} cannot be read here",
         kind="storage_access",
@@ -63,8 +64,11 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Earlier(msgspec.Struct, frozen=True):
-    """What an earlier loop run leaves to one that goes on from it. ``picked``: the items that run again, out of ``whole``.
-    ``items`` (or ``items_ref``): the whole collection. ``overlay``: what kept items wrote that is not in the context yet."""
+    """The state of an earlier loop run that a later one continues.
+
+    ``picked``: the items that run again, out of ``whole``. ``items`` (or ``items_ref``): the whole collection. ``overlay``: what kept items
+    wrote that is not in the context yet.
+    """
 
     whole: int
     picked: Ranges
@@ -74,7 +78,7 @@ class Earlier(msgspec.Struct, frozen=True):
 
 
 def no_earlier(again: Again, *, fail_fast: bool, sequential: bool) -> Earlier:
-    """Loop runs where no store is at hand."""
+    """Refuse to continue a loop run, because no store is available."""
     raise TaskError(
         f"loop run {again.run}.{again.round} cannot be read here",
         kind="storage_access",
@@ -83,7 +87,7 @@ def no_earlier(again: Again, *, fail_fast: bool, sequential: bool) -> Earlier:
 
 
 def no_proofs(found: CallbackId) -> Sequence[str]:
-    """Return nothing: where no keys are, a token counts as long as its key is known."""
+    """Return nothing: where no keys are available, a token counts as long as its key is known."""
     return ()
 
 
@@ -105,12 +109,12 @@ class View(msgspec.Struct):
     """Values that decisions of this batch put aside (by URI): durable only once the batch is."""
 
     def load(self, ref: Mapping[str, Any]) -> Any:
-        """What a reference stands for. Raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
+        """Return what a reference stands for. Raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
         value = self.fresh.get(str(ref.get("ref")), MISSING)
         return self.hydrate(ref) if value is MISSING else value
 
     def lazily(self, ref: Mapping[str, Any]) -> Any:
-        """As ``load``; of a list in parts a ``PartedList``."""
+        """Load a reference as ``load`` does; of a list in parts, return a ``PartedList``."""
         value = self.fresh.get(str(ref.get("ref")), MISSING)
         return getattr(self.hydrate, "lazily", self.hydrate)(ref) if value is MISSING else value
 
@@ -127,7 +131,7 @@ class View(msgspec.Struct):
         return key[1] in self.names or key[0] in self.scopes
 
     def scope(self, scope: str) -> dict[str, Any]:
-        """All of a scope."""
+        """Return all of a scope."""
         if scope not in self.scopes:
             raise NeedSlots(scopes=frozenset((scope,)))
         return {name: value for (where, name), value in self.slots.items() if where == scope}
@@ -169,7 +173,10 @@ class Overlay:
         return default if self._is_absent(key) else self.view.get(key, default)
 
     def _is_absent(self, key: Key) -> bool:
-        """Whether it is known, without what was written here, that the store has no such slot."""
+        """Return whether the store is known to have no such slot.
+
+        Writes of this decision do not count.
+        """
         if key in self.view.slots:
             return False
         return self.view.knows(key) or (key[0] == RUN and key[1] not in self.runs)
@@ -185,7 +192,7 @@ class Overlay:
         return default
 
     def require(self, names: Iterable[str], scopes: Iterable[str]) -> None:
-        """Have everything of these names and scopes read. Raises NeedSlots, once for all that is missing."""
+        """Demand that these names and scopes are read. Raises NeedSlots once for all missing ones."""
         view = self.view
         missing = frozenset(name for name in names if name not in view.names)
         lacking = frozenset(scope for scope in scopes if scope not in view.scopes)
