@@ -1,4 +1,6 @@
-"""Callbacks from outside: what a token asks for, and what somebody answers. The token is the only credential; nothing here tells it on.
+"""Callbacks: what a token asks for, and the answer of a client.
+
+The token is the only credential; this module never passes it on.
 
 An answer is an event like any other, durable when ``answer`` returns. Its id is that of the callback, so that it counts once.
 """
@@ -67,7 +69,7 @@ class Answered(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CallbackDeps:
-    """``keys(fresh)``: the key ring, read anew when ``fresh``."""
+    """``keys(fresh)``: the key ring, read again when ``fresh``."""
 
     store: ExecutionStore
     results: ResultStore

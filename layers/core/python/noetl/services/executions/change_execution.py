@@ -1,6 +1,6 @@
-"""Changes of a running execution that are asked for from outside: cancel, patch its context, inject a token.
+"""Changes of a running execution that clients request: cancel, pause, patch context, inject a token.
 
-Each becomes an event, durable when these return; whoever owns it publishes it then.
+Each becomes an event, durable when the function returns; the owner of the event publishes it then.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Run an execution again that has ended: from its failure, from a step, or from items of its loop; with the playbook it had or another
-version of it."""
+"""Redrive of an ended execution: from its failure, a step, or items of its loop.
+
+The execution keeps its playbook or gets another version of it.
+"""
 
 from __future__ import annotations
 

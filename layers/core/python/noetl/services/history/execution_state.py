@@ -1,4 +1,4 @@
-"""The state in an execution's row, for those who look at it."""
+"""Readers of the state that is stored in an execution's row."""
 
 from __future__ import annotations
 

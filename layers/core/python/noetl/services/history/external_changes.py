@@ -1,4 +1,4 @@
-"""Changes of an execution that somebody asked for from outside, as history tells them."""
+"""Changes of an execution that clients requested, as history records them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noetl.ports.executions.execution_store import StoredEvent
 
 
 class ExternalChange(msgspec.Struct, frozen=True):
-    """A change that somebody made from outside. ``at``: epoch seconds."""
+    """A change that a client requested. ``at``: epoch seconds."""
 
     event_id: str
     name: str
@@ -24,7 +24,7 @@ class ExternalChange(msgspec.Struct, frozen=True):
 
 
 def change_of(row: StoredEvent, name: str, fact: Mapping[str, Any]) -> ExternalChange | None:
-    """What a fact tells of such a change; None when it tells of none."""
+    """Return the external change that a fact records; None when it records none."""
     refused = name == "command.superseded"
     asked = row.event_id.startswith("ext:") or (refused and str(fact.get("event_id", "")).startswith("ext:"))
     if not asked or not fact.get("principal"):

@@ -1,4 +1,4 @@
-"""Walking the lanes of an execution's history: all at once, as it grows, or page by page from a position."""
+"""Reader of the lanes of an execution's history: whole, as it grows, or by pages from a position."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def encode_position(position: Position) -> str:
 
 
 def decode_position(text: str) -> Position:
-    """Raises InvalidInputError(code="invalid_cursor") for anything that ``encode_position`` did not make."""
+    """Decode a cursor. Raises InvalidInputError(code="invalid_cursor") for anything that ``encode_position`` did not make."""
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         found = _POSITION.decode(data)
@@ -79,11 +79,11 @@ class HistoryReader:
 
     @property
     def position(self) -> Position:
-        """After whatever ``units`` has given so far."""
+        """Return the position after all units that ``units`` has yielded so far."""
         return Position(self._seq, tuple((run, step, last) for run, (step, last) in self._lanes.items()))
 
     def read(self, *, everything: bool = False) -> Iterator[HistoryEvent]:
-        """Events since the last call. ``everything``: also items that wait for earlier ones (nothing more will be read)."""
+        """Yield the events since the last call. ``everything``: also items that wait for earlier ones (nothing more will be read)."""
         for unit in self.units(everything=everything):
             yield from unit
 
@@ -179,5 +179,5 @@ def _turn_order(row: StoredEvent) -> tuple[bool, int, float]:
 def history(
     store: ExecutionStore, execution_id: int, vocabulary: Vocabulary = "stored"
 ) -> Iterator[HistoryEvent]:
-    """All events of an execution so far, in order."""
+    """Yield all events of an execution so far, in order."""
     return HistoryReader(store, execution_id, vocabulary).read(everything=True)

@@ -1,4 +1,4 @@
-"""What history says of the last run of each step: what a redrive from there begins with."""
+"""The last run of each step in history, from which a redrive of that step begins."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LastLoop(msgspec.Struct, frozen=True):
 
 
 def last_runs(store: ExecutionStore, execution_id: int) -> LastRuns:
-    """Reads the whole main lane."""
+    """Fold the whole main lane into the last runs of all steps."""
     found = LastRuns()
     after = 0
     while True:

@@ -1,4 +1,4 @@
-"""What the step runs of an execution are doing: history folded for people (status, live view), a row at a time."""
+"""Progress of an execution's step runs: history folded row by row for status and live views."""
 
 from __future__ import annotations
 

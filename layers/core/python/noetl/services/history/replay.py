@@ -1,4 +1,4 @@
-"""Is what is stored what history says? Folds an execution's facts from nothing and compares."""
+"""Replay: folds an execution's facts from the start and compares the result with the stored state."""
 
 from __future__ import annotations
 

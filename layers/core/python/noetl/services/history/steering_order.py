@@ -1,4 +1,4 @@
-"""Pauses and resumes count in the order in which they were accepted, whichever of them an engine is given first."""
+"""Order of pauses and resumes: that of their acceptance, regardless of the order of delivery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Nothing more is let in when more waits already than is good. What was accepted stays accepted; whoever is refused asks again."""
+"""Backpressure: refusal of new starts and events while too much work waits.
+
+Accepted work stays accepted; a refused client repeats its request.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events that are durable already are put on the engine's queue, signed, and marked as the queue's."""
+"""Sender of durable events: signs them, puts them on the engine's queue and marks them as the queue's."""
 
 from __future__ import annotations
 

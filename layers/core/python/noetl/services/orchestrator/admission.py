@@ -1,4 +1,4 @@
-"""Which of the executions that are to begin may: those whose key has no room wait, or are refused (``executor.spec.concurrency``).
+"""Admission of new executions by concurrency key (``executor.spec.concurrency``).
 
 It costs a round trip, for playbooks that say so only. An execution that waits is a row in version 0, whose Start lies in the outbox, held,
 until the commit that ends a holder gives it out.
@@ -25,7 +25,7 @@ from noetl.services.orchestrator.id_collisions import refuse_start
 def admitted(
     events: Sequence[Event], deps: EngineDeps, handled: Handled
 ) -> tuple[list[Event], dict[int, NoetlError]]:
-    """The batch without what waits, and why some of its executions cannot begin."""
+    """Return the batch without waiting Starts, and why some of its executions cannot begin."""
     found: list[Event] = []
     refused: dict[int, NoetlError] = {}
     programs: dict[tuple[str, int | None], str] = {}
@@ -73,7 +73,7 @@ def _resolved(
 
 
 def _waits(event: Start, program: Program, deps: EngineDeps, handled: Handled) -> bool:
-    """Whether it has to wait. Raises ConflictError(code="concurrency_limit"), TemplateError."""
+    """Ask the store for a slot; True when the execution has to wait. Raises ConflictError(code="concurrency_limit"), TemplateError."""
     admission = admission_of(program, event, time.time())
     if admission is None:
         return False

@@ -1,4 +1,4 @@
-"""What a committed change means to those outside of the store."""
+"""Effects of a committed change outside the store: timers, ended executions, dropped work."""
 
 from __future__ import annotations
 

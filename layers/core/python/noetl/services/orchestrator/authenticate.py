@@ -1,4 +1,4 @@
-"""The engine's door: what a queue delivers is let in only with a token that fits what it says."""
+"""The engine's door: admits a delivered message only with a token that fits its content."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """``keys(fresh)``: the key ring, read anew when ``fresh`` (a rotation may have happened). ``clock``: epoch seconds."""
+    """``keys(fresh)``: the key ring, read again when ``fresh`` (a rotation may have happened). ``clock``: epoch seconds."""
 
     store: ExecutionStore
     results: ResultStore
@@ -50,10 +50,12 @@ class Door:
     log: Callable[[str], None]
 
     def admit(self, deliveries: list[Delivery], *, timers: bool = False) -> Admitted:
-        """``timers``: they come from the queue that delays, to which no worker can send. Only there do messages wait, and commands: a
+        """Sort deliveries into events, early, refused, unread and broken messages.
+
+        ``timers``: they come from the queue that delays, to which no worker can send. Only there do messages wait, and commands: a
         worker must not reach another worker's queue through the engine.
 
-        Raises InfrastructureError when the database is away while something forged has to be recorded."""
+        Raises InfrastructureError when the database is unreachable while something forged has to be recorded."""
         found = Admitted()
         for delivery in deliveries:
             try:
@@ -87,7 +89,7 @@ class Door:
         return found
 
     def _broken(self, delivery: Delivery, error: BaseException, found: Admitted) -> None:
-        """Its neighbours go on."""
+        """Note a message that could not be read; the rest of the batch continues."""
         why = repr(as_exception(error))
         self.log(f"message {delivery.message_id} could not be looked at: {why}")
         found.broken.append((delivery, why))

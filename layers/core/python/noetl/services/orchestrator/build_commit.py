@@ -1,4 +1,4 @@
-"""From the decisions of a batch to what the store writes for one execution."""
+"""Builder of the ``Change`` that the store writes for one execution from the decisions of a batch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_change(
     now: float,
     deps: EngineDeps,
 ) -> Change:
-    """One Change for all decisions, in order. Blobs are durable before it is returned."""
+    """Build one Change for all decisions, in order. Blobs are durable before it is returned."""
     slots: dict[tuple[str, str], Any] = {}
     rows: list[EventRow] = []
     for event, decision in decisions:
@@ -148,12 +148,15 @@ def _forget_dropped(decisions: list[Decision]) -> None:
 
 
 def _leading(decision: Decision) -> str:
-    """The stored name of the row: that of its first fact."""
+    """Return the stored name of the row: that of its first fact."""
     return str(decision.facts[0].__struct_config__.tag)
 
 
 def _close(decisions: list[tuple[MainEvent, Decision]]) -> list[tuple[str, int, int]]:
-    """Commands that are over. One that goes on as another turn keeps its row, which the new turn replaces."""
+    """Return the commands to close.
+
+    A command that continues with another turn keeps its row, which the new turn replaces.
+    """
     again = {command.command_id for _, d in decisions for command in (*d.issue, *d.waiting)}
     return [closed for _, d in decisions for closed in d.close if closed[0] not in again]
 
@@ -226,7 +229,7 @@ def _created(
 
 
 def late_row(event: MainEvent, now: float, why: str = "") -> EventRow:
-    """The row for something that came too late, or does not fit (``why``): recorded, changes nothing."""
+    """Return the row for an event that came too late, or does not fit (``why``): recorded, changes nothing."""
     command = event.command_id if isinstance(event, CommandDone) else ""
     attempt = event.attempt if isinstance(event, CommandDone) else 0
     turn = event.turn if isinstance(event, CommandDone) else 0

@@ -1,7 +1,7 @@
-"""The engine behind queues: a batch of messages is admitted, decided and committed; what follows from it is published.
+"""The engine behind queues: admits, decides and commits a batch of messages, then publishes.
 
 What was delivered before is handled alone, after the rest has been committed, so that a message which breaks the engine takes nothing
-with it. What a batch causes for itself (a loop that is over, a child's end) is handled at once, without going through a queue.
+with it. What a batch causes for itself (the end of a loop or of a child) is handled at once, without going through a queue.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from noetl.services.support.lease_owner_id import new_owner
 LIFETIME = 60.0
 """Seconds that what an invocation commits stays its own: longer than any invocation lasts. Then a sweep publishes it."""
 MARGIN_SECONDS = 5.0
-"""What is left of an invocation for publishing."""
+"""Seconds of an invocation that are reserved for publishing."""
 EARLY_SECONDS = 1.0
 """First pause of a message that came before another one of its command, which may itself wait for the end of an outage."""
 
@@ -54,7 +54,7 @@ class MessageDeps:
 
 @dataclass(slots=True)
 class Managed:
-    """What came of a batch. ``give_back``: ids of messages that the queue has to keep."""
+    """The outcome of a batch. ``give_back``: ids of messages that the queue has to keep."""
 
     give_back: list[str] = field(default_factory=list)
     events: int = 0
@@ -74,7 +74,7 @@ class Managed:
 def handle_messages(
     deliveries: Sequence[Delivery], source: Queue, deps: MessageDeps, deadline: Callable[[], float]
 ) -> Managed:
-    """Handle the messages of ``source``; give them back during an outage. ``deadline``: seconds left."""
+    """Handle the messages of ``source``; return them to it during an outage. ``deadline``: seconds left."""
     return _Batch(source, deps, deadline).handle(list(deliveries))
 
 
@@ -135,7 +135,10 @@ class _Batch:
                 self._decide([pair])
 
     def _try(self, pairs: list[tuple[Delivery, Event]]) -> Exception | None:
-        """Handle events, and keep what follows. Returns what the engine failed with; a part may have been committed before."""
+        """Handle events, and keep what follows from them.
+
+        Returns the error that the engine failed with; a part may have been committed before.
+        """
         handled, failure = Handled(), None
         try:
             handle_events([event for _, event in pairs], self.engine, handled)
@@ -150,7 +153,7 @@ class _Batch:
         return failure
 
     def _put_off(self, pairs: list[tuple[Delivery, Event]], away: InfrastructureError) -> None:
-        """Give events back during an outage: they come again."""
+        """Return events to their queue during an outage; the queue delivers them again."""
         for delivery, event in pairs:
             self.deps.log(
                 f"event {event.event_id} of execution {event.execution_id}, delivery {delivery.received}: {away}"
@@ -194,7 +197,10 @@ class _Batch:
             self._take(handled, [event])
 
     def _take(self, handled: Handled, inputs: Sequence[Event]) -> None:
-        """Keep what came of ``inputs``; those that were handed back (they came early) stay with their queue."""
+        """Keep the commands, timers and events that ``inputs`` caused.
+
+        Inputs that were handed back (they came early) stay with their queue.
+        """
         known = {id(event) for event in inputs}
         self.commands += handled.commands
         self.timers += handled.timers
@@ -202,7 +208,10 @@ class _Batch:
         self.follow += [event for event in handled.events if id(event) not in known]
 
     def _follow(self) -> None:
-        """Handle what was caused, as long as there is time; what is left goes through the queue, where it is retried by itself."""
+        """Handle the events that the batch caused, until time is short.
+
+        The rest goes through the queue, where each event is retried by itself.
+        """
         while self.follow and self.deadline() > MARGIN_SECONDS:
             events, self.follow = self.follow, []
             handled = Handled()
@@ -243,7 +252,7 @@ class _Batch:
                 self.deps.log(f"work of {execution_id} could not be revoked: {as_exception(error)!r}")
 
     def _relay(self, admitted: Admitted) -> None:
-        """What is not due yet waits again; a command whose time has come goes to its worker."""
+        """Send early messages on: back to the delay queue, or a due command to its worker."""
         publisher = self.deps.publisher
         for delivery, message in admitted.early:
             try:
@@ -253,7 +262,10 @@ class _Batch:
                 self._back_off([delivery])
 
     def _forward(self, message: Message, publisher: Publisher) -> None:
-        """Signed anew: a long delay may outlive the key that it began with."""
+        """Send a delayed message on with a new signature.
+
+        A long delay may outlive the key of the first signature.
+        """
         left = message.due - self.deps.clock()
         delay = max(1, min(MAX_DELAY, round(left))) if left > 0.5 else 0
         queue: Queue = publisher.timers
@@ -271,7 +283,10 @@ class _Batch:
             raise InfrastructureError("it could not be sent on", code="not_relayed")
 
     def _lay_aside(self, delivery: Delivery, why: str, *, wait: bool = False) -> None:
-        """Make a message a dead letter, for it would hold up its group. ``wait``: not yet, it may have come before what it refers to."""
+        """Make a message a dead letter, because it would block its group.
+
+        ``wait``: back off instead; the message may have come before what it refers to.
+        """
         dead = None if wait else self.deps.dead_letters(self.source)
         if dead is None:
             self._back_off([delivery])
@@ -295,7 +310,10 @@ class _Batch:
             self.late.setdefault(seconds, []).extend(deliveries)
 
     def _give_back(self) -> None:
-        """Sooner than the queue's own visibility would; if that cannot be said, the queue does it in its own time."""
+        """Return messages to the queue before its visibility timeout would.
+
+        When that fails, the queue delivers them again after its own timeout.
+        """
         for seconds, deliveries in self.late.items():
             try:
                 self.source.nack(deliveries, seconds)

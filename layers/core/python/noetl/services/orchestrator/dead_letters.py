@@ -1,6 +1,6 @@
 """Dead letters of the engine: events and timers that their queue, or the engine itself, gave up on.
 
-A queue gives up after hundreds of deliveries, so only an outage of days gets a message here: it is sent back as soon as the deployment is
+A queue gives up after hundreds of deliveries, so only an outage of days makes a dead letter: it is sent back as soon as the deployment is
 ready. The engine lays aside what it cannot do anything with, and says why: that waits for an operator, who mends the cause first.
 """
 
@@ -31,7 +31,10 @@ class Returned:
 
 
 def lay_aside(delivery: Delivery, why: str, dead: Queue) -> None:
-    """Make ``delivery`` a dead letter that says why. The caller acknowledges it. Raises NoetlError when it could not be sent."""
+    """Send ``delivery`` to the dead-letter queue with the reason ``why``.
+
+    The caller acknowledges it. Raises NoetlError when it could not be sent.
+    """
     letter = Outgoing(
         delivery.body, delivery.group or "none", f"dead.{delivery.message_id}", why=why[:REASON] or "broken"
     )
@@ -57,9 +60,10 @@ def send_back(
     log: Callable[[str], None],
     most: int = MOST,
 ) -> Returned:
-    """Send dead letters to the queue they came from. ``judged``: also those that the engine laid aside. ``deadline``: seconds left.
+    """Send dead letters back to the queue they came from.
 
-    Sending one twice does no harm: the engine knows by its id what it has applied. Raises InfrastructureError when a queue is away.
+    ``judged``: also those that the engine laid aside. ``deadline``: seconds left. Sending one twice does no harm: the engine recognizes
+    by its id what it has applied. Raises InfrastructureError when a queue is unreachable.
     """
     done = Returned()
     kept: list[Delivery] = []
@@ -109,5 +113,5 @@ def _about(delivery: Delivery, results: ResultStore) -> list[str]:
 
 
 def of_execution(letters: Sequence[DeadLetter], execution_id: int) -> list[DeadLetter]:
-    """Return those that are about one execution."""
+    """Return the dead letters that are about one execution."""
     return [one for one in letters if str(execution_id) in one.executions]

@@ -1,4 +1,4 @@
-"""One event decided by the engine, whatever becomes of it."""
+"""Decision of one event: by the engine, or as a refusal or failure when the engine cannot decide it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ def decide_one(
     deps: EngineDeps,
     refused: NoetlError | None = None,
 ) -> Decision:
-    """``state`` is None while the execution has not started. ``program``: finds programs, remembering them for the batch. ``refused``: why
-    it cannot begin."""
+    """Decide one event; an error of the engine itself fails the execution.
+
+    ``state`` is None while the execution has not started. ``program``: finds programs, remembering them for the batch. ``refused``: why
+    it cannot begin.
+    """
     if state is None and isinstance(event, Cancel):
         return cancel_unborn(MISSING_PROGRAM, event, now, view, _start_of(event, deps))
     if state is not None and isinstance(event, Start):
@@ -72,7 +75,10 @@ def _start_of(event: Cancel, deps: EngineDeps) -> Start | None:
 def _program(
     event: MainEvent, state: ExecutionState, program: Callable[[str], Program], deps: EngineDeps
 ) -> Program:
-    """What the execution runs now: a redrive may have given it another one since ``event`` was made."""
+    """Find the program that the execution runs now.
+
+    A redrive may have replaced it since ``event`` was made.
+    """
     if isinstance(event, Redrive):
         return program(event.program)
     name = state.program or event.program

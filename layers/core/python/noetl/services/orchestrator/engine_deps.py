@@ -1,4 +1,4 @@
-"""What the engine's shell needs from outside, gathered once by ``noetl.runtime``."""
+"""Dependencies of the engine's shell, built once by ``noetl.runtime``, and the outcome of a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from noetl.services.orchestrator.snapshot_cache import Recent
 
 
 def _silent(message: str) -> None:
-    """No log."""
+    """Discard a log message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class Handled:
     timers: list[DueTimer] = field(default_factory=list)
     """Timers that were set. They are rows, too: a process that reads those needs nothing else."""
     dropped: list[tuple[int, int | None]] = field(default_factory=list)
-    """Work that nobody wants any more: (execution, step run), or (execution, None) when all of it was cut short."""
+    """Work that is not needed any more: (execution, step run), or (execution, None) when all of it was cut short."""
     taken: set[tuple[int, str]] = field(default_factory=set)
     """Starts that were refused, because another execution has their id: (execution id, event id)."""
     redriven: list[int] = field(default_factory=list)
-    """Executions that run again: their work is wanted, whatever was said before."""
+    """Redriven executions: their work is needed again, regardless of earlier entries of ``dropped``."""
 
     def add(self, commands: Sequence[Command], events: Sequence[Event]) -> None:
         self.commands.extend(commands)

@@ -1,4 +1,4 @@
-"""What one batch holds for one execution: the events before the decision, and what the decision leaves to do."""
+"""The work of one batch for one execution: its events, and what the decision leaves to do."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class Work(msgspec.Struct):
         return found
 
     def starts(self) -> bool:
-        """Nothing has to be read: it begins here (a commit over an execution that exists conflicts)."""
+        """Check whether the first event is a Start, so that no read is needed.
+
+        A commit over an execution that exists conflicts.
+        """
         return isinstance(self.events[0], Start)
 
     def request(self) -> LoadRequest:
@@ -52,7 +55,7 @@ class Work(msgspec.Struct):
 
 
 def settled_names(event: MainEvent) -> tuple[str, ...]:
-    """Rows that say that ``event`` was decided before.
+    """Return the ids of the rows that prove that ``event`` was decided before.
 
     A pause or a resume that did not fit then must not be decided again, when it is delivered once more: it might fit now.
     """
@@ -63,7 +66,7 @@ def settled_names(event: MainEvent) -> tuple[str, ...]:
 
 class Decided(msgspec.Struct):
     """``late``: rows for outcomes that change nothing; ``done``: events that need no handling any more. ``change`` is None when
-    nothing else came of it."""
+    there is nothing else to commit."""
 
     change: Change | None = None
     late: list[tuple[int, EventRow]] = msgspec.field(default_factory=list)

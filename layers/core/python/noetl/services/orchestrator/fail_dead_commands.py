@@ -1,4 +1,4 @@
-"""The end of commands that no worker could settle: their queue gave up on them, so they fail."""
+"""Failure of dead commands: those that no worker could settle and that their queue gave up on."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def bury(
     log: Callable[[str], None],
     worker: Callable[[Command], str] = lambda command: command.pool,
 ) -> Buried:
-    """Answer commands that no worker could settle: each fails as ``worker_lost``, which its task's rules and retries may answer.
-    ``worker``: names the one whose queue gave a command up.
+    """Report each dead command as failed with ``worker_lost``.
 
-    Nothing of the playbook is called. Raises InfrastructureError when the answers cannot be sent.
+    The task's rules and retries may answer that error. ``worker``: names the worker whose queue gave the command up. No tool of the
+    playbook is called. Raises InfrastructureError when the answers cannot be sent.
     """
     buried = Buried()
     answers: list[tuple[Delivery, Outgoing]] = []

@@ -1,6 +1,6 @@
-"""What becomes of an event that the engine cannot handle: one policy for a machine and for a deployment.
+"""Policy for events that the engine fails to handle, the same on one machine and in a deployment.
 
-The kind of the error decides. While something is away (``is_outage``) the event waits, however often that happens: it is fine. After any
+The kind of the error decides. During an outage (``is_outage``) the event waits, however often that happens: it is fine. After any
 other error it is tried again, ``TRIES`` times in all. Then its execution fails, in a commit that holds nothing of the event but its name.
 When that cannot be committed either, the event is set aside: it is noted beside the history of its execution, and tried again once in a
 long while (by a queue, until it is a dead letter).
@@ -60,7 +60,7 @@ AGAIN_SECONDS = (1.0, 5.0)
 ASIDE_SECONDS = 60.0
 """Pause of an event that is set aside."""
 CONFLICTS = 20
-"""Most times that giving up is decided again because others moved the execution on."""
+"""Most times that giving up is decided again after a version conflict."""
 SHOWN = 500
 """Characters of an error that are kept."""
 
@@ -73,10 +73,12 @@ def is_outage(error: BaseException) -> bool:
 def after_failure(
     event: Event, error: Exception, tries: int, deps: EngineDeps, handled: Handled
 ) -> float | None:
-    """Settle an event on which the engine failed for the ``tries``-th time; outages (``is_outage``) are no tries.
+    """Settle an event on which the engine failed for the ``tries``-th time.
+
+    Outages (``is_outage``) are no tries.
 
     Returns the seconds after which it is to be tried again; None: it is done with. ``handled``: what follows when its execution fails.
-    Raises InfrastructureError (retryable) when the store is away: nothing is settled then.
+    Raises InfrastructureError (retryable) when the store is unreachable: nothing is settled then.
     """
     what = f"event {event.event_id!r} of execution {event.execution_id}"
     deps.log(f"{what} failed, try {tries}: {brief(error)}")
@@ -156,7 +158,7 @@ def _commit(event: Event, error: Exception, deps: EngineDeps, handled: Handled) 
 
 
 def _is_wanted(event: Event, snapshot: Snapshot | None) -> bool:
-    """Whether the execution of ``event`` can still fail."""
+    """Check whether the execution of ``event`` can still fail."""
     if snapshot is None or snapshot.version == 0:
         return isinstance(event, Start)
     state = state_of(event.execution_id, snapshot.state)
@@ -164,7 +166,10 @@ def _is_wanted(event: Event, snapshot: Snapshot | None) -> bool:
 
 
 def _is_old(event: Event, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
-    """Whether ``event`` reports of a compensation that has been given out again, and so may still come to its end."""
+    """Check whether ``event`` reports a former attempt of a compensation command.
+
+    The command was issued again, so the compensation may still complete.
+    """
     if not isinstance(event, CommandDone) or snapshot is None:
         return False
     if not state_of(event.execution_id, snapshot.state).undoing:
@@ -174,12 +179,15 @@ def _is_old(event: Event, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether any store takes ``name``: a worker may have made it up."""
+    """Check whether every store accepts ``name``: a worker may have made it up."""
     return len(name) <= SHOWN and name.isprintable()
 
 
 def _stand_in(event: Event, given_up: str) -> Start | Cancel:
-    """Return what is decided instead of ``event``: nothing of it that may be what breaks the commit."""
+    """Return the event to decide instead of ``event``.
+
+    It holds nothing of ``event`` that may be what breaks the commit.
+    """
     if not isinstance(event, Start):
         return Cancel(event.execution_id, given_up, event.program)
     path, principal = (text if _is_plain(text) else "" for text in (event.path, event.principal))
@@ -189,7 +197,7 @@ def _stand_in(event: Event, given_up: str) -> Start | Cancel:
 def _decision(
     event: Start | Cancel, broken: Event, failure: NoetlError, loaded: Loaded, deps: EngineDeps
 ) -> Decision:
-    """Decide what becomes of the execution, and read the slots that compensation asks for."""
+    """Decide how the execution fails, and read the slots that compensation asks for."""
     snapshot = loaded.executions.get(event.execution_id)
     names: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
@@ -224,7 +232,10 @@ def _decide(
 
 
 def _any_program(deps: EngineDeps) -> Callable[[str], Program]:
-    """Return what finds a program, or an empty one: an execution can fail without its own."""
+    """Return a lookup that finds a program, or an empty one when it is missing.
+
+    An execution can fail without its program.
+    """
 
     def find(name: str) -> Program:
         try:

@@ -1,4 +1,4 @@
-"""The engine's shell: take a batch of events, whatever it holds, and move every execution in it on.
+"""The engine's shell: apply one batch of events of any kinds to all executions that it names.
 
 One read for all executions, decisions outside any lock, one write. A batch costs two round trips (more only when a decision needs a
 slot that could not be foreseen, or a loop is folded); losers of a race are decided again, alone, so one bad execution harms only itself.
@@ -64,13 +64,15 @@ READS = 4
 """Times a decision is made again because it needed slots that were not foreseen; then whole scopes are read. Slots of
 ``undo`` belong to none of them: those of a run that is undone cost one more read."""
 TRIES = 20
-"""Most times an execution is decided again because someone else moved it on."""
+"""Most times that the engine decides a batch again after a version conflict."""
 
 
 def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | None = None) -> Handled:
-    """Apply a batch. Returns what to run and handle next; raises InfrastructureError when the store is away (nothing was lost).
+    """Apply a batch of events. Returns the commands to run and the events to handle next.
 
-    ``handled``: filled as far as it came, for who wants to go on from there when this raises."""
+    ``handled``: filled with what was committed, so that a caller can continue from there when this raises.
+    Raises InfrastructureError when the store is unreachable (nothing was lost).
+    """
     handled = Handled() if handled is None else handled
     holding = Holding()
     items: list[ItemsDone] = []
@@ -132,7 +134,7 @@ def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Hold
 
 
 def _refuse_starts(work: Work, deps: EngineDeps, handled: Handled) -> None:
-    """Leave out the Start of an execution whose id is taken."""
+    """Refuse and remove the Start of an execution whose id is taken."""
     work.trust = False
     for event in [event for event in work.events if isinstance(event, Start)]:
         refuse_start(event, deps, handled)
@@ -140,7 +142,7 @@ def _refuse_starts(work: Work, deps: EngineDeps, handled: Handled) -> None:
 
 
 def _prepare(works: Iterable[Work], deps: EngineDeps) -> None:
-    """Fold finished loops, find the programs, and say what to read."""
+    """Fold finished loops, find the programs, and collect the slots to read."""
     completion = Completion(deps)
     for work in works:
         work.events = [completion.completed(event) for event in work.events]
@@ -150,7 +152,7 @@ def _prepare(works: Iterable[Work], deps: EngineDeps) -> None:
                     prefetch(work.program_of(event.program, deps), event) if event.program else ((), ())
                 )
             except NotFoundError:
-                continue  # Deciding tells of it: a Start is refused.
+                continue  # The decision reports it: a Start is refused.
             work.names.update(names)
             work.scopes.update(scopes)
 
@@ -161,7 +163,7 @@ def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holdi
     for work in works:
         decided = _decide_isolated(work, loaded, deps, work.execution_id in known)
         if work.execution_id in known and (decided.late or decided.done):
-            # What was remembered does not tell a repeat from something late: ask the store.
+            # The remembered snapshot cannot distinguish a redelivery from a late event: ask the store.
             del known[work.execution_id]
             decided = _decide_isolated(work, deps.store.load([work.request()]), deps, known=False)
         outcome[work.execution_id] = decided
@@ -179,14 +181,17 @@ def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holdi
             tell_change(change, handled)
         _remember(outcome, known, loaded, committed, deps)
     if late or done:
-        # Only now: an event may be too late because of another one of this batch, which nobody has applied before the commit.
+        # Only now: an event may be too late because of another one of this batch, which is not applied before the commit.
         deps.store.record_superseded(late, done)
     holding.hold([event for decided in outcome.values() for event in decided.held], deps, handled)
     holding.hand_back([event for decided in outcome.values() for event in decided.again], handled)
 
 
 def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
-    """What is needed for deciding, and (execution → bytes of history) for those that are remembered whole and were not read."""
+    """Read the snapshots that the decisions need.
+
+    Also returns (execution → bytes of history) for the executions that this process remembers whole and did not read.
+    """
     now = deps.recent.now() if deps.recent is not None else None
     if deps.recent is None or now is None:
         loaded = deps.store.load([work.request() for work in works])
@@ -219,7 +224,10 @@ def _remember(
     committed: Committed,
     deps: EngineDeps,
 ) -> None:
-    """Keep what was committed over complete knowledge, until it ends (or compensates: then slots are needed that are not kept)."""
+    """Remember executions whose slots were all known before the commit.
+
+    Left out: those that ended, and those that compensate (they need slots that are not kept).
+    """
     if deps.recent is None:
         return
     given: dict[int, list[Command]] = {}
@@ -237,9 +245,9 @@ def _remember(
 
 
 def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) -> Decided:
-    """Decide; read again for what was not foreseen; an execution that breaks the engine fails alone.
+    """Decide the events of one execution; read slots that were not foreseen and decide again.
 
-    ``known``: every slot is at hand.
+    ``known``: every slot is available.
     """
     if known:
         work.scopes |= SCOPES
@@ -305,7 +313,10 @@ def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
 
 
 def _state(work: Work, snapshot: Snapshot, deps: EngineDeps) -> ExecutionState:
-    """The stored state. To cancel the execution, one that cannot be read is made from history: nothing else could end it."""
+    """Return the stored state; for a Cancel, rebuild an unreadable one from history.
+
+    Nothing else could end such an execution. Raises UnreadableRowError when the batch holds no Cancel for it.
+    """
     try:
         return state_of(work.execution_id, snapshot.state)
     except UnreadableRowError as error:
@@ -317,7 +328,10 @@ def _state(work: Work, snapshot: Snapshot, deps: EngineDeps) -> ExecutionState:
 
 
 def _waits(event: MainEvent, state: ExecutionState, snapshot: Snapshot | None) -> TypeGuard[Waiting | Start]:
-    """Whether ``event`` is for an execution that is paused, or (a Start) that was paused with its parent before it began."""
+    """Check whether ``event`` is for a paused execution.
+
+    For a Start: whether the execution was paused with its parent before it began.
+    """
     if isinstance(event, Start):
         return snapshot is not None and snapshot.version == 0 and snapshot.status == "paused"
     return isinstance(event, Waiting) and waits(state, event)
@@ -332,7 +346,7 @@ def _needs_nothing(
     now: float,
     deps: EngineDeps,
 ) -> bool:
-    """Whether ``event`` was applied before, has nobody to go to, or comes too late.
+    """Check whether ``event`` was applied before, has no execution, or comes too late.
 
     ``known``: events that this batch applies; its commit settles them.
     """
@@ -352,7 +366,7 @@ def _needs_nothing(
 
 
 def _is_of_nothing(event: Start | Cancel, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
-    """Tell whether ``event`` cancels an execution that neither exists nor can begin any more.
+    """Check whether ``event`` cancels an execution that neither exists nor can begin.
 
     A parent may cancel a child whose Start is still on its way. A client cancels what exists. A cancel that is delivered again after
     retention has removed the execution, perhaps before its parent, must not create it a second time: it has left the outbox. Its row of
@@ -368,13 +382,13 @@ def _is_of_nothing(event: Start | Cancel, snapshot: Snapshot | None, deps: Engin
 
 
 def is_fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:
-    """Whether the command is open with this attempt and turn."""
+    """Check whether the command is open with the attempt and turn of ``event``."""
     fence = snapshot.fences.get(event.command_id) if snapshot is not None else None
     return fence is not None and (fence.attempt, fence.turn) == (event.attempt, event.turn)
 
 
 def _show(view: View, decision: Decision) -> None:
-    """What a decision wrote is what the next event of this batch sees."""
+    """Write the slots of a decision to the view that the next event of the batch reads."""
     for key, value in decision.slots.items():
         if value is DELETED:
             view.slots.pop(key, None)

@@ -1,4 +1,4 @@
-"""The item lane: outcomes of loop items are counted under their loop's row, never under the execution's lock.
+"""The item lane: counts outcomes of loop items in the loop's row, without the execution's lock.
 
 One statement for a whole batch inserts the items' rows (once each), counts the new ones, refills the window, and ends the loop when
 nothing is left (adapters' ``commit_items``). What is decided here is pure policy: how large the next chunks are.
@@ -35,7 +35,7 @@ GROWTH = 4
 
 
 def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
-    """Items per command from now on: towards CHUNK_SECONDS of work, never more than a worker's share of the window."""
+    """Return the number of items per command from now on: towards CHUNK_SECONDS of work, never more than a worker's share of the window."""
     share = max(1, window // max(1, BUSY * workers))
     if items == 0:
         return 1
@@ -97,7 +97,7 @@ def _parts(events: Sequence[ItemsDone]) -> Iterator[list[ItemsDone]]:
 
 
 def _now(events: Sequence[ItemsDone], deps: EngineDeps) -> float:
-    """The store's clock, asked for only when an iteration waits for a moment."""
+    """Read the store's clock, only when an iteration waits for a moment."""
     suspended = [
         item.outcome.suspend for event in events for item in event.items if item.outcome.suspend is not None
     ]
@@ -181,7 +181,7 @@ def _results(event: ItemsDone) -> tuple[list[KeptResult], set[int]]:
 
 
 def _bare(outcome: Outcome) -> Outcome:
-    """As history keeps it."""
+    """Return the outcome as history keeps it."""
     if not outcome.kept and not outcome.reaches:
         return outcome
     return msgspec.structs.replace(outcome, kept=(), reaches=())
@@ -198,7 +198,7 @@ def _turn_row(event: ItemsDone, index: int, outcome: Outcome, turn: int) -> Even
 
 
 def turn_name(suspend: Suspend | None) -> str:
-    """The stored name of the row of an iteration's turn."""
+    """Return the stored name of the row of an iteration's turn."""
     if suspend is not None and suspend.callback is not None:
         return "callback.awaited"
     return "wait.started" if suspend is not None and suspend.task else "retry.scheduled"
@@ -211,7 +211,7 @@ def _item_turn(event: ItemsDone, index: int) -> int:
 
 
 def _detached(event: ItemsDone, index: int, outcome: Outcome, taken: frozenset[int]) -> list[Event]:
-    """Sub-executions that an iteration started without waiting."""
+    """Return the Starts of sub-executions that an iteration does not wait for."""
     if not outcome.meta.get("children"):
         return []
     parent = Parent(
@@ -256,7 +256,7 @@ def _continue_item(
     outbox: list[Event],
     taken: frozenset[int],
 ) -> None:
-    """A suspended item of a parallel loop goes on in a command of its own."""
+    """Continue a suspended item of a parallel loop in a command of its own."""
     command_id = ids.item_command_id(event.run, event.round, item.index)
     turn = _item_turn(event, item.index)
     piece = _slice(event, step, item.index, item.index + 1)
@@ -275,7 +275,7 @@ def _continue_chunk(
     outbox: list[Event],
     taken: frozenset[int],
 ) -> None:
-    """What is left of a chunk is the next turn of its command."""
+    """Continue the rest of a chunk as the next turn of its command."""
     piece = _slice(event, step, rest.start, -1)
     command = _command(event, pool, event.command_id, event.turn + 1, piece, rest.outcome, now, rest)
     _file(event, rest.start, command, rest.outcome, resumed, waiting, outbox, taken)
@@ -353,7 +353,7 @@ def _delay(suspend: Suspend | None, now: float) -> float:
 
 
 def _awaits(event: ItemsDone, index: int, command: Command, request: CallbackRequest) -> ItemAwaits:
-    """Tells the main lane that an iteration waits for a callback."""
+    """Build the event that reports to the main lane that an iteration waits for a callback."""
     place = ids.item_command_id(event.run, event.round, index)
     return ItemAwaits(
         event.execution_id,

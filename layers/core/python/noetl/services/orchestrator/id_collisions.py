@@ -1,4 +1,4 @@
-"""Execution ids that another execution has: children get the next derivation, a client's start is handed back."""
+"""Collisions of execution ids: children get the next derivation, a client's start is handed back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def commit_with_free_ids(
     """Call ``commit`` with the ids that its children may not get, until the store refuses none.
 
     ``refuse_starts`` is given the executions whose own Start was refused: ``commit`` leaves those out from then on.
-    Raises NoetlError when the store goes on to refuse ids.
+    Raises NoetlError when the store keeps refusing ids.
     """
     while True:
         try:
@@ -51,7 +51,7 @@ def commit_with_free_ids(
 
 
 def was_unborn(state: ExecutionState) -> bool:
-    """Tell whether a Cancel ended this execution before its Start came."""
+    """Check whether a Cancel ended this execution before its Start came."""
     return state.status == "cancelled" and not state.program
 
 

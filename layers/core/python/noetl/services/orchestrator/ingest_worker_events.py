@@ -1,7 +1,8 @@
-"""Events from outside: what workers report over HTTP, one by one or many at once.
+"""Intake of the events that workers report over HTTP, one by one or in batches.
 
-Whatever body they come in, they become messages as queues carry them, and pass the same door (``services/admit.Door``): a token says for
-which command somebody may speak. What is refused is recorded beside the history it spoke of, told, and does no harm.
+Every body becomes a message as queues carry it, and passes the same check (``services/orchestrator/authenticate.Door``): a token states
+for which command the sender may report. A refused event is recorded beside the history that it names, reported to the sender, and
+changes nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from noetl.services.support.new_row_ids import TRIES, busy
 
 MOST_EVENTS = BATCH_EVENTS.value
 STALE_SECONDS = 60.0
-"""After which whoever handles a batch is taken for dead."""
+"""Seconds after which the process that handles a batch is considered dead."""
 LEFT_SECONDS = 3.0
-"""After which nobody can be expected any more to begin with a batch that was accepted."""
+"""Seconds after which an accepted batch that no process has begun counts as left."""
 GIVE_UP_SECONDS = 600.0
 """How long a batch that breaks its handler, or that cannot be judged yet, is tried again."""
 KEPT_SECONDS = 7 * 86_400.0
@@ -81,7 +82,7 @@ class EventsDeps:
 
 
 def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
-    """Let one event in. ``capability``: the header's.
+    """Admit one reported event and forward it to the engine. ``capability``: the header's.
 
     Raises InvalidInputError (it is none), InfrastructureError (also code="key_unknown": its sender repeats it)."""
     found = _admit([read_event(wish, capability)], deps, final=False)
@@ -92,7 +93,9 @@ def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
 
 
 def read_event(wish: EventWish, capability: str) -> str:
-    """The message's text. Raises InvalidInputError(code="event_invalid"), and "capability_invalid"."""
+    """Return the text of the message for a reported event.
+
+    Raises InvalidInputError(code="event_invalid"), and "capability_invalid"."""
     if wish.event is not None:
         raw = {"v": wish.v, "token": wish.token, "event": wish.event}
         return codec.encode(raw).decode("utf-8", "surrogatepass")
@@ -157,7 +160,10 @@ class _Found:
 
 
 def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
-    """Ask the door. ``final``: nobody asks again, so an unknown key is refused. Raises InfrastructureError when the store is away."""
+    """Check the messages' tokens with the door.
+
+    ``final``: the batch is not tried again, so an unknown key is refused. Raises InfrastructureError when the store is unreachable.
+    """
     received = UNKNOWN_KEY_DELIVERIES if final else 1
     deliveries = [Delivery(f"http-{place}", "", text, received) for place, text in enumerate(texts)]
     found = deps.door.admit(deliveries)
@@ -185,7 +191,7 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
 
 
 def _goes_on(event: CommandDone | ItemsDone) -> bool:
-    """Whether its worker has the command still: a sign of life, or a part of a chunk."""
+    """Check whether the worker still has the command: a sign of life, or a part of a chunk."""
     if isinstance(event, ItemsDone):
         return not event.last
     return _is_sign(event)
@@ -213,7 +219,9 @@ class BatchWish:
 
 
 def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
-    """Keep a batch, to be handled after this. The same again under its key: what it is by now, and False.
+    """Store a batch, to be handled later.
+
+    Returns the batch and True; for a repeat under its key, the batch as it is now and False.
 
     Raises InvalidInputError for events that cannot be read at all (none is kept then), ConflictError(code="idempotency_conflict").
     """
@@ -261,10 +269,12 @@ def _placed(place: int, wish: EventWish) -> str:
 
 
 def process_batch(batch_id: int, deps: EventsDeps) -> EventBatch | None:
-    """Handle a batch that is waiting; None when somebody else does, or it is over. Whoever repeats it does no harm: events have ids.
+    """Handle a waiting batch; None when another process does, or it has ended.
+
+    To repeat it does no harm: events have ids.
 
     A batch with an event that cannot be judged yet (its key is unknown, its body cannot be read) stays unfinished for ``GIVE_UP_SECONDS``.
-    Raises InfrastructureError: it is tried again by whoever finds it unfinished (``resume_batches``).
+    Raises InfrastructureError: the process that finds it unfinished tries it again (``resume_batches``).
     """
     batch = deps.batches.begin(batch_id, STALE_SECONDS)
     if batch is None:
@@ -282,8 +292,9 @@ def process_batch(batch_id: int, deps: EventsDeps) -> EventBatch | None:
 
 
 def resume_batches(deps: EventsDeps, limit: int = 20) -> int:
-    """Handle what was accepted and left, at most ``limit`` of it, and forget what ended long ago. How many were handled.
+    """Handle at most ``limit`` batches that were left, and delete those that ended long ago.
 
+    Returns how many were handled.
     One that breaks its handler keeps none of the others waiting. Raises InfrastructureError: the rest is left for the next time."""
     done = 0
     for batch_id in deps.batches.unfinished(LEFT_SECONDS, STALE_SECONDS, limit):
@@ -307,7 +318,7 @@ def _give_up(batch_id: int, deps: EventsDeps) -> None:
 
 
 def find_batch(batch_id: int, deps: EventsDeps) -> EventBatch:
-    """Raises NotFoundError(code="batch_not_found")."""
+    """Return a batch. Raises NotFoundError(code="batch_not_found")."""
     batch = deps.batches.get(batch_id)
     if batch is None:
         raise NotFoundError(
@@ -317,7 +328,7 @@ def find_batch(batch_id: int, deps: EventsDeps) -> EventBatch:
 
 
 def _record(batch: EventBatch, status: str, told: Sequence[EventTold], store: ExecutionStore) -> None:
-    """Rows beside the histories of the executions that a batch spoke for: when it came, and what became of it."""
+    """Record a batch beside the histories of its executions: its arrival and its outcome."""
     rows: list[tuple[int, EventRow]] = []
     for execution_id in sorted({int(one.execution_id) for one in told if one.execution_id}):
         own = [one for one in told if one.execution_id == str(execution_id)]

@@ -1,6 +1,6 @@
-"""Loop runs that go on from earlier ones: whose outcome counts for which item, and what is left to run.
+"""Loop runs that continue earlier ones: which run's outcome counts for an item, what is left to run.
 
-A run that goes on runs the items it picked; the outcomes of the others stay where they are, in the lanes of earlier runs. So a loop's
+Such a run runs the items it picked; the outcomes of the others stay where they are, in the lanes of earlier runs. So a loop's
 outcomes are those of a chain of runs, newest first: an item belongs to the newest one that picked it.
 """
 
@@ -36,7 +36,7 @@ def whole_outcome(data: bytes) -> Outcome:
 
 
 def chain(store: ExecutionStore, execution_id: int, run: int, round_: int) -> list[LoopRow]:
-    """A loop run and those it goes on from, newest first; empty when there is no such run.
+    """Return a loop run and those it continues, newest first; empty when there is none.
 
     Raises TaskError(code="loop_not_available") when an earlier one is gone.
     """
@@ -60,7 +60,9 @@ def outcomes(
     applied: bool = False,
     read: Callable[[bytes], Any] = whole_outcome,
 ) -> Iterator[Told]:
-    """What the items came to, in index order, read in pages. ``applied``: what the newest run's items wrote is in the context.
+    """Yield the outcomes of the items in index order, read in pages.
+
+    ``applied``: what the newest run's items wrote is in the context.
     ``read``: what is made of an outcome."""
     if len(rows) == 1:
         yield from _own(store, execution_id, rows[0], applied, read)
@@ -74,7 +76,7 @@ def outcomes(
 
 
 def _owners(rows: list[LoopRow]) -> array[int]:
-    """Per index, the number of the newest run that picked it; the oldest one picked them all."""
+    """Return, per index, the number of the newest run that picked it; the oldest picked all."""
     oldest = len(rows) - 1
     owner = array("i", [oldest]) * rows[0].whole
     for number in range(oldest - 1, -1, -1):
@@ -104,7 +106,7 @@ def _own(
 def earlier_loop(
     deps: EngineDeps, execution_id: int, again: Again, *, fail_fast: bool, sequential: bool
 ) -> Earlier:
-    """What a loop run that is over leaves to one that goes on from it.
+    """Return what an ended loop run leaves to the run that continues it.
 
     Which items run again: the one that ``again`` names, or those that failed; and those that never ran, unless an iteration left the
     loop with a ``next``, so that they are not wanted. When a failure breaks the loop (``fail_fast``), failed ones run again in any case.
@@ -124,7 +126,7 @@ def earlier_loop(
 
 
 class _Left:
-    """What a loop that is over leaves to be done."""
+    """The items of an ended loop that are left to run."""
 
     def __init__(self, whole: int, again: Again, *, fail_fast: bool) -> None:
         self.again = again

@@ -1,4 +1,4 @@
-"""Events of paused executions: kept in the outbox as ``Held``, released when the execution goes on."""
+"""Events of paused executions: kept in the outbox as ``Held``, released when the execution continues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
 
 
 def held(event: Waiting | Start) -> Held | Start:
-    """A loop's summary is gathered again when its end is released. The Start of an execution has its row already."""
+    """Wrap ``event`` as ``Held``; a Start stays as it is, because it has its row already.
+
+    A loop's summary is dropped: the engine gathers it again when it releases the event.
+    """
     if isinstance(event, Start):
         return event
     if isinstance(event, LoopDone):
@@ -46,7 +49,7 @@ class Holding(msgspec.Struct):
     """Identities of the objects that were handed back."""
 
     def unwrap(self, events: Sequence[Event]) -> list[Event]:
-        """The batch with what was held in its place."""
+        """Return the batch with every ``Held`` replaced by the event inside it."""
         found: list[Event] = []
         for event in events:
             inner = event
@@ -58,7 +61,10 @@ class Holding(msgspec.Struct):
         return found
 
     def hold(self, events: Sequence[Waiting | Start], deps: EngineDeps, handled: Handled) -> None:
-        """Keep ``events`` until their executions go on. Those that have gone on meanwhile are to be handled again."""
+        """Hold ``events`` until their executions continue.
+
+        Events of executions that continued meanwhile are handed back.
+        """
         if not events:
             return
         by_key = {_key(one): (one, event) for event in events for one in (held(event),)}
@@ -67,7 +73,7 @@ class Holding(msgspec.Struct):
         self.hand_back([by_key[_key(one)][1] for one in refused], handled)
 
     def settle(self, deps: EngineDeps) -> None:
-        """Rows of what was released, and is applied now, go."""
+        """Remove the outbox rows of released events that are applied now."""
         done = [
             (one.execution_id, one.event_id) for key, one in self.released.items() if key not in self.again
         ]

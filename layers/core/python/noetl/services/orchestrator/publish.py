@@ -1,4 +1,4 @@
-"""Putting what was committed on queues, in as few requests as they take, and marking it as theirs in one round trip."""
+"""Publisher of committed commands, events and timers: few requests to queues, one round trip to mark."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ class Publisher:
         timers: Sequence[DueTimer] = (),
         fired: Sequence[TimerFired] = (),
     ) -> Publication:
-        """Send what ``owner`` committed (``fired``: timers it claimed because they are due). What could not be sent belongs to nobody
-        afterwards, so that the next sweep sends it.
+        """Send what ``owner`` committed, and mark the rows as the queues'.
+
+        ``fired``: timers that ``owner`` claimed because they are due. What could not be sent has no owner afterwards, so that the next
+        sweep sends it.
 
         Raises InfrastructureError when it could not be marked: it stays ``owner``'s until that is over, and is sent again then.
         """
@@ -87,7 +89,10 @@ class Publisher:
         return worker_of(command, self.programs(command.program), self.workers)
 
     def _commands(self, commands: Sequence[Command], done: Publication) -> None:
-        """Each to its worker's queue; those for later than a queue can delay lie in the timers' queue until then."""
+        """Send each command to its worker's queue.
+
+        A command with a longer delay than a queue supports waits in the timers' queue.
+        """
         queues: dict[int, tuple[Queue, list[tuple[Command, Outgoing]]]] = {}
         fetched = self.fetched() if commands else frozenset()
         for command in commands:
@@ -134,7 +139,10 @@ class Publisher:
             done.unsent_events += unsent
 
     def _timers(self, owner: str, timers: Sequence[DueTimer]) -> None:
-        """A timer is a row as well: what cannot be sent here is fired by a sweep, later than it should."""
+        """Send timers to the delay queue.
+
+        Each is a row as well: a sweep fires what could not be sent, later than its time.
+        """
         addressed = []
         for timer in timers:
             delay = max(0, math.ceil(timer.seconds))
@@ -151,7 +159,7 @@ class Publisher:
             self._send(self.timers, addressed)
 
     def _send(self, queue: Queue, addressed: Sequence[tuple[T, Outgoing]]) -> tuple[list[T], list[T]]:
-        """What was sent, and what was not."""
+        """Send messages to ``queue``. Returns what was sent, and what was not."""
         try:
             failed = set(queue.send([message for _, message in addressed]))
         except InvalidInputError as error:
@@ -174,7 +182,7 @@ class Publication:
     sent_events: list[Event] = field(default_factory=list)
     unsent_events: list[Event] = field(default_factory=list)
     offered: dict[str, list[Command]] = field(default_factory=dict)
-    """By worker: what is fetched instead of sent."""
+    """By worker: the commands that it fetches over HTTP."""
 
     @property
     def unsent(self) -> int:
@@ -184,7 +192,7 @@ class Publication:
 def _parts(
     events: Iterable[Event], claimed: set[tuple[int, str]]
 ) -> tuple[list[Event], list[tuple[int, str]]]:
-    """Rows of the outbox, and timers, that ``events`` came from."""
+    """Return the outbox rows and the timers that ``events`` came from."""
     posted: list[Event] = []
     timers: list[tuple[int, str]] = []
     for event in events:

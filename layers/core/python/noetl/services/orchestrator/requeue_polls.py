@@ -1,4 +1,4 @@
-"""Turns that did nothing but ask how work elsewhere is getting on: the command goes on as it was, and history is not made of it.
+"""Polls: turns that only asked another system whether its job has ended. They leave no history.
 
 However long the work takes, its execution is not touched: a row per command is written over (``ExecutionStore.ask_again``).
 """
@@ -14,7 +14,7 @@ from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
 
 
 def asks_again(event: Event) -> Poll | WorkGotOn | None:
-    """What ``event`` comes to, when it is about work elsewhere and nothing else."""
+    """Return the poll in ``event``; None when it reports anything else."""
     if isinstance(event, WorkGotOn):
         return event
     if not isinstance(event, (CommandDone, ItemsDone)):
@@ -34,7 +34,7 @@ def asks_again(event: Event) -> Poll | WorkGotOn | None:
 
 
 def _only(event: ItemsDone) -> Outcome | None:
-    """The outcome of a message that is about one suspended item and nothing else."""
+    """Return the outcome of a message that is about one suspended item and nothing else."""
     if event.closed:
         return None
     if event.rest is not None:
@@ -43,7 +43,10 @@ def _only(event: ItemsDone) -> Outcome | None:
 
 
 def handle_polls(polls: Sequence[Poll | WorkGotOn], deps: EngineDeps, handled: Handled) -> None:
-    """Those that come too late change nothing, and are not told of. Raises InfrastructureError."""
+    """Issue the next turn of each poll, and wake commands early.
+
+    Polls that come too late change nothing and leave no record. Raises InfrastructureError.
+    """
     again = [poll for poll in polls if isinstance(poll, Poll)]
     if again:
         handled.add(deps.store.ask_again(again, deps.owner), ())

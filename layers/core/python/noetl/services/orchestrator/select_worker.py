@@ -1,4 +1,4 @@
-"""Which worker runs a command: the one that runs all its kinds."""
+"""Choice of the worker for a command: the one that runs all its kinds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ PLAIN = "noop"
 
 
 def worker_of(command: Command, program: Program, workers: Mapping[str, str]) -> str:
-    """``workers``: kind → worker, and ``long`` → that of long tasks. A kind that none is named for (of a package that the deployment does not
+    """Return the name of the worker that runs ``command``.
+
+    ``workers``: kind → worker, and ``long`` → that of long tasks. A kind that none is named for (of a package that the deployment does not
     know) goes to ``mixed``, which answers that there is no such kind.
 
     Raises InvalidInputError(code="no_worker") when there is no worker at all."""

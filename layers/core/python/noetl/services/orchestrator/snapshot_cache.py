@@ -1,6 +1,6 @@
-"""Executions as this process left them: what was just committed need not be read again.
+"""Cache of snapshots that this process has just committed, so that it need not read them again.
 
-An entry is a Snapshot at one version, complete in its slots, so it never goes stale: if someone else moved the execution on, the commit
+An entry is a Snapshot at one version, complete in its slots, so it never goes stale: if another process changed the execution, the commit
 over it conflicts, and the shell reads. Entries are taken out while they are worked on and put back only after a commit.
 """
 
@@ -16,7 +16,7 @@ from noetl.services.support.store_time import StoreTime
 
 COUNT = 1024
 SIZE = 256 * 1024
-"""Bytes of history that an execution may have written before it is read anew each time (bounds what an entry can hold)."""
+"""Bytes of history that an execution may have written before it is read again each time (bounds what an entry can hold)."""
 
 
 class Recent:
@@ -30,7 +30,7 @@ class Recent:
         self._lock = threading.Lock()
 
     def take(self, execution_id: int) -> tuple[Snapshot, int] | None:
-        """The entry, which is forgotten, with the bytes it has grown by so far."""
+        """Remove and return the entry, with the bytes of history that it has written so far."""
         with self._lock:
             return self._entries.pop(execution_id, None)
 
@@ -44,7 +44,7 @@ class Recent:
                 self._entries.popitem(last=False)
 
     def heard(self, now: float) -> None:
-        """The store said what time it is."""
+        """Note the store's time."""
         self._time.heard(now)
 
     def now(self) -> float | None:
@@ -55,7 +55,9 @@ class Recent:
 def after_commit(
     change: Change, slots: dict[tuple[str, str], object], fences: dict[str, Fence], given: list[Command]
 ) -> Snapshot:
-    """What reading the execution would give now. ``slots`` and ``fences``: as they were decided over; ``given``: its commands that
+    """Return the snapshot that reading the execution would return now.
+
+    ``slots`` and ``fences``: as they were decided over; ``given``: its commands that
     the commit gave out. Runs registered for undoing are not kept: there may be many, and they are wanted only when it fails."""
     open_commands = {
         name: fence for name, fence in fences.items() if name not in {done for done, _, _ in change.close}

@@ -1,4 +1,4 @@
-"""What the main lane needs to know about a loop whose items have all come back: read in pages, folded in index order.
+"""Summary of a finished loop for the main lane: outcomes read in pages and folded in index order.
 
 Results stay inline while they fit; otherwise they become a manifest of parts in the result store, so that memory stays flat.
 """
@@ -31,7 +31,7 @@ PAGE = 1000
 
 
 class Brief(msgspec.Struct, frozen=True):
-    """What folding looks at of an Outcome."""
+    """The fields of an Outcome that folding a loop reads."""
 
     status: OutcomeStatus
     result: msgspec.Raw = msgspec.Raw(b"null")
@@ -53,7 +53,7 @@ def _listed(values: Sequence[bytes]) -> bytes:
 
 
 def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:
-    """``event`` with its summary filled in; unchanged when the loop run is unknown."""
+    """Return ``event`` with its summary filled in; unchanged when the loop run is unknown."""
     rows = chain(deps.store, event.execution_id, event.run, event.round)
     if not rows:
         return event
@@ -71,7 +71,10 @@ def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:
 
 
 class _Fold:
-    """``levels``: the loop run and those it goes on from. What items of those wrote may be in the context already."""
+    """The fold of one loop.
+
+    ``levels``: the loop run and those it continues. What items of those wrote may be in the context already.
+    """
 
     def __init__(
         self,
@@ -144,7 +147,7 @@ class _Fold:
         self.values, self.pending = [], 0
 
     def _put(self, what: str, encoded: bytes) -> tuple[str, dict[str, Any]]:
-        """Keep a part of the loop's result, which lives as long as the step wishes."""
+        """Store a part of the loop's result, with the lifetime that the step sets."""
         event = self.event
         key = f"loop:{event.round}:{what}:{hashlib.sha256(encoded).hexdigest()}"
         uri, told = result_name(event.execution_id, event.step, event.run, key, self.life)
@@ -188,7 +191,10 @@ class _Fold:
         )
 
     def _patches(self) -> list[Patch]:
-        """Combined; a value above the inline limit (rows that ``collect`` gathered) is kept in the result store."""
+        """Combine the patches; a value above the inline limit is kept in the result store.
+
+        Such values are rows that ``collect`` gathered.
+        """
         return [self._shrink(number, patch) for number, patch in enumerate(self.patches.combined())]
 
     def _shrink(self, number: int, patch: Patch) -> Patch:

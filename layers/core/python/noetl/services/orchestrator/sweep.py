@@ -1,4 +1,4 @@
-"""Publishing what nobody publishes: what a killed invocation left, and timers and delays that were not sent."""
+"""The sweeper's relay: outbox rows that a killed invocation left, and timers that were not sent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def sweep(
     clock: Callable[[], float],
     deadline: Callable[[], float],
 ) -> Swept:
-    """Until nothing is left or time is short. Raises InfrastructureError when the database is away: the next sweep does it."""
+    """Publish outbox rows and due timers until none are left or time is short.
+
+    Raises InfrastructureError when the database is unreachable: the next sweep continues.
+    """
     swept = Swept()
     while deadline() > MARGIN_SECONDS:
         # A row may come up in two rounds (a Start that got its slot in between): each publishes under a name of its own.

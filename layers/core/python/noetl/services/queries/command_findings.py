@@ -1,4 +1,4 @@
-"""Why a command has no outcome yet: it waits for a time, for something outside, for a worker, or a worker has it."""
+"""Findings about a command without an outcome: what it waits for, or which worker has it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from noetl.services.queries.queue_findings import delivered
 from noetl.services.queries.read_execution import view_status
 
 LATE = 60.0
-"""Seconds that a command may be due without anybody taking it before that is called a problem."""
+"""Seconds that a command may be due without a worker taking it before that is called a problem."""
 LONG = 600.0
 """Seconds that a call may take before it is worth a look."""
 CHILDREN = 3
@@ -142,7 +142,7 @@ def _delayed(token: Token, what: str, run: StepRun | None, command: OpenCommand)
 
 
 def _free(token: Token, what: str, command: OpenCommand) -> Finding:
-    """Tell that nobody who is alive has a command that is due."""
+    """Report that no live worker has a command that is due."""
     pool = pool_of(command.owner)
     lost = bool(command.owner) and pool is None
     lapsed = f"{who_has(command.owner)} had it and gave no sign of life" if lost else "nobody has taken it"

@@ -1,4 +1,4 @@
-"""Limits by key, for operators and people: what holds, who has it, who waits; and why an execution waits."""
+"""Limits by key for operators: their values, holders and waiters, and why an execution waits."""
 
 from __future__ import annotations
 

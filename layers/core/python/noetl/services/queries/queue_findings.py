@@ -1,4 +1,4 @@
-"""Why an execution waits, as its queues know it: dead letters, deliveries that failed, and commands that no worker has any more."""
+"""Findings from an execution's queues: dead letters, failed deliveries, commands without a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an execution is doing and what came of it, for people and clients. Reads only."""
+"""Views of an execution's progress, status and result, for people and clients. Reads only."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _pages(
 
 
 def latest(store: ExecutionStore) -> int:
-    """The execution that was started last, and not by another. Raises NotFoundError when there is none."""
+    """Return the latest execution that no other execution started. Raises NotFoundError when there is none."""
     for info in _all(store, limit=100, before=None, status=None):
         if info.parent_execution_id is None:
             return info.execution_id
@@ -208,7 +208,7 @@ def latest(store: ExecutionStore) -> int:
 
 
 def result(store: ExecutionStore, results: ResultStore, execution_id: int) -> Any:
-    """What a completed execution gave, large parts read from where they lie.
+    """Return the result of a completed execution, with large parts read from their stores.
 
     One step that ended without a successor (or the final step): its value; several: a mapping by step name.
     Raises NotFoundError, ConflictError (codes ``not_completed``, ``execution_failed``) when there is no result, and
@@ -253,7 +253,7 @@ def _no_result(info: ExecutionInfo) -> ConflictError:
 def resolve(value: Any, results: ResultStore) -> Any:
     """``value`` with every result reference in it replaced by what it refers to, but for files that are no values.
 
-    Raises TaskError(code="REFERENCE_NOT_AVAILABLE"), and InfrastructureError when the store is away.
+    Raises TaskError(code="REFERENCE_NOT_AVAILABLE"), and InfrastructureError when the store is unreachable.
     """
     return resolve_with(value, make_hydrate(results, cache_bytes=0))
 
@@ -298,7 +298,7 @@ def view_status(info: ExecutionInfo) -> str:
 
 
 def is_queued(store: ExecutionStore, info: ExecutionInfo) -> bool:
-    """Whether it waits for a slot to begin."""
+    """Check whether the execution waits for a slot to begin."""
     return bool(_queued(store, [info]))
 
 
@@ -369,7 +369,7 @@ def _error(state: ExecutionState, progress: Progress) -> dict[str, Any] | None:
 
 
 def parked_steps(state: ExecutionState, programs: Programs) -> list[ParkedStep]:
-    """Steps that are not admitted, and what would admit them."""
+    """Return the steps that are not admitted, and what would admit them."""
     steps = [token.step for token in state.tokens.values() if token.phase == "parked" and not token.lock]
     if not steps:
         return []

@@ -1,4 +1,7 @@
-"""What templates come to against an execution as it stands: for authors who try one out, and for workers elsewhere. Reads only."""
+"""Rendering of templates against the current state of an execution, for authors and remote workers.
+
+Reads only.
+"""
 
 from __future__ import annotations
 

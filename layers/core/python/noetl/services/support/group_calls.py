@@ -1,4 +1,4 @@
-"""Calls of several threads, done together: one round trip or one commit for all that come while another one is under way."""
+"""Grouping of concurrent calls: one round trip or commit for all calls that arrive during another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an invocation is called as an owner: of no other, and with the time in its name until which what it commits is its own."""
+"""Owner names of invocations: unique, with the end of the lease in the name."""
 
 from __future__ import annotations
 

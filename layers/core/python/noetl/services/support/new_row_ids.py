@@ -1,4 +1,4 @@
-"""Ids of new rows are drawn by chance, 22 bits in a millisecond: the store tells which are taken, and another one is drawn."""
+"""Random ids of new rows, 22 bits in a millisecond, drawn again when the store reports one as taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that are written beside each other: a thousand parts of a list do not wait for each other's round trips."""
+"""Parallel writes to the result store: parts of a list do not wait for each other's round trips."""
 
 from __future__ import annotations
 

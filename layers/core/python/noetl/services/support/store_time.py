@@ -1,4 +1,4 @@
-"""What time the store says it is: of many processes, whose own clocks may differ, all follow its clock alone."""
+"""The store's clock, which all processes follow because their own clocks may differ."""
 
 from __future__ import annotations
 
