@@ -1,4 +1,4 @@
-"""AES-256-GCM as this system seals with it: a fresh nonce each time, everything public authenticated."""
+"""Encryption with AES-256-GCM: a fresh nonce for each text, and all public parts authenticated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ NONCE_BYTES = 12
 
 
 def seal(key: bytes, header: bytes, plain: bytes, context: Mapping[str, str]) -> bytes:
-    """header, nonce, then the ciphertext with its tag. The header is public; it and ``context`` cannot be changed unnoticed."""
+    """Encrypt ``plain`` and return header, nonce, ciphertext and tag in one text.
+
+    The header is public. A change of the header or of ``context`` is detected by ``unseal``.
+    """
     # The library is loaded by the first secret: most processes seal none.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -22,7 +25,10 @@ def seal(key: bytes, header: bytes, plain: bytes, context: Mapping[str, str]) ->
 
 
 def unseal(key: bytes, header: bytes, sealed: bytes, context: Mapping[str, str]) -> bytes:
-    """``sealed`` begins with ``header``. Raises InvalidInputError(code="sealed_invalid")."""
+    """Decrypt a text of ``seal`` that begins with ``header``.
+
+    Raises InvalidInputError(code="sealed_invalid").
+    """
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -1,4 +1,4 @@
-"""Streams over stores that take and give whole objects: what is written is held until it is complete."""
+"""Streams over stores of whole objects: a writer holds its bytes until the object is complete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noetl.adapters.result_uri import check_uri
 
 
 class HeldWriter:
-    """``put``: the store's own, called once."""
+    """A writer that holds its bytes in memory. ``put``: the store's own, called once."""
 
     def __init__(self, put: Callable[[str, bytes], None], uri: str) -> None:
         self._put = put
@@ -29,7 +29,7 @@ class HeldWriter:
 
 
 class HeldStreams(ABC):
-    """The part of ``ports.results.ResultStore`` that is about streams, by ``put`` and ``get``."""
+    """The stream methods of ``ports.results.ResultStore``, built on ``put`` and ``get``."""
 
     @abstractmethod
     def put(self, uri: str, data: bytes) -> None: ...
@@ -38,7 +38,7 @@ class HeldStreams(ABC):
     def get(self, uri: str) -> bytes: ...
 
     def writer(self, uri: str) -> HeldWriter:
-        """Raises InvalidInputError."""
+        """Return a writer for an object. Raises InvalidInputError."""
         check_uri(uri)
         return HeldWriter(self.put, uri)
 

@@ -1,4 +1,4 @@
-"""What every store reads out of a Change before it writes."""
+"""Facts that every store reads from a Change before it writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ SUPERSEDED_LANE = -1
 
 
 def one_change_each(changes: Sequence[Change]) -> list[Change]:
-    """Changes in the order in which their executions are locked. Raises ValueError when an execution has two."""
+    """Sort changes into the order in which their executions are locked.
+
+    Raises ValueError when an execution has two changes.
+    """
     ordered = sorted(changes, key=lambda change: change.execution_id)
     for first, second in pairwise(ordered):
         if first.execution_id == second.execution_id:
@@ -22,7 +25,10 @@ def one_change_each(changes: Sequence[Change]) -> list[Change]:
 
 
 def applied_timers(rows: Iterable[EventRow]) -> list[tuple[str, int]]:
-    """(timer, generation) of the TimerFired events among ``rows``: their timer rows go with them."""
+    """Return (timer, generation) of the TimerFired events among ``rows``.
+
+    The store deletes their timer rows with the commit.
+    """
     found = []
     for row in rows:
         prefix, _, rest = row.event_id.partition(":")

@@ -1,4 +1,4 @@
-"""Why a command cannot be had, from what a store knows of it."""
+"""The reason why a command cannot be claimed, from what a store knows of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from noetl.ports.workers import CommandState
 
 
 def unclaimed(status: str | None, done: bool) -> CommandState:
-    """Of a command that has no row. ``status``: of its execution."""
+    """Return the state of a command without a row. ``status``: of its execution."""
     if status is None:
         return CommandState("unknown")
     if done:
@@ -19,7 +19,10 @@ def unclaimed(status: str | None, done: bool) -> CommandState:
 def held(
     status: str, owner: str, waiting: bool, due_in: float, alive: bool, lease: float | None, now: float
 ) -> CommandState:
-    """Of a command that has one. ``due_in``: seconds until it may be run. ``lease``: seconds left of a process's."""
+    """Return the state of a command that has a row.
+
+    ``due_in``: seconds until it may run. ``lease``: seconds left of a process's lease.
+    """
     if status == "paused":
         return CommandState("paused")
     if waiting:

@@ -1,1 +1,1 @@
-"""What AWS offers behind our ports. Clients come from boto3; its resource layer is not used."""
+"""Adapters of AWS services behind the ports. Clients come from boto3; its resource layer is not used."""

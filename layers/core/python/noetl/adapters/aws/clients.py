@@ -1,4 +1,4 @@
-"""Clients of AWS services: one boto3 session per process, one client per service, and one reading of their errors."""
+"""Clients of AWS services: one boto3 session per process, one client per service, one error mapping."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _session: Any = None
 
 
 def make_client(service: str) -> Any:
-    """The process's client of this service; thread-safe, made once. Endpoint, region and credentials are those of the environment.
+    """Return the process's client of this service; thread-safe, made once.
 
-    Raises InfrastructureError(code="aws_not_configured") when no region is configured.
+    Endpoint, region and credentials are those of the environment.
     """
     global _session
     with _lock:
@@ -63,7 +63,10 @@ def make_client(service: str) -> Any:
 
 
 def make_store_client(endpoint: str, access_key: str = "", secret_key: str = "", region: str = "") -> Any:
-    """A client of something that speaks S3 at an address of its own. Without keys, those of the environment."""
+    """Make a client of an S3-compatible store at its own address.
+
+    Without keys, the client uses the credentials of the environment.
+    """
     from boto3.session import Session
 
     with answering("s3"):
@@ -85,7 +88,7 @@ def make_store_client(endpoint: str, access_key: str = "", secret_key: str = "",
 
 
 def forget_clients() -> None:
-    """After a fork, or when the environment changed: clients are made anew."""
+    """Forget all clients, after a fork or a change of the environment; use makes new ones."""
     global _session
     with _lock:
         _clients.clear()
@@ -112,7 +115,7 @@ def _own_endpoint() -> bool:
 
 @contextmanager
 def answering(service: str) -> Iterator[None]:
-    """Errors of the client inside become InfrastructureError."""
+    """Turn errors of the client inside the block into InfrastructureError."""
     try:
         yield
     except FAILURES as error:
@@ -120,7 +123,10 @@ def answering(service: str) -> Iterator[None]:
 
 
 def error_code(error: Exception) -> str:
-    """``NoSuchKey``, ``AccessDenied`` …; empty for what is not the answer of a service. SQS's old prefix is left out."""
+    """Return the error code of a service, such as ``NoSuchKey`` or ``AccessDenied``.
+
+    Empty for an error that is not the answer of a service. The old prefix of SQS codes is left out.
+    """
     if not isinstance(error, wrong.ClientError):
         return ""
     code = str(error.response.get("Error", {}).get("Code", ""))
@@ -128,19 +134,19 @@ def error_code(error: Exception) -> str:
 
 
 def error_message(error: Exception) -> str:
-    """The words of a service; empty for what is not its answer."""
+    """Return the error message of a service; empty for an error that is not its answer."""
     if not isinstance(error, wrong.ClientError):
         return ""
     return str(error.response.get("Error", {}).get("Message", ""))
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether the caller's permissions or credentials are at fault."""
+    """Return whether the caller's permissions or credentials caused the error."""
     return aws_codes.family(error_code(error)) == "refused"
 
 
 def away(error: Exception, service: str) -> InfrastructureError:
-    """What an error of a client means.
+    """Map an error of a client to an InfrastructureError with a code.
 
     Codes: ``aws_not_configured`` (no region or credentials), ``aws_refused`` (permissions; names the action), both not retryable;
     ``aws_throttled``, ``aws_unreachable``, ``aws_failed`` (5xx), retryable; ``aws_rejected`` (any other 4xx), not retryable.

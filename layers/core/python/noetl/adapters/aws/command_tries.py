@@ -1,4 +1,4 @@
-"""Tries of commands, beside the results of their execution."""
+"""Attempts of commands in the results bucket, beside the results of their execution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _DECODER = codec.decoder(CommandTries)
 
 
 class S3CommandTries:
-    """``executions/<execution id>/tries/<SHA-256 of command, attempt and turn>``. ``lists``: whether the role may list the bucket."""
+    """Attempts of commands as objects of S3.
+
+    Keys: ``executions/<execution id>/tries/<SHA-256 of command, attempt and turn>``. ``lists``: whether the role may list the bucket.
+    """
 
     def __init__(self, bucket: str, client: Any, *, lists: bool = True) -> None:
         self._bucket = bucket

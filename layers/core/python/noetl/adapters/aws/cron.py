@@ -1,7 +1,7 @@
-"""Cron as everybody writes it (five fields) → cron as AWS reads it (six fields), exactly or not at all.
+"""Conversion of cron expressions from five fields to the six fields of AWS, exactly or not at all.
 
-AWS counts weekdays from 1 = Sunday, wants ``?`` in one of the two day fields, and has no way to say "on the 13th or on Fridays". What
-the fields mean is asked of the reader that the local scheduler uses, so both fire at the same moments.
+AWS counts weekdays from 1 = Sunday, wants ``?`` in one of the two day fields, and has no way to say "on the 13th or on Fridays". The
+reader that the local scheduler uses interprets the fields, so both schedulers fire at the same times.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
 
 def aws_cron(expression: str) -> str:
-    """``0 6 * * 1-5`` → ``cron(0 6 ? * MON,TUE,WED,THU,FRI *)``.
+    """Convert a cron expression: ``0 6 * * 1-5`` → ``cron(0 6 ? * MON,TUE,WED,THU,FRI *)``.
 
     Raises InvalidInputError: ``invalid_cron`` (see ``check_cron``: both day fields restricted, for one), ``cron_too_long``.
     """
@@ -46,7 +46,10 @@ def aws_cron(expression: str) -> str:
 
 
 def aws_rate(expression: str) -> str:
-    """``5 minutes`` → ``rate(5 minutes)``. Raises InvalidInputError(code="invalid_rate")."""
+    """Convert an interval: ``5 minutes`` → ``rate(5 minutes)``.
+
+    Raises InvalidInputError(code="invalid_rate").
+    """
     return f"rate({check_rate(expression)})"
 
 
@@ -57,7 +60,10 @@ def _names(weekdays: Iterable[int | tuple[int, int]]) -> str:
 
 
 def _written(values: Iterable[int], first: int, last: int) -> str:
-    """The shortest way AWS documents: ``*``, ``a-b``, ``start/step`` (which runs to the end of the field) or a list."""
+    """Write the values of a field in the shortest form that AWS documents.
+
+    Forms: ``*``, ``a-b``, ``start/step`` (which runs to the end of the field) or a list.
+    """
     found = sorted(values)
     if len(found) == last - first + 1:
         return "*"

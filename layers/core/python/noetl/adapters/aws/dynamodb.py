@@ -1,4 +1,4 @@
-"""The tier ``kv`` on AWS: values of at most 1 MiB in a table of DynamoDB, cut into items."""
+"""The tier ``kv`` on AWS: values of at most 1 MiB in a DynamoDB table, cut into items."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ ATTEMPTS = 5
 
 
 class DynamoResultStore(HeldStreams, OneTier):
-    """Items ``pk`` = execution, ``sk`` = SHA-256 of the URI (the object and its first chunk), or that and the number of a further chunk.
+    """Large results as items of a DynamoDB table.
 
+    Keys: ``pk`` = execution, ``sk`` = SHA-256 of the URI (the object and its first chunk), or that and the number of a further chunk.
     The object's item is written last, so a value is there as a whole or not at all. Nothing expires by its age.
     """
 
@@ -43,11 +44,14 @@ class DynamoResultStore(HeldStreams, OneTier):
 
     @property
     def _client(self) -> Any:
-        """Made when it is first needed: most invocations keep nothing here."""
+        """Return the client, made on first use: most invocations store nothing in this table."""
         return self._made()
 
     def put(self, uri: str, data: bytes) -> None:
-        """Raises ConflictError(code="result_exists") when the object exists with other bytes."""
+        """Store an object once.
+
+        Raises ConflictError(code="result_exists") when the object exists with other bytes.
+        """
         if len(data) > KV_BYTES:
             raise InfrastructureError(
                 f"{uri}: {len(data)} bytes, and the tier kv takes {KV_BYTES}",

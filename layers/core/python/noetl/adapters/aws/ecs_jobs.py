@@ -1,4 +1,4 @@
-"""Containers of tasks as Fargate tasks: a task definition for each image and size, a Fargate task for each order."""
+"""Task containers as Fargate tasks: a task definition per image and size, a Fargate task per order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _SIZES: Mapping[int, tuple[int, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where jobs run. ``family``: what the names of their task definitions begin with. ``secrets``: ARN of credentials, up to their name."""
+    """The place where jobs run.
+
+    ``family``: prefix of the names of their task definitions. ``secrets``: ARN of credentials, up to their name.
+    """
 
     cluster: str
     family: str
@@ -50,7 +53,7 @@ class Ground:
 
 
 class EcsJobs:
-    """``ecs``, ``logs``: makers of clients, called when they are needed."""
+    """Jobs as Fargate tasks of ECS. ``ecs``, ``logs``: makers of clients, called on first use."""
 
     def __init__(
         self,
@@ -145,7 +148,7 @@ class EcsJobs:
                 raise _told(error) from error
 
     def _tidy(self) -> None:
-        """Now and then: end those that should be over, and that nobody has ended."""
+        """Stop overdue Fargate tasks that no worker stopped; runs at most now and then."""
         if self._now() - self._tidied < TIDY_SECONDS:
             return
         self._tidied = self._now()
@@ -163,7 +166,7 @@ class EcsJobs:
             raise _told(error) from error
 
     def _definition(self, order: JobOrder) -> str:
-        """The family of the task definition that fits; made when it is not there yet."""
+        """Return the family of the matching task definition, and register it when it is missing."""
         cpu, memory = size_of(order.cpu, order.memory)
         ground = self._ground
         container: dict[str, Any] = {
@@ -205,7 +208,10 @@ class EcsJobs:
 
 
 def size_of(cpu: float, memory: int) -> tuple[int, int]:
-    """CPU units and MiB: the smallest size of Fargate that has both. Raises TaskError."""
+    """Return the smallest Fargate size, in CPU units and MiB, that has enough of both.
+
+    Raises TaskError.
+    """
     for units, sizes in _SIZES.items():
         for size in sizes:
             if units >= cpu * 1024 and size >= memory:
@@ -219,7 +225,7 @@ def size_of(cpu: float, memory: int) -> tuple[int, int]:
 
 
 def job_of(task: Mapping[str, Any]) -> Job:
-    """What ECS says of a task."""
+    """Convert the description of a Fargate task by ECS to a Job."""
     if task.get("lastStatus") not in ("STOPPED", "DELETED"):
         return Job("running")
     mine: list[Mapping[str, Any]] = [one for one in task.get("containers", ()) if one.get("name") == NAME]
@@ -267,5 +273,5 @@ def _told(error: Exception) -> TaskError:
 
 
 def _is_unknown(error: Exception) -> bool:
-    """A task that ECS has forgotten, or a text that names no task."""
+    """Return whether ECS has forgotten the task, or the text names no task."""
     return error_code(error) == "InvalidParameterException" and "task" in error_message(error).lower()

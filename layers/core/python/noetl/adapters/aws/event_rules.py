@@ -1,5 +1,7 @@
-"""Triggers as rules of EventBridge, which invoke the scheduler function: objects of S3, events. Also what needs nobody to watch (webhooks),
-and what nobody can watch (folders)."""
+"""Triggers as EventBridge rules that invoke the scheduler function: S3 objects and events.
+
+Also triggers that need no rule (webhooks), and those that AWS cannot watch (folders).
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,11 @@ _DECLARE = "declare it in the playbook (metadata.triggers), and deploy"
 
 
 class EventRules:
-    """``prefix``: of every rule's name; the function's permissions end there. ``target_arn``: the scheduler function, which gets
-    ``{"trigger": name, "event": …}``. ``dead_letter_arn``: what could not be handed over."""
+    """Triggers as rules of EventBridge.
+
+    ``prefix``: of every rule's name; the function's permissions are limited to it. ``target_arn``: the scheduler function, which gets
+    ``{"trigger": name, "event": …}``. ``dead_letter_arn``: the queue of events that could not be delivered.
+    """
 
     def __init__(self, prefix: str, target_arn: str, dead_letter_arn: str, client: Any) -> None:
         self._prefix = prefix
@@ -45,7 +50,10 @@ class EventRules:
         return None
 
     def put(self, row: TriggerRow) -> None:
-        """Raises InvalidInputError(code="trigger_refused") with what EventBridge says."""
+        """Create or update the rule of a trigger.
+
+        Raises InvalidInputError(code="trigger_refused") with the message of EventBridge.
+        """
         if row.kind == "webhook":
             return
         with answering("events"):
@@ -93,9 +101,9 @@ class EventRules:
                     raise
 
     def rule(self, name: str) -> str:
-        """The rule's name: at most 64 characters, so a long one ends with a hash.
+        """Return the rule's name: at most 64 characters, so a long one ends with a hash.
 
-        A name that is as long as those with a hash gets one too: somebody could have given a trigger the very name that another one's rule has.
+        A name as long as the names with a hash gets a hash too: otherwise a trigger could have the very name of another trigger's rule.
         """
         whole = self._prefix + name
         if len(whole) < MAX_RULE:

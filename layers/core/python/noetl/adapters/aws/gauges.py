@@ -1,4 +1,4 @@
-"""How full SQS queues are."""
+"""Fill levels of SQS queues."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ _COMMANDS = "commands-"
 
 
 def read_gauges(client: Any, queues: Mapping[str, str]) -> Sequence[QueueGauge]:
-    """``queues``: name to show → URL. Those of commands share a dead-letter queue, which is shown as ``commands-dlq``; each other one has
-    its own (``dead_letters``). Raises InfrastructureError."""
+    """Read how many messages each queue and its dead-letter queue hold.
+
+    ``queues``: name to show → URL. Queues of commands share a dead-letter queue, which is shown as ``commands-dlq``; each other queue has
+    its own (``dead_letters``). Raises InfrastructureError.
+    """
     found = [_gauge(client, name, url) for name, url in queues.items()]
     for name, url in queues.items():
         if name.startswith(_COMMANDS):
@@ -34,7 +37,10 @@ def dead_commands(prefix: str) -> str:
 
 
 def dead_letters(url: str) -> str:
-    """``…-events.fifo`` → ``…-events-dlq.fifo``, ``…-timers`` → ``…-timers-dlq``."""
+    """Return the URL of a queue's dead letters.
+
+    ``…-events.fifo`` → ``…-events-dlq.fifo``, ``…-timers`` → ``…-timers-dlq``.
+    """
     if url.endswith(_FIFO):
         return f"{url.removesuffix(_FIFO)}-dlq{_FIFO}"
     return f"{url}-dlq"

@@ -1,4 +1,4 @@
-"""Envelope encryption: KMS makes and opens data keys, AES-GCM does the work here.
+"""Envelope encryption: KMS makes and unwraps data keys, and this process encrypts with AES-GCM.
 
 Sealed: version (1 byte) · length of the wrapped data key (2 bytes, big-endian) · wrapped data key · nonce · ciphertext with tag.
 """
@@ -25,7 +25,7 @@ Context = tuple[tuple[str, str], ...]
 
 
 class _Keys:
-    """A bounded memory of data keys. Thread-safe."""
+    """A bounded cache of data keys. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float], uses: int) -> None:
         self._clock = clock
@@ -49,9 +49,12 @@ class _Keys:
 
 
 class KmsCipher:
-    """``key_id``: id, ARN or alias of a symmetric key. All of ``context`` is authenticated with what is sealed. KMS's encryption context
-    (it shows in CloudTrail, and a role can be held to it by its policy) is the part that ``shared`` names, else all of it: what has that
-    part in common shares data keys, so that most of it costs no call to KMS."""
+    """A cipher whose data keys KMS wraps. ``key_id``: id, ARN or alias of a symmetric key.
+
+    All of ``context`` is authenticated with the sealed text. KMS's encryption context (it shows in CloudTrail, and the policy of a role can
+    require it) is the part that ``shared`` names, else all of it. Texts with the same shared part share data keys, so that most calls need
+    no request to KMS.
+    """
 
     def __init__(
         self,

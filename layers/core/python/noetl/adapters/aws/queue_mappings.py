@@ -1,4 +1,7 @@
-"""Triggers on queues as event source mappings of the scheduler function: Lambda reads the queue for it, with the function's role."""
+"""Triggers on queues as event source mappings: Lambda reads the queue for the scheduler function.
+
+Lambda reads with the function's role.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,13 @@ _GOING = ("Deleting",)
 
 
 class QueueMappings:
-    """One mapping per queue, so one trigger per queue. The API may make mappings of ``rights.reader`` alone, and that function may read the
-    allowed queues alone: what is asked for beyond that fails in Lambda as well."""
+    """Event source mappings of the scheduler function: one per queue.
+
+    One mapping per queue means one trigger per queue.
+
+    The API may make mappings of ``rights.reader`` alone, and that function may read the allowed queues alone: Lambda refuses a request
+    beyond that as well.
+    """
 
     def __init__(self, rights: QueueRights, client: Any) -> None:
         self._rights = rights
@@ -36,7 +44,10 @@ class QueueMappings:
         return self._rights.refusal(_source(row).queue)
 
     def put(self, row: TriggerRow, before: TriggerRow | None = None) -> None:
-        """Raises InvalidInputError(code="trigger_source_missing", "trigger_refused"), InfrastructureError(code="trigger_busy")."""
+        """Create or update the mapping of a trigger.
+
+        Raises InvalidInputError(code="trigger_source_missing", "trigger_refused"), InfrastructureError(code="trigger_busy").
+        """
         with answering("lambda"):
             try:
                 self._put(row)
@@ -65,7 +76,10 @@ class QueueMappings:
             self._client.update_event_source_mapping(UUID=found["UUID"], **wanted)
 
     def delete(self, row: TriggerRow) -> None:
-        """Nothing where no queue is allowed: then nobody may change mappings either."""
+        """Delete the mapping of a trigger.
+
+        Does nothing where no queue is allowed: then the API has no right to change mappings either.
+        """
         if not self._rights.allowed:
             return
         with answering("lambda"):
@@ -88,7 +102,7 @@ class QueueMappings:
 
 
 def _is(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether the mapping is as it is wanted; while it is being made or changed, nobody knows."""
+    """Return whether the mapping is as wanted; False while Lambda makes or updates it."""
     states = ("Enabled", "Enabling") if wanted["Enabled"] else ("Disabled", "Disabling")
     same = all(found.get(name) == value for name, value in wanted.items() if name != "Enabled")
     return same and found.get("State") in states
@@ -103,7 +117,7 @@ def _busy(row: TriggerRow, error: Exception) -> InfrastructureError:
 
 
 def _problem(row: TriggerRow, error: Exception) -> NoetlError | None:
-    """What Lambda's answer means; None: nothing in particular."""
+    """Map Lambda's error to an error of NoETL; None for one without a special meaning."""
     code, message, queue = error_code(error), error_message(error), _source(row).queue
     if code in _BUSY:
         return _busy(row, error)

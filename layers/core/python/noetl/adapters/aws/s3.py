@@ -1,4 +1,4 @@
-"""The results bucket: large values, compiled programs, marks of work that nobody wants any more."""
+"""The results bucket: large values, compiled programs, and marks of revoked work."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ REMEMBERED = 4096
 
 
 class S3ResultStore(OneTier):
-    """``executions/<execution id>/<SHA-256 of the URI>``; ``permanent/<SHA-256 of the URI>`` for what no execution takes along (the
-    lifecycle of the bucket goes by these prefixes). Encryption at rest is the bucket's default.
+    """Large results as objects of S3.
+
+    Keys: ``executions/<execution id>/<SHA-256 of the URI>``; ``permanent/<SHA-256 of the URI>`` for results that outlive their execution
+    (the lifecycle of the bucket uses these prefixes). Encryption at rest is the bucket's default.
 
     ``lists``: whether the role may list the bucket (``is_missing``).
     """
@@ -43,7 +45,10 @@ class S3ResultStore(OneTier):
         self.name: str = name
 
     def put(self, uri: str, data: bytes) -> None:
-        """Raises ConflictError(code="result_exists") when the object exists with other bytes."""
+        """Store an object once.
+
+        Raises ConflictError(code="result_exists") when the object exists with other bytes.
+        """
         key = self._key(uri)
         if not _write_once(self._client, self._bucket, key, data) and self.get(uri) != data:
             raise ConflictError(f"{uri} exists with other content", code="result_exists")
@@ -68,7 +73,10 @@ class S3ResultStore(OneTier):
         return None
 
     def link(self, uri: str, seconds: int) -> str:
-        """A URL at which anybody can read the object for so long (at most as long as this process's credentials last)."""
+        """Return a URL at which anyone can read the object for ``seconds`` seconds.
+
+        The URL ends at the latest with this process's credentials.
+        """
         wanted = {
             "Bucket": self._bucket,
             "Key": self._key(uri),
@@ -93,7 +101,7 @@ class S3ResultStore(OneTier):
         return deleted
 
     def _delete(self, keys: Sequence[str], whose: str) -> None:
-        """At most ``PAGE`` of them."""
+        """Delete at most ``PAGE`` objects."""
         answer = self._client.delete_objects(
             Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
         )
@@ -106,7 +114,7 @@ class S3ResultStore(OneTier):
             )
 
     def _listed(self, prefix: str) -> Iterator[list[str]]:
-        """Pages of at most ``PAGE`` keys."""
+        """Yield the keys below a prefix in pages of at most ``PAGE``."""
         for page in self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE}
         ):
@@ -122,7 +130,10 @@ class S3ResultStore(OneTier):
 
 
 class S3ProgramStore:
-    """``programs/v<version of the Program format>/<hash>.json``. ``lists``: whether the role may list the bucket."""
+    """Compiled programs as objects of S3.
+
+    Keys: ``programs/v<version of the Program format>/<hash>.json``. ``lists``: whether the role may list the bucket.
+    """
 
     def __init__(self, bucket: str, client: Any, *, lists: bool = True) -> None:
         self._bucket = bucket
@@ -154,10 +165,10 @@ class S3ProgramStore:
 
 
 class S3Revocations:
-    """``revoked/<execution id>`` and ``revoked/<execution id>/<run>``: empty objects.
+    """Marks of revoked executions and step runs as empty objects of S3.
 
-    Asking between items is cheap: a mark that is not there is not looked for again for ``remember`` seconds, one that is there never.
-    ``lists``: whether the role may list the bucket.
+    Keys: ``revoked/<execution id>`` and ``revoked/<execution id>/<run>``. A question between items is cheap: the store asks again for a
+    missing mark only after ``remember`` seconds, and never again for one that exists. ``lists``: whether the role may list the bucket.
     """
 
     def __init__(
@@ -217,14 +228,14 @@ def _mark(execution_id: int, run: int | None) -> str:
 
 
 def _read(client: Any, bucket: str, key: str, lists: bool) -> bytes | None:
-    """None when there is no such object."""
+    """Read the bytes of an object; None when it is missing."""
     found = _object(client, bucket, key, lists)
     data: bytes | None = None if found is None else found["Body"].read()
     return data
 
 
 def _object(client: Any, bucket: str, key: str, lists: bool) -> dict[str, Any] | None:
-    """The answer with an object, read to its end; None when there is none."""
+    """Get an object and read it to its end; None when it is missing."""
     try:
         found: dict[str, Any] = client.get_object(Bucket=bucket, Key=key)
         return {**found, "Body": io.BytesIO(found["Body"].read())}
@@ -237,7 +248,7 @@ def _object(client: Any, bucket: str, key: str, lists: bool) -> dict[str, Any] |
 def _write_once(
     client: Any, bucket: str, key: str, data: bytes, more: Mapping[str, Any] | None = None
 ) -> bool:
-    """Whether this call made the object; False when there is one."""
+    """Create an object; return False when it exists already."""
     for attempt in range(ATTEMPTS):
         if attempt:
             time.sleep(0.05 * 2**attempt)

@@ -1,4 +1,4 @@
-"""Objects of S3 as streams: written in parts, read from any place on."""
+"""Objects of S3 as streams: written in parts, read from any position."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ _DENIED = re.compile(r"not authorized to perform: ([A-Za-z0-9:]+)", re.ASCII)
 
 
 def is_missing(error: Exception, *, lists: bool) -> bool:
-    """Whether S3 says that there is no such object. ``lists``: whether the role may list the bucket.
+    """Return whether S3 says that an object is missing. ``lists``: whether the role may list.
 
-    To a role that may not, S3 says "forbidden" instead: a missing object would tell it what there is. A refusal that names another action
-    is a refusal (https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html#API_HeadObject_RequestSyntax, "Permissions").
+    To a role that may not list the bucket, S3 answers "forbidden" instead, so that the role cannot learn which objects exist. A refusal
+    that
+    names another action is a refusal (https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html#API_HeadObject_RequestSyntax,
+    "Permissions").
     """
     code = error_code(error)
     if lists or code not in _HIDDEN:
@@ -32,7 +34,10 @@ def is_missing(error: Exception, *, lists: bool) -> bool:
 
 
 class S3Writer:
-    """What fits into one part is one request; more is an upload in parts, which S3 shows only when it is complete."""
+    """A writer of one object: one request when it fits into one part, else a multipart upload.
+
+    S3 shows a multipart upload only when it is complete.
+    """
 
     def __init__(self, client: Any, bucket: str, key: str, what: str) -> None:
         self._client = client
@@ -88,7 +93,10 @@ class S3Writer:
 
 
 class S3Reader:
-    """Raises NotFoundError(code="REFERENCE_NOT_AVAILABLE") when it is made for an object that is not there."""
+    """A reader of one object.
+
+    Raises NotFoundError(code="REFERENCE_NOT_AVAILABLE") when it is made for an object that is missing.
+    """
 
     def __init__(
         self, client: Any, bucket: str, key: str, start: int, what: str, *, lists: bool = True

@@ -25,7 +25,9 @@ TIME = "<aws.scheduler.scheduled-time>"
 
 
 class EventBridgeSchedules:
-    """``target_arn``: the scheduler function; ``role_arn``: may invoke it. ``dead_letter_arn``: a queue for starts that failed for good.
+    """Schedules as entries of EventBridge Scheduler.
+
+    ``target_arn``: the scheduler function; ``role_arn``: may invoke it. ``dead_letter_arn``: a queue for starts that failed for good.
 
     A target receives ``{"schedule", "path", "version", "payload", "scheduled_time"}``. The description keeps the expression as written.
     Schedules of the group that were not made by this class are left alone and not listed.
@@ -41,8 +43,11 @@ class EventBridgeSchedules:
         self._dead_letter_arn = dead_letter_arn
 
     def put(self, entry: ScheduleEntry) -> None:
-        """Raises InvalidInputError: what ``check_entry`` refuses, ``cron_too_long``, ``schedule_too_large``, ``schedule_refused`` (by
-        the service)."""
+        """Create or update a schedule's entry.
+
+        Raises InvalidInputError: the codes of ``check_entry``, ``cron_too_long``, ``schedule_too_large``, ``schedule_refused`` (by the
+        service).
+        """
         wanted = self._request(check_entry(entry))
         with answering("scheduler"):
             try:
@@ -86,7 +91,7 @@ class EventBridgeSchedules:
             self._client.update_schedule(**wanted)
 
     def _read(self, name: str) -> ScheduleEntry | None:
-        """None as well for a schedule that somebody else made."""
+        """Read an entry; None when it is missing, or when another system made it."""
         try:
             found = self._client.get_schedule(GroupName=self._group, Name=name)
         except FAILURES as error:

@@ -1,4 +1,4 @@
-"""Secrets Manager: credentials of playbooks, the token key, the database's password."""
+"""Secrets in Secrets Manager: credentials of playbooks, the token key, the database's password."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _EXAMPLE = '{"type": "postgres", "data": {"host": "…", "user": "…", "passwor
 
 
 class SecretsCredentials:
-    """The secret ``<prefix><name>`` holds ``{"type": …, "data": {…}}``. Read again after a minute."""
+    """Credentials from Secrets Manager.
+
+    The secret ``<prefix><name>`` holds ``{"type": …, "data": {…}}``. It is read again after a minute.
+    """
 
     def __init__(self, prefix: str, client: Any, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._prefix = prefix
@@ -33,8 +36,11 @@ class SecretsCredentials:
         self._lock = threading.Lock()
 
     def get(self, name: str, execution_id: int) -> Credential:
-        """Raises TaskError: kind ``auth``, code ``credential_not_found``, ``credential_invalid`` (not of that form) or
-        ``credential_refused`` (the worker may not read it); kind ``connection``, code ``credentials_away``, retryable."""
+        """Read a credential.
+
+        Raises TaskError: kind ``auth``, code ``credential_not_found``, ``credential_invalid`` (not of that form) or
+        ``credential_refused`` (the worker may not read it); kind ``connection``, code ``credentials_away``, retryable.
+        """
         with self._lock:
             until, known = self._kept.get(name, (0.0, None))
         if known is not None and self._clock() < until:
@@ -47,8 +53,10 @@ class SecretsCredentials:
         return found
 
     def types(self, names: Collection[str]) -> Mapping[str, str]:
-        """Types are not told: a secret is not opened for this. One that this role may not look at counts as there; whoever reads it will
-        see. Raises InfrastructureError."""
+        """Return which credentials exist, without their types: no secret is opened for this.
+
+        A secret that this role may not describe counts as existing; the worker that reads it finds out. Raises InfrastructureError.
+        """
         return {name: "" for name in names if self._is_there(name)}
 
     def _is_there(self, name: str) -> bool:
@@ -98,14 +106,14 @@ class SecretsCredentials:
         )
 
     def _names(self) -> str:
-        """What exists; nothing when this role may not list secrets (most may not)."""
+        """Describe which names exist; empty when this role may not list secrets (most may not)."""
         known, whole = self._listed()
         if whole is None:
             return ""
         return f"; known: {', '.join(known)}{'' if whole else ' …'}" if known else "; none is defined"
 
     def _listed(self) -> tuple[list[str], bool | None]:
-        """Some names, and whether they are all; None when this role may not know."""
+        """List some names, and whether these are all; None when this role may not list."""
         try:
             answer = self._client.list_secrets(
                 Filters=[{"Key": "name", "Values": [self._prefix]}], MaxResults=20
@@ -118,7 +126,7 @@ class SecretsCredentials:
 
 
 def secret_text(client: Any, secret: str, stage: str = "AWSCURRENT") -> str | None:
-    """The text of one version of a secret (name or ARN); None when there is none, or it is marked for deletion.
+    """Read one version of a secret (name or ARN); None when missing or marked for deletion.
 
     Raises InfrastructureError.
     """
@@ -133,7 +141,7 @@ def secret_text(client: Any, secret: str, stage: str = "AWSCURRENT") -> str | No
 
 
 def secret_texts(client: Any, arn: str) -> list[str]:
-    """The current version, then the previous one if there is one: what a key that rotates needs.
+    """Read the current version, then the previous one if it exists: a rotating key needs both.
 
     Raises InfrastructureError(code="secret_missing") when the secret has no current version.
     """
@@ -145,10 +153,12 @@ def secret_texts(client: Any, arn: str) -> list[str]:
 
 
 def database_dsn(client: Any, secret_arn: str, host: str = "", sslmode: str = "require") -> str:
-    """The connection URL of an RDS secret (``username``, ``password``, ``host``, ``port``, ``dbname``; a ``sslmode`` of its own wins).
+    """Build the connection URL from an RDS secret.
 
-    ``host``: instead of the secret's (a proxy's endpoint). Raises InvalidInputError(code="secret_invalid") naming what is missing,
-    never what is there; InfrastructureError.
+    The secret has ``username``, ``password``, ``host``, ``port``, ``dbname``; its own ``sslmode`` takes precedence. ``host``: instead of
+    the
+    secret's (a proxy's endpoint). Raises InvalidInputError(code="secret_invalid") naming what is missing, never what is there;
+    InfrastructureError.
     """
     fields = _mapping(secret_text(client, secret_arn) or "")
     if host:
@@ -166,7 +176,7 @@ def database_dsn(client: Any, secret_arn: str, host: str = "", sslmode: str = "r
 
 
 def role_of(client: Any, secret_arn: str) -> tuple[str, str]:
-    """Name and password of the database role that a secret describes.
+    """Read the name and password of a database role from its secret.
 
     Raises InvalidInputError(code="secret_invalid"), InfrastructureError.
     """
@@ -183,7 +193,7 @@ def _is_missing(error: Exception) -> bool:
 
 
 def _mapping(text: str) -> dict[str, Any]:
-    """Empty for what is not a JSON mapping."""
+    """Parse a JSON mapping; empty for any other text."""
     try:
         found = codec.decode(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Requests to an API behind IAM, signed as this process's role."""
+"""HTTP requests to an API behind IAM, signed as this process's role."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ CONNECTIONS = 20
 
 
 class SignedRequests:
-    """``get(url, headers)`` → (status, body). Thread-safe; redirects are not followed."""
+    """A client that signs requests: ``get(url, headers)`` → (status, body).
+
+    Thread-safe; redirects are not followed.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._opened: tuple[Any, Any] | None = None
 
     def get(self, url: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        """Raises InfrastructureError when there is no answer, or nothing to sign with."""
+        """Send a signed GET request.
+
+        Raises InfrastructureError when there is no answer, or no credentials to sign with.
+        """
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
 

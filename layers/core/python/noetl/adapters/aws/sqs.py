@@ -26,7 +26,10 @@ Entry = dict[str, Any]
 
 
 class SqsQueue:
-    """``limit``: bytes of a message and of a request (regions that do not take 1 MiB yet: 262144). ``sleep``: for tests."""
+    """A queue of SQS.
+
+    ``limit``: bytes of a message and of a request (regions that do not take 1 MiB yet: 262144). ``sleep``: for tests.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,10 @@ class SqsQueue:
         self._sleep = sleep
 
     def send(self, messages: Sequence[Outgoing]) -> Sequence[int]:
-        """Raises InvalidInputError before anything was sent, InfrastructureError when nothing could be sent."""
+        """Send messages; return the positions of those that stay unsent.
+
+        Raises InvalidInputError before anything was sent, InfrastructureError when nothing could be sent.
+        """
         entries = list(
             enumerate(map(self._entry, messages, sendable(messages, fifo=self._fifo, limit=self._limit)))
         )
@@ -111,7 +117,7 @@ class SqsQueue:
             yield batch
 
     def _send_batch(self, batch: list[tuple[int, Entry]]) -> list[int]:
-        """Positions that stay unsent."""
+        """Send one batch; return the positions that stay unsent."""
         try:
             answer = self._repeat(self._client.send_message_batch, [entry for _, entry in batch])
         except FAILURES as error:
@@ -123,7 +129,10 @@ class SqsQueue:
         return [batch[index][0] for index in answer]
 
     def _settle(self, call: Callable[..., Any], entries: list[Entry]) -> None:
-        """Entries that the queue calls our fault are receipts that have expired: the message comes again."""
+        """Acknowledge or hide messages by their receipts.
+
+        Entries for which the queue blames the sender are receipts that have expired: the message is delivered again.
+        """
         for start in range(0, len(entries), BATCH):
             with answering("sqs"):
                 left = self._repeat(call, entries[start : start + BATCH])
@@ -134,9 +143,11 @@ class SqsQueue:
                 )
 
     def _repeat(self, call: Callable[..., Any], entries: list[Entry]) -> dict[int, bool]:
-        """Call with all entries, then again with those that failed through no fault of ours.
+        """Call with all entries, then again with those that failed through the service's fault.
 
-        Returns what failed for good: its index → whether it is our fault. Raises the error of botocore when the first request fails.
+        Returns the entries that failed for good: index → whether the sender is at fault. Raises the error of botocore when the first
+        request
+        fails.
         """
         failed: dict[int, bool] = {}
         pending = list(range(len(entries)))

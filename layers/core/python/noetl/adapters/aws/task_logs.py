@@ -1,4 +1,7 @@
-"""Lines of tasks in the results bucket: an object for what a worker gathered in a second or two, below the execution's own folder."""
+"""Log lines of tasks in the results bucket: one object per second or two of a worker's lines.
+
+The objects are below the folder of the execution.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,11 @@ _CURSOR = re.compile(r"(\d{13}-[0-9a-f]{12})(?::(\d{1,7}))?", re.ASCII)
 
 
 class S3TaskLogs:
-    """``executions/<execution id>/logs/<milliseconds>-<random>.jsonl``. A cursor is an object's name, with how many of its lines were
-    told when it was not told whole."""
+    """Log lines of tasks as objects of S3.
+
+    Keys: ``executions/<execution id>/logs/<milliseconds>-<random>.jsonl``. A cursor is an object's name, with the number of its lines that
+    were returned when not all were.
+    """
 
     def __init__(self, bucket: str, client: Any, clock: Callable[[], float] = time.time) -> None:
         self._bucket, self._client, self._clock = bucket, client, clock
@@ -67,7 +73,7 @@ class S3TaskLogs:
                     self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
 
     def _names(self, execution_id: int, after: str, everything: bool) -> list[str]:
-        """Of objects after that one, oldest first; one more than a page is read from."""
+        """List names of objects after a cursor, oldest first; one more than a page is read from."""
         folder = _folder(execution_id)
         with answering("s3"):
             found = self._client.list_objects_v2(
@@ -83,7 +89,7 @@ class S3TaskLogs:
         return [name for name in names if _CURSOR.fullmatch(name) and (everything or name < settled)]
 
     def _get(self, execution_id: int, name: str) -> bytes:
-        """Empty when it is gone: its execution is being pruned."""
+        """Read an object; empty when it is gone, because its execution is being pruned."""
         try:
             data: bytes = self._client.get_object(
                 Bucket=self._bucket, Key=f"{_folder(execution_id)}{name}.jsonl"

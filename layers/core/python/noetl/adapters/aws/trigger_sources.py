@@ -1,4 +1,4 @@
-"""Who watches for triggers on a deployment: Lambda for queues, EventBridge for everything else."""
+"""Trigger sources of a deployment: Lambda watches queues, EventBridge everything else."""
 
 from __future__ import annotations
 

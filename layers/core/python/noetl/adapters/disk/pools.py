@@ -1,7 +1,7 @@
-"""What lies in the cache's folder: the bytes of objects, and for each what is known of it. Two pools, each with a budget of its own.
+"""Two pools of the disk cache, each with its own budget: bytes of objects, and their descriptions.
 
-Files are the truth, so that several processes may share a folder; what this process remembers only says what to drop first. An object that
-is pending (has not reached the cloud tier) is never dropped.
+Files are the truth, so that several processes may share a folder. The memory of this process only decides what to drop first. An object
+that is pending (has not reached the cloud tier) is never dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Key = tuple[int, str]
 
 
 class About(msgspec.Struct, frozen=True):
-    """What is known of an object: its size, and a checksum of every ``BLOCK`` of it."""
+    """The description of an object: its size, and a checksum of every ``BLOCK`` of it."""
 
     size: int
     sums: list[str]
@@ -68,12 +68,15 @@ def about(data: bytes) -> About:
 
 
 def is_block(data: bytes, number: int, known: About) -> bool:
-    """Whether these are the bytes of that block."""
+    """Return whether ``data`` are the bytes of block ``number``, by its checksum."""
     return number < len(known.sums) and hashlib.blake2b(data, digest_size=8).hexdigest() == known.sums[number]
 
 
 class Rate:
-    """Bytes per second that may be inserted, with a second's worth at once. Whoever comes while there is a debt is refused."""
+    """A limit of bytes inserted per second, with a burst of one second's worth.
+
+    Inserts are refused while the limit is overdrawn.
+    """
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second
@@ -94,7 +97,10 @@ class Rate:
 
 
 class Pools:
-    """``data_bytes``, ``meta_bytes``: budgets of bytes of objects, and of what is known of them."""
+    """The two pools, with budgets of bytes.
+
+    ``data_bytes``: budget of objects. ``meta_bytes``: budget of their descriptions.
+    """
 
     def __init__(self, folder: Path, data_bytes: int, meta_bytes: int) -> None:
         self._folder = folder
@@ -108,7 +114,7 @@ class Pools:
     # --- pending ------------------------------------------------------------------------------------
 
     def mark(self, key: Key, uri: str) -> None:
-        """Note durably that the object has to go to the cloud tier. Raises OSError."""
+        """Record durably that the object has to go to the cloud tier. Raises OSError."""
         path = self._mark(key)
         if not path.exists():
             _make(path.parent)
@@ -121,7 +127,7 @@ class Pools:
         return self._mark(key).exists()
 
     def pending(self) -> Iterator[tuple[Key, str]]:
-        """(key, URI) of what has not reached the cloud tier, oldest first."""
+        """Yield (key, URI) of the objects that have not reached the cloud tier, oldest first."""
         folder = self._folder / "pending"
         found = sorted(_entries(folder), key=lambda entry: entry.stat().st_mtime_ns)
         for entry in found:
@@ -134,12 +140,12 @@ class Pools:
     # --- objects ------------------------------------------------------------------------------------
 
     def fits(self, size: int) -> bool:
-        """Whether there is room for it, or can be made."""
+        """Return whether there is room for ``size`` bytes, or room can be made."""
         with self._lock:
             return self._room(size)
 
     def part(self, key: Key) -> PartFile:
-        """A file that becomes the object's bytes. Raises OSError."""
+        """Open a file that becomes the object's bytes. Raises OSError."""
         path = self.body(key)
         _make(path.parent)
         return PartFile(path)
@@ -148,7 +154,7 @@ class Pools:
         return self._folder / "data" / str(key[0]) / key[1]
 
     def keep(self, key: Key, known: About, data: bytes | None = None) -> None:
-        """Insert an object (``data`` None: its bytes are here already). Raises OSError."""
+        """Insert an object (``data`` None: its bytes are in the pool already). Raises OSError."""
         if data is not None:
             part = self.part(key)
             try:
@@ -166,7 +172,7 @@ class Pools:
         self._note(key, known.size, len(encoded))
 
     def known(self, key: Key) -> About | None:
-        """What is known of it; None for an object that never was here, or whose description is damaged."""
+        """Return the description of an object; None when it is missing or damaged."""
         try:
             found = codec.decode_as(ABOUT, self._about(key).read_bytes())
         except (OSError, ValueError):
@@ -190,7 +196,10 @@ class Pools:
             self._drop_meta(key)
 
     def delete_execution(self, execution_id: int) -> int:
-        """Everything of it; how many of its objects had not reached the cloud tier. Raises OSError."""
+        """Delete everything of an execution.
+
+        Returns how many of its objects had not reached the cloud tier. Raises OSError.
+        """
         pending = list((self._folder / "pending").glob(f"{execution_id}-*"))
         for path in pending:
             path.unlink(missing_ok=True)
@@ -206,7 +215,10 @@ class Pools:
     # --- a new process ------------------------------------------------------------------------------
 
     def warm(self) -> None:
-        """Take note of what an earlier process left, oldest first. Bytes are not read, and whatever cannot be used goes without a word."""
+        """Register the files that an earlier process left, oldest first.
+
+        Bytes are not read, and unusable files are deleted without a report.
+        """
         found: list[tuple[int, Key, int, int]] = []
         for folder in _entries(self._folder / "data"):
             for entry in _entries(Path(folder.path)) if folder.name.isdigit() else ():
@@ -234,7 +246,10 @@ class Pools:
                 self._drop_meta(old)
 
     def _room(self, size: int) -> bool:
-        """Drop the bytes of what was not used for longest; what is known of it stays, and verifies it when it comes again."""
+        """Drop the bytes of the least recently used objects; return whether there is room then.
+
+        Their descriptions stay, and verify the bytes when they come back.
+        """
         if size > self._data_bytes:
             return False
         for old in self._droppable(self._data, lambda: self._data_held + size > self._data_bytes):

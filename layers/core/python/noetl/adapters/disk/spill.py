@@ -1,4 +1,4 @@
-"""Bringing what lies on the disk to the cloud tier, behind the back of whoever wrote it."""
+"""The upload of objects from the disk to the cloud tier, in the background of their writers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ LONGEST_PAUSE = 30.0
 
 
 class Spill:
-    """One thread. What it has not done when the process ends, the next process that is started here does: the marks say what there is."""
+    """A thread that uploads pending objects.
+
+    The next process that starts with the same folder uploads what this one left: the marks name the pending objects.
+    """
 
     def __init__(self, pools: Pools, cloud: ResultStore, log: Callable[[str], None]) -> None:
         self._pools = pools
@@ -31,7 +34,7 @@ class Spill:
         self._told: set[str] = set()
 
     def start(self) -> None:
-        """Take up what an earlier process left. Once; further calls do nothing."""
+        """Continue the uploads that an earlier process left. Further calls do nothing."""
         with self._lock:
             if self._thread is not None or self._stop.is_set():
                 return
@@ -53,12 +56,12 @@ class Spill:
             return self._pools.delete_execution(execution_id)
 
     def drain(self, seconds: float) -> bool:
-        """Wait until everything is in the cloud; False when that took too long."""
+        """Wait until every object is in the cloud; return False when that took too long."""
         with self._idle:
             return self._idle.wait_for(lambda: not self._open, seconds)
 
     def close(self, seconds: float) -> None:
-        """Give it some time, then leave the rest to the next process."""
+        """Wait some time for uploads, then leave the rest to the next process."""
         if self._thread is None or self._stop.is_set():
             return
         if not self.drain(seconds):
@@ -70,7 +73,10 @@ class Spill:
         self._thread.join(5.0)
 
     def bring(self, key: Key, uri: str) -> None:
-        """One object to the cloud; its mark goes when it is there. Raises InfrastructureError (and it stays pending)."""
+        """Upload one object; its mark is deleted when it is in the cloud.
+
+        Raises InfrastructureError (and the object stays pending).
+        """
         if not self._pools.is_pending(key):
             return  # another process of this machine has brought it, or its execution was deleted
         stream = self._pools.open(key)
@@ -90,7 +96,10 @@ class Spill:
                 writer.abort()
 
     def _settle(self, key: Key, uri: str, writer: ObjectWriter | None) -> None:
-        """Commit a copy, or drop the object: its bytes are damaged (no writer), or the cloud has other ones."""
+        """Commit a copy, or drop the object.
+
+        An object is dropped when its bytes are damaged (no writer), or when the cloud has other bytes.
+        """
         if writer is None:
             self._pools.drop(key)
             self._log(f"{uri} is lost: its bytes on this disk are damaged, and there is no other copy")
@@ -103,7 +112,7 @@ class Spill:
                 self._log(f"{uri} exists in the tier {self._cloud.name} with other content, which stays")
 
     def _copied(self, key: Key, stream: BinaryIO, writer: ObjectWriter) -> bool:
-        """Whether all of it was what had been written."""
+        """Copy a stream; return whether all bytes are those that had been written."""
         known, number = self._pools.known(key), 0
         while block := stream.read(BLOCK):
             if known is not None and not is_block(block, number, known):
@@ -113,7 +122,10 @@ class Spill:
         return known is None or number == len(known.sums)
 
     def _same(self, key: Key, uri: str) -> bool:
-        """Whether the cloud has these bytes already: somebody died between bringing them and saying so."""
+        """Return whether the cloud has these bytes already.
+
+        That happens when a process died after an upload and before it deleted the mark.
+        """
         stream = self._pools.open(key)
         if stream is None:
             return True
@@ -141,7 +153,10 @@ class Spill:
                 self._idle.notify_all()
 
     def _persist(self, key: Key, uri: str) -> None:
-        """Until it is done, or the process ends: the cloud tier may be away for long."""
+        """Upload an object until it succeeds or the process ends.
+
+        The cloud tier may be unavailable for long.
+        """
         pause = 0.2
         while not self._stop.is_set():
             try:

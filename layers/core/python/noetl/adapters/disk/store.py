@@ -1,4 +1,7 @@
-"""The tier ``disk``: a cache of the cloud tier. What is written is durable here or there before anybody is told of it."""
+"""The tier ``disk``: a cache of the cloud tier.
+
+An object is durable on the disk or in the cloud before the store reports it as written.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,14 @@ FULL_SECONDS = 60.0
 
 
 class DiskResultStore(OneTier):
-    """``cloud``: where objects end. ``waits``: what is written goes to the cloud before it is told of (on Lambda, where the disk goes with
-    the function); otherwise it goes there afterwards, and a mark on the disk says that it still has to.
+    """Large results on the local disk in front of the cloud. ``cloud``: the store behind.
 
-    More than ``insert_rate`` bytes a second, or than there is room for, goes to the cloud alone: the disk is for what is read again.
+    ``waits``: an object goes to the cloud before ``put`` returns (on Lambda, where the disk disappears with the function); otherwise it
+    goes
+    there afterwards, and a mark on the disk says that it still has to.
+
+    More than ``insert_rate`` bytes a second, or than there is room for, goes to the cloud alone: the disk is for objects that are read
+    again.
     """
 
     name = "disk"
@@ -53,22 +60,25 @@ class DiskResultStore(OneTier):
 
     @property
     def cloud(self) -> ResultStore:
-        """Where objects end."""
+        """Return the store of the cloud tier."""
         return self._cloud
 
     def start(self) -> None:
-        """Go on with what an earlier process left here. Returns at once."""
+        """Continue the uploads that an earlier process left in this folder. Returns at once."""
         if self._waits:
             threading.Thread(target=self._pools.warm, name="noetl-warm", daemon=True).start()
         else:
             self.spill.start()
 
     def close(self, seconds: float = 10.0) -> None:
-        """Wait a while for what is on its way."""
+        """Wait a while for uploads that are in progress."""
         self.spill.close(seconds)
 
     def put(self, uri: str, data: bytes) -> None:
-        """Raises ConflictError(code="result_exists") when the object exists with other bytes."""
+        """Store an object once.
+
+        Raises ConflictError(code="result_exists") when the object exists with other bytes.
+        """
         key = result_key(uri)
         known = about(data)
         if self._held(key) not in (None, known):
@@ -107,7 +117,10 @@ class DiskResultStore(OneTier):
         return _Reader(self, uri, stream, known, start)
 
     def doubt(self, uri: str) -> bool:
-        """It was damaged before it came here. The only copy stays, for whoever can mend it."""
+        """Return whether a doubted copy was dropped; a pending object stays.
+
+        A pending object was damaged before it was stored. Its only copy stays, so that an operator can repair it.
+        """
         key = result_key(uri)
         if self._pools.is_pending(key):
             return False
@@ -115,7 +128,7 @@ class DiskResultStore(OneTier):
         return True
 
     def path(self, uri: str) -> Path | None:
-        """None: a copy may be dropped while somebody reads it."""
+        """Return None: a copy may be dropped while a reader uses it."""
         return None
 
     def delete(self, uris: Sequence[str]) -> None:
@@ -135,11 +148,11 @@ class DiskResultStore(OneTier):
     # --- parts --------------------------------------------------------------------------------------
 
     def _held(self, key: Key) -> About | None:
-        """What is known of an object whose bytes are here."""
+        """Return the description of an object whose bytes are on the disk."""
         return self._pools.known(key) if self._pools.body(key).exists() else None
 
     def _whole(self, key: Key, stream: BinaryIO) -> bytes | None:
-        """The bytes, when they are what was written."""
+        """Read the bytes; None when they are not what was written."""
         known = self._pools.known(key)
         try:
             data = stream.read()
@@ -148,7 +161,7 @@ class DiskResultStore(OneTier):
         return data if known is not None and about(data) == known else None
 
     def _damaged(self, key: Key, uri: str) -> None:
-        """A copy goes; what has not reached the cloud was the only one. Raises NotFoundError."""
+        """Drop a damaged copy. Raises NotFoundError when it was pending, and so the only copy."""
         if self._pools.is_pending(key):
             raise NotFoundError(
                 f"the bytes of {uri} on this disk are damaged, and they had not reached the tier {self._cloud.name}",
@@ -159,7 +172,7 @@ class DiskResultStore(OneTier):
         self._pools.drop(key)
 
     def _copy(self, key: Key, known: About, data: bytes) -> None:
-        """Keep what is in the cloud here as well, if that costs little. Whatever goes wrong, it is only a copy."""
+        """Keep a copy of an object of the cloud, when that is cheap. Failures are ignored."""
         if not self.takes(known.size, known.size):
             return
         try:
@@ -168,7 +181,7 @@ class DiskResultStore(OneTier):
             self.refused("a copy", error)
 
     def _keep(self, key: Key, uri: str, known: About, data: bytes) -> bool:
-        """Durable here, and marked as not yet in the cloud; False when it has to go there at once."""
+        """Store an object durably and mark it as pending; False when the cloud must take it."""
         if self._held(key) is not None:
             return True
         if not self.takes(known.size, known.size):
@@ -185,11 +198,14 @@ class DiskResultStore(OneTier):
         return True
 
     def takes(self, size: int, more: int) -> bool:
-        """Whether an object that has ``size`` bytes by now, ``more`` of them new, may go to the disk."""
+        """Return whether an object of ``size`` bytes so far may go to the disk.
+
+        ``more`` of these bytes are new.
+        """
         return self._clock() >= self._full_until and self._pools.fits(size) and self._rate.take(more)
 
     def refused(self, what: str, error: OSError) -> InfrastructureError:
-        """The disk is full, or broken: for a while everything goes to the cloud at once."""
+        """Report a full or broken disk; for a while every object goes directly to the cloud."""
         if not self._full_until:
             self._log(
                 f"the folder of the tier disk takes nothing more ({error.strerror or error}): "
@@ -200,7 +216,10 @@ class DiskResultStore(OneTier):
 
 
 class _Writer:
-    """To the disk; what turns out to be more than it may hold goes to the cloud, from its first byte on."""
+    """A writer to the disk.
+
+    An object over the disk's limit goes to the cloud from its first byte.
+    """
 
     def __init__(self, store: DiskResultStore, uri: str) -> None:
         self._store = store
@@ -260,7 +279,10 @@ class _Writer:
 
 
 class _Reader:
-    """Block by block; every block is verified before it is given out, and from a damaged one on the cloud is read."""
+    """A reader by blocks that verifies each block before it returns it.
+
+    From a damaged block on, it reads the cloud's object.
+    """
 
     def __init__(self, store: DiskResultStore, uri: str, stream: BinaryIO, known: About, start: int) -> None:
         self._store = store

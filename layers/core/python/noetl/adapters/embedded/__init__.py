@@ -1,1 +1,1 @@
-"""What makes one machine enough: a Postgres of its own, results and credentials in files."""
+"""Adapters of one machine: an embedded Postgres, and results and credentials in files."""

@@ -22,8 +22,11 @@ MOST = 64
 
 
 class FileCipher:
-    """``path``: keys of 32 random bytes one after the other, the one that seals first; made when first needed, readable by this user only.
-    Losing it loses what was sealed. The file is read again when it has changed."""
+    """A cipher with keys in the file ``path``.
+
+    The file has keys of 32 random bytes one after the other; the first one seals. It is made on first use, readable by this user only, and
+    read again when it has changed. Losing it loses what was sealed.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -45,9 +48,11 @@ class FileCipher:
 
     @contextmanager
     def rotation(self) -> Iterator[None]:
-        """A new key seals from here on; all keys that there are open until the end, which forgets the oldest.
+        """Rotate the keys: a new one seals inside the block, whose end forgets the oldest.
 
-        Seal everything again inside. One at a time, in whatever process; one that dies in the middle leaves keys too many, never too few.
+        All keys of the file open until then. Seal everything again inside the block. One rotation at a time, across processes; a process
+        that
+        dies in the middle leaves keys too many, never too few.
         """
         self._read(make=True)
         with locked(self._path):
@@ -59,7 +64,7 @@ class FileCipher:
             self._write(keys[:KEPT])
 
     def _write(self, keys: tuple[bytes, ...]) -> None:
-        """All of it or nothing: the new file takes the old one's place."""
+        """Replace the file by a new one with these keys, atomically."""
         part = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}.part")
         try:
             write_once(part, b"".join(keys))
@@ -70,7 +75,10 @@ class FileCipher:
             raise self._failed(error) from error
 
     def _read(self, *, make: bool) -> tuple[bytes, ...]:
-        """Raises InfrastructureError(code="key_file") when the file cannot be used."""
+        """Read the keys.
+
+        Raises InfrastructureError(code="key_file") when the file cannot be used.
+        """
         try:
             if make and not self._path.exists():
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -92,7 +100,7 @@ class FileCipher:
         return keys
 
     def _failed(self, error: OSError) -> InfrastructureError:
-        """A full disk and its like pass; nothing of the key was kept or lost."""
+        """Describe a failed write, such as a full disk; no key was kept or lost."""
         lacking = shortage(error)
         if lacking is None:
             return self._unusable(error.strerror or str(error))

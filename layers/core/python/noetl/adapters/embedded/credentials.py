@@ -1,4 +1,4 @@
-"""Credentials of a local run: the file named by ``NOETL_CREDENTIALS``.
+"""Credentials of a local run, from the file that ``NOETL_CREDENTIALS`` names.
 
 YAML or JSON, by name::
 
@@ -23,9 +23,9 @@ _EXAMPLE = "name: {type: postgres, data: {host: …, user: …, password: …}}"
 
 
 class FileCredentials:
-    """Reads the file when a credential is asked for, again when it has changed. ``warn`` gets one line when others can read it.
+    """Credentials from a file that is read on use, and again when it has changed.
 
-    ``path`` None: no file is configured, every name is unknown.
+    ``warn`` gets one line when others can read it. ``path`` None: no file is configured, every name is unknown.
     """
 
     def __init__(self, path: Path | None, warn: Callable[[str], None] = lambda line: None) -> None:
@@ -37,7 +37,10 @@ class FileCredentials:
         self._lock = threading.Lock()
 
     def get(self, name: str, execution_id: int) -> Credential:
-        """Raises TaskError(kind="auth"): ``credential_not_found``, or ``credentials_file`` when the file cannot be used."""
+        """Read a credential.
+
+        Raises TaskError(kind="auth"): ``credential_not_found``, or ``credentials_file`` when the file cannot be used.
+        """
         with self._lock:
             known = self._read()
         if name in known:
@@ -103,7 +106,10 @@ def _parse(path: Path, text: str) -> dict[str, Credential]:
 
 
 def _check_nesting(path: Path, text: str) -> None:
-    """Refuse what would exhaust the parser, before anything is built; aliases have no business here."""
+    """Refuse a document that would exhaust the parser, before anything is built.
+
+    Aliases are refused.
+    """
     import yaml
     from yamlcore import CCoreLoader
 

@@ -1,4 +1,7 @@
-"""Containers of this machine, by the command line of Docker or Podman: started detached, looked at, and removed a while after their end."""
+"""Task containers on this machine, by the command line of Docker or Podman.
+
+Containers are started detached, inspected, and removed a while after their end.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ _MISSING = (
 
 
 class DockerJobs:
-    """``find``: where a program is. ``now``: epoch seconds. Images are pulled beside, however long that takes."""
+    """Jobs as containers of this machine.
+
+    ``find``: where a program is. ``now``: epoch seconds. Images are pulled in the background, however long that takes.
+    """
 
     def __init__(
         self,
@@ -80,7 +86,7 @@ class DockerJobs:
     # --- starting --------------------------------------------------------------------------------------
 
     def _go_on(self, name: str, order: JobOrder) -> Job:
-        """Start it, once its image is there."""
+        """Start the container once its image is there."""
         with self._lock:
             pull = self._pulls.get(order.image)
             if pull is None and not self._has(order.image):
@@ -112,7 +118,10 @@ class DockerJobs:
         )
 
     def _begin(self, name: str, order: JobOrder) -> None:
-        """Values of variables go by the environment of the command line: its words can be seen by everybody on this machine."""
+        """Start the container; values of variables go by the environment of the command line.
+
+        Every user of this machine can see the words of a command line.
+        """
         values = {**order.env, **_secrets(order)}
         words = [
             "run",
@@ -143,7 +152,10 @@ class DockerJobs:
         return found if isinstance(found, dict) else None
 
     def _tidy(self) -> None:
-        """Remove what ended some time ago, and end what should be over: its process may have died before it could."""
+        """Remove containers that ended some time ago, and stop overdue ones.
+
+        The process that started an overdue container may have died before it could stop it.
+        """
         self._run(
             ["container", "prune", "--force", "--filter", f"label={LABEL}", "--filter", f"until={KEEP}"],
             allowed=("",),
@@ -164,7 +176,10 @@ class DockerJobs:
         merged: bool = False,
         seconds: float = CALL_SECONDS,
     ) -> subprocess.CompletedProcess[bytes]:
-        """``allowed``: what it may say when it fails. Raises TaskError."""
+        """Run the program. ``allowed``: an error message of it that is no failure.
+
+        Raises TaskError.
+        """
         try:
             done = subprocess.run(
                 [self._program(), *words],
@@ -196,7 +211,7 @@ class DockerJobs:
 
 
 def _secrets(order: JobOrder) -> dict[str, str]:
-    """Each credential as JSON, as Secrets Manager keeps it."""
+    """Return each credential as JSON, as Secrets Manager keeps it."""
     found = {}
     for variable, name in order.secrets.items():
         if order.credential is None:
