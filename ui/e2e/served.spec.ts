@@ -5,7 +5,7 @@ import { expect, test } from "./test";
 test("sign in with a code, follow a change, act, and be refused without the page's proof", async ({ page, server }) => {
   await server.register(GATE);
   const gate = await server.run("demo/gate", {}, 1);
-  const { code } = await server.ask<{ code: string }>("POST", "/api/session/codes", {});
+  const { code } = await server.ask<{ code: string }>("POST", "/api/session/codes", { scopes: [] });
   await page.goto(`${server.address}/ui/enter#${code}`);
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
   await expect(page.getByText("Live", { exact: true })).toBeVisible();

@@ -49,7 +49,7 @@ class Browser(Raw):
         return status, told, json.loads(content) if content[:1] == b"{" else content
 
     def code(self, scopes: list[str] | None = None) -> str:
-        wish = {} if scopes is None else {"scopes": scopes}
+        wish = {"scopes": scopes or []}
         status, _, told = self.ask("POST", "/api/session/codes", wish, Authorization=f"Bearer {self.token}")
         assert status == 200, told
         return str(told["code"])

@@ -22,7 +22,7 @@ from noetl.domain.errors import InvalidInputError, NotFoundError
 class CodeWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``scopes``: those of the session; none: all of the token but ``worker``."""
 
-    scopes: list[str] = []
+    scopes: list[str]
 
 
 class CodeAnswer(msgspec.Struct, frozen=True):
