@@ -139,6 +139,16 @@ def test_two_hundred_idle_streams_hold_no_thread_and_end_with_the_server(databas
     assert not any(one.name == "noetl-changes" for one in threading.enumerate())
 
 
+def test_heartbeats_come_while_the_store_is_asked_and_nothing_changes(server, monkeypatch):
+    monkeypatch.setattr(change_hub, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(change_hub, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(change_hub, "SOON_SECONDS", 0.01)
+    with ExitStack() as held:
+        stream = Stream(Raw(server), "execution:7", held)
+        for _ in range(3):
+            stream.until(b": heartbeat\n\n")
+
+
 def test_no_question_is_asked_while_no_page_looks(server, monkeypatch):
     asked: list[int] = []
     pulses = server.hub._read

@@ -81,25 +81,24 @@ class ChangeHub:
 
     async def _events(self, topics: Mapping[str, int], known: frozenset[str]) -> AsyncGenerator[bytes, None]:
         stream = _Stream(topics, known)
-        until = time.monotonic() + LIFE_SECONDS
+        now = time.monotonic()
+        until, beat = now + LIFE_SECONDS, now + HEARTBEAT_SECONDS
         self._add(stream)
         try:
             yield b": changes\n\n"
-            while not stream.over:
-                left = until - time.monotonic()
-                try:
-                    await asyncio.wait_for(stream.news.wait(), max(0.0, min(HEARTBEAT_SECONDS, left)))
-                except TimeoutError:
-                    if left <= HEARTBEAT_SECONDS:
-                        return
-                    yield b": heartbeat\n\n"
-                    continue
+            while not stream.over and now < until:
+                # Not `wait_for`: before Python 3.12 it may lose the cancellation of a client that leaves.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(until, beat) - now):
+                        await stream.news.wait()
                 stream.news.clear()
+                if (now := time.monotonic()) >= beat:
+                    beat = now + HEARTBEAT_SECONDS
+                    yield b": heartbeat\n\n"
                 if stream.pulses is not None:
-                    found, after = changed(stream.topics, stream.pulses, stream.known)
-                    stream.known = after
+                    found, stream.known = changed(stream.topics, stream.pulses, stream.known)
                     if found:
-                        yield events(found, cursor(after))
+                        yield events(found, cursor(stream.known))
         finally:
             self._remove(stream)
 
@@ -129,9 +128,9 @@ class ChangeHub:
         while self._wait(looked):
             looked = time.monotonic()
             with self._state:
-                streams = list(self._streams)
+                streams, watched = list(self._streams), sorted(self._watched)
             try:
-                pulses = self._read(sorted({about for one in streams for about in one.topics.values()}))
+                pulses = self._read(watched)
             except Exception as error:
                 if not silent:
                     self._log(f"changes cannot be read: {error}")
