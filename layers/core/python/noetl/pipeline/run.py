@@ -17,7 +17,7 @@ from noetl.pipeline.surroundings import Item, Surroundings
 
 
 class Levels:
-    """The nested loops that are open, outermost first: their elements and the iterations at hand. Made anew when a run is resumed."""
+    """The nested loops that are open, outermost first: their elements and current iterations. A resumed run makes them again."""
 
     __slots__ = ("elements", "items")
 

@@ -131,7 +131,7 @@ class BrowserSessions:
         return Opened(session, csrf, self._set_cookie(host, cookie, int(LIFE_SECONDS)))
 
     def find(self, headers: Mapping[str, str]) -> tuple[Session, Principal] | None:
-        """Find whom the cookie of a request stands for; None: it has none of ours, or one that is over.
+        """Find whom the cookie of a request stands for; None: it has no cookie of this server, or one that is over.
 
         Raises UnauthenticatedError for a cookie without its page's value, and ForbiddenError for a page of another origin.
         """

@@ -18,7 +18,7 @@ SOON_SECONDS = 0.25
 """Least time between two questions, so between two messages of a topic."""
 HEARTBEAT_SECONDS = 15.0
 LIFE_SECONDS = 600.0
-"""After that a stream ends, and its client asks again: who may watch is looked at anew."""
+"""After that a stream ends. Its client asks again, and the server checks again who may watch."""
 MOST_STREAMS = 1000
 JOIN_SECONDS = 5.0
 Read = Callable[[Sequence[int]], Mapping[int, Pulse]]

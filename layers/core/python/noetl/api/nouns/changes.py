@@ -1,6 +1,6 @@
 """Hints of changes over the API: as a stream, and by asking again.
 
-What changes while somebody looks: hints, and no data.
+An event is a hint that a topic changed; the client reads the data with the other routes.
 """
 
 from __future__ import annotations

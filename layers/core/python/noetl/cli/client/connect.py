@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_place(at: Where) -> AbstractContextManager[Place]:
-    """To look, and to change what somebody else runs."""
+    """Open a transport to look, and to change what another process runs."""
     if at.context is not None:
         return _remote(at)
     from noetl.cli.client.local_transport import open_here
@@ -37,7 +37,7 @@ def open_running(
 
 @contextmanager
 def _running(at: Where, on_log: Callable[[str], None], takes: Takes) -> Iterator[Running]:
-    """What is told while everything is closed, nobody shows any more: it goes to stderr."""
+    """Open the transport; lines that arrive while it closes go to stderr."""
     from noetl.cli.client.local_transport import open_running_here
 
     told: list[Callable[[str], None]] = [on_log]

@@ -67,7 +67,7 @@ def open_running_here(
 
 
 class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere):
-    """``noetl.cli.client.protocol.Place`` over stores at hand."""
+    """``noetl.cli.client.protocol.Place`` over the stores of this machine."""
 
     def __init__(self, reading: runtime_access.Reading, home: str | None = None) -> None:
         self._reading = reading
