@@ -146,6 +146,8 @@ def _functions(*, api: int, engine: int, others: int, memory: int = 1024) -> dic
     return {
         "api": FunctionConfig(memory=memory, reserved=api),
         "engine": FunctionConfig(memory=memory, reserved=engine),
+        # How many outcomes are decided by request at once; what is throttled goes through the queue.
+        "decide": FunctionConfig(memory=memory, reserved=min(engine, 100)),
         "scheduler": FunctionConfig(memory=512, reserved=others),
         "maintenance": FunctionConfig(memory=512, reserved=others),
         "migrate": FunctionConfig(memory=512, reserved=1),
