@@ -84,12 +84,13 @@ class ObservabilityStack(cdk.Stack):
         )
 
     def _watch_engine(self) -> None:
-        self.alarms.above(
-            "refused-events",
-            self._refused(),
-            0,
-            "the engine refused events whose token does not fit: a worker speaks for what is not its own, or a key was lost",
-        )
+        for name, function in (("refused-events", "engine"), ("refused-requests", "decide")):
+            self.alarms.above(
+                name,
+                self._refused(function),
+                0,
+                "the engine refused events whose token does not fit: a worker speaks for what is not its own, or a key was lost",
+            )
         database = self._platform.data.database
         if database is not None:
             most = self._platform.config.database.max_connections
@@ -101,8 +102,8 @@ class ObservabilityStack(cdk.Stack):
                 periods=3,
             )
 
-    def _refused(self) -> cloudwatch.Metric:
-        service = self._platform.function_name("engine")
+    def _refused(self, function: str) -> cloudwatch.Metric:
+        service = self._platform.function_name(function)
         return metric("NoETL", "RefusedEvents", {"service": service}, "Sum", period=FIVE_MINUTES)
 
     def _dashboard(self, api: ApiStack) -> None:
@@ -154,7 +155,7 @@ class ObservabilityStack(cdk.Stack):
                     "Database connections",
                     [metric("AWS/RDS", "DatabaseConnections", database.dimensions, "Maximum")],
                 ),
-                row("Refused events", [self._refused()]),
+                row("Refused events", [self._refused("engine"), self._refused("decide")]),
             )
         dashboard.add_widgets(
             row(

@@ -336,9 +336,11 @@ def idle(env: Environment) -> dict[str, Any]:
     polls = polled * POLLERS * MONTH_HOURS * 3600 / POLL_SECONDS
     sweeps = MONTH_HOURS * 60 / env.database.sweep_minutes
     dead_letter_queues = 4
-    alarms = queues + dead_letter_queues + 3 * (4 + len(functions)) + 3
+    alarms = queues + dead_letter_queues + 3 * (5 + len(functions)) + 4
     secrets = 3
-    metrics = 4 + 3 * len(functions) + 2 + 2  # of the engine, each worker, the API and maintenance
+    metrics = (
+        4 + 3 + 3 * len(functions) + 2 + 2
+    )  # of the engine by queue and by request, each worker, the API, maintenance
     network = env.network
     services = 6 if env.triggers.queues else 5
     endpoints = services * network.endpoint_zones if network.egress in ("endpoints", "both") else 0

@@ -24,6 +24,8 @@ PYTHON_VARIABLES = {
     "NOETL_HTTP_ALLOW",
     "NOETL_DEPLOYMENT",
     "NOETL_WORKER",
+    "NOETL_DECIDE_FUNCTION",
+    "NOETL_DIRECT_STEPS",
     "NOETL_PUBLIC_URL",
     "NOETL_STORAGE_KV_TABLE",
     "NOETL_STORAGE_KV_AUTO_BYTES",
@@ -193,12 +195,14 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
     key_arn = templates.text(key.stack, key.properties["TargetKeyId"])
     allowed = templates.allowed(templates.role_of(function))
     tracing = {(action, "*") for action in ("xray:PutTraceSegments", "xray:PutTelemetryRecords")}
+    invoked = [resource for action, resource in sorted(allowed) if action == "lambda:InvokeFunction"]
     assert allowed - tracing == {
         *(
             (f"sqs:{action}", f"<{queue.key}.Arn>")
             for action in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes")
         ),
         ("sqs:SendMessage", f"<{events.key}.Arn>"),
+        ("lambda:InvokeFunction", next(found for found in invoked if found.endswith(f"noetl-{name}-decide"))),
         ("s3:GetObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:PutObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/permanent/*"),
@@ -260,7 +264,7 @@ def test_secrets_are_read_by_those_who_need_them(templates: Templates) -> None:
             if action == "secretsmanager:GetSecretValue":
                 short = function.properties["FunctionName"].split("-", 2)[2]
                 readers.setdefault(_secret(templates, resource), set()).add(short)
-    engine = {"api", "engine", "maintenance", "scheduler", "migrate"}
+    engine = {"api", "engine", "decide", "maintenance", "scheduler", "migrate"}
     workers = {name for found in readers["credentials"] for name in [found] if name.startswith("worker-")}
     assert readers["tokens"] == readers["app"] == engine
     assert readers["owner"] == {"migrate"}
@@ -347,10 +351,10 @@ def test_what_connects_fits_into_the_database(templates: Templates, name: str) -
         place for place in ours(templates) if "NOETL_DATABASE_SECRET_ARN" in templates.variables(place)
     ]
     reserved = [place.properties["ReservedConcurrentExecutions"] for place in connecting]
-    assert len(connecting) == 5 and all("VpcConfig" in place.properties for place in connecting)
+    assert len(connecting) == 6 and all("VpcConfig" in place.properties for place in connecting)
     pooled = [templates.variables(place).get("NOETL_DATABASE_POOLED") for place in connecting]
     if name == "prod":
-        assert sorted(pooled, key=str) == ["1", "1", "1", "1", None], (
+        assert sorted(pooled, key=str) == ["1", "1", "1", "1", "1", None], (
             "all but migrations go through the proxy"
         )
     else:
@@ -476,6 +480,33 @@ def test_in_prod_a_worker_that_needs_no_network_has_none(prod: Path) -> None:
         "mixed": {"outgoing"},
         "postgres": {"outgoing"},
     }
+
+
+@both
+def test_workers_hand_outcomes_over_by_request_where_they_get_as_far(templates: Templates, name: str) -> None:
+    """A worker invokes the function `decide` and no other; that one reads no queue, and its reservation bounds the requests."""
+    decide = templates.function(f"noetl-{name}-decide")
+    assert decide.properties["ReservedConcurrentExecutions"] > 0
+    sources = [templates.text(one.stack, one.properties["FunctionName"]) for one in templates.all(MAPPING)]
+    assert f"<{decide.key}>" not in sources
+    direct = {}
+    for function in ours(templates):
+        if "-worker-" not in function.properties["FunctionName"]:
+            continue
+        variables = templates.variables(function)
+        invoked = {
+            resource.rpartition(":")[2]
+            for action, resource in templates.allowed(templates.role_of(function))
+            if action == "lambda:InvokeFunction"
+        }
+        named = variables.get("NOETL_DECIDE_FUNCTION")
+        direct[function.properties["FunctionName"].rpartition("-")[2]] = bool(named)
+        assert invoked == ({f"noetl-{name}-decide"} if named else set())
+        assert (int(variables.get("NOETL_DIRECT_STEPS", 0)) > 0) == bool(named)
+    # Inner subnets of prod have no endpoint of Lambda: their workers use the queue.
+    assert {worker for worker, found in direct.items() if not found} == (
+        {"artifact", "resolve"} if name == "prod" else set()
+    )
 
 
 @both

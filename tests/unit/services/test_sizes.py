@@ -12,6 +12,7 @@ from noetl.adapters.memory import MemoryResultStore
 from noetl.domain import codec
 from noetl.domain.callbacks import SCOPE
 from noetl.domain.capability_tokens import grant
+from noetl.domain.direct import MOST_MESSAGES, fitting
 from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.domain.messages import VERSION, Message, decode_message
@@ -22,6 +23,7 @@ from noetl.domain.sizes.table import (
     ARTIFACT_BYTES,
     CALLBACK_MESSAGE,
     CALLBACK_SCHEMA,
+    DIRECT_BYTES,
     DOCUMENT_DEPTH,
     ERROR_DETAILS,
     ERROR_MESSAGE,
@@ -333,10 +335,20 @@ def test_a_message_of_a_queue(over: int) -> None:
     assert len(text) <= MESSAGE_BYTES.value
 
 
+@pytest.mark.parametrize("over", (-1, 0, 1))
+def test_outcomes_of_one_request_to_the_engine(over: int) -> None:
+    """What is beyond goes through the queue. Texts count as JSON holds them."""
+    half = DIRECT_BYTES.value // 2
+    texts = ['"' * ((half - 2) // 2), "x" * (half - 2 + over), "one more"]
+    assert fitting(texts, MOST_MESSAGES) == (1 if over > 0 else 2)
+    assert fitting(["x"] * 20, MOST_MESSAGES) == MOST_MESSAGES
+
+
 RAN = {
     ARTIFACT_BYTES,
     CALLBACK_MESSAGE,
     CALLBACK_SCHEMA,
+    DIRECT_BYTES,
     ERROR_DETAILS,
     ERROR_MESSAGE,
     INLINE_BYTES,

@@ -6,6 +6,7 @@ that was decided already is known by its event id, and a leased command that nob
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,11 +29,14 @@ POOL = "direct"
 
 class DecideRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """``outcomes``, ``held``, ``back``: texts of messages as queues carry them. ``outcomes`` are decided. ``held`` and ``back`` are signs of
-    life of commands: of those that still run, and of those that the worker cannot end. ``most``: how many commands it takes in the answer."""
+    life of commands: of those that still run, and of those that the worker cannot end. ``most``: how many commands it takes in the answer.
+    ``lease``: a name, drawn by the worker, of the lease of these commands. Outcomes that it sends through the queue because it was not
+    answered tell the name, so that the engine frees what was leased in vain."""
 
     v: int
     outcomes: list[str] = []
     most: int = 0
+    lease: str = ""
     held: list[str] = []
     back: list[str] = []
 
@@ -56,11 +60,18 @@ def read_request(event: Any) -> DecideRequest:
         raise InvalidInputError(f"not a request: {error}", code="request_invalid") from error
     if found.v > VERSION:
         raise InvalidInputError(f"a request of version {found.v}; this is {VERSION}", code="request_invalid")
+    if found.outcomes and not is_lease(found.lease):
+        raise InvalidInputError("a lease is named by 16 to 64 hexadecimal digits", code="request_invalid")
     if max(len(found.outcomes), len(found.held), len(found.back)) > MOST_MESSAGES:
         raise InvalidInputError(
             f"a request has at most {MOST_MESSAGES} messages of a kind", code="request_invalid"
         )
     return found
+
+
+def is_lease(name: str) -> bool:
+    """Return whether ``name`` may name a lease: nobody guesses it."""
+    return re.fullmatch(r"[0-9a-f]{16,64}", name, re.ASCII) is not None
 
 
 def read_answer(data: bytes) -> DecideAnswer:

@@ -15,7 +15,7 @@ from noetl.domain import aws_codes
 from noetl.domain.errors import InfrastructureError
 
 CONNECT_SECONDS = 2
-READ_SECONDS = {"sqs": 25, "s3": 20}
+READ_SECONDS = {"sqs": 25, "s3": 20, "lambda once": 25}
 """A receive that polls for 20 seconds must not look like a dead connection."""
 OTHER_READ_SECONDS = 10
 ATTEMPTS = 3
@@ -59,7 +59,7 @@ def make_client(service: str, *, once: bool = False) -> Any:
                 found = _session.client(
                     service,
                     region_name=os.environ.get("AWS_REGION") or None,
-                    config=_config(service, 1 if once else ATTEMPTS),
+                    config=_config(name, 1 if once else ATTEMPTS),
                 )
             _clients[name] = found
         return found

@@ -103,20 +103,21 @@ class CloudEngine:
         request = read_request(event)
         engine = self.open()
         try:
-            found = answer_request(request, engine.deps, PostgresWorkers(engine.database), remaining)
+            found = answer_request(request, engine.deps, remaining)
         finally:
             self.close()
         managed = found.managed
         call.about(managed.executions)
-        for name, value in (
-            ("Outcomes", len(request.outcomes)),
-            ("HandedCommands", found.handed),
-            ("ReturnedCommands", found.returned),
-        ):
-            if value:
-                call.count(name, value)
         _count(call, managed)
-        call.note(round_trips=engine.database.round_trips, left=len(found.answer.left))
+        if found.handed:
+            call.count("HandedCommands", found.handed)
+        call.note(
+            outcomes=len(request.outcomes),
+            left=len(found.answer.left),
+            held=len(request.held),
+            returned=found.returned,
+            round_trips=engine.database.round_trips,
+        )
         engine.database.round_trips = 0
         answer: dict[str, Any] = msgspec.to_builtins(found.answer)
         return answer
@@ -227,6 +228,7 @@ def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
         who=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "engine"),
         log=telemetry.log,
         back_off=settings.back_off,
+        leases=PostgresWorkers(parts.database),
         dead_letters=lambda queue: dead_events if queue is parts.events else dead_timers,
     )
     return Engine(deps, parts.database, results, parts.events, timers, dead_events, dead_timers)

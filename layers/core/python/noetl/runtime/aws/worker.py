@@ -188,12 +188,10 @@ def report(call: Invocation, worked: Worked) -> None:
         ("CommandsRevoked", worked.revoked),
         ("RefusedMessages", worked.refused),
         ("Outcomes", worked.events),
-        ("DirectOutcomes", worked.direct),
-        ("TakenCommands", worked.taken),
     ):
         if value:
             call.count(name, value)
-    call.note(sends=worked.sends, given_back=len(worked.give_back))
+    call.note(sends=worked.sends, given_back=len(worked.give_back), direct=worked.direct, taken=worked.taken)
 
 
 def _pools(settings: CloudSettings, kinds: Registry) -> set[str]:

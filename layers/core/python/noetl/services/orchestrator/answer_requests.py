@@ -15,12 +15,11 @@ from noetl.domain.direct import LEASE_SECONDS, VERSION, DecideAnswer, DecideRequ
 from noetl.domain.errors import as_exception
 from noetl.domain.events import CommandDone, Event, Start
 from noetl.ports.queue import Delivery
-from noetl.ports.workers import WorkerRegistry
 from noetl.services.executions.direct_starts import Begun
 from noetl.services.orchestrator.consume_events import Managed, MessageBatch, MessageDeps
 from noetl.services.orchestrator.select_worker import worker_of
 from noetl.services.orchestrator.sweep import sweep
-from noetl.services.support.lease_owner_id import new_direct_owner
+from noetl.services.support.lease_owner_id import direct_owner
 
 
 @dataclass(slots=True)
@@ -33,17 +32,15 @@ class Answered:
     returned: int = 0
 
 
-def answer_request(
-    request: DecideRequest, deps: MessageDeps, leases: WorkerRegistry, deadline: Callable[[], float]
-) -> Answered:
+def answer_request(request: DecideRequest, deps: MessageDeps, deadline: Callable[[], float]) -> Answered:
     """Decide the outcomes of a worker, and extend or end the leases that it speaks of. ``deadline``: seconds left.
 
     Raises InfrastructureError: the worker sends its outcomes through the queue.
     """
-    returned = _speak_of_leases(request, deps, leases, deadline)
+    returned = _speak_of_leases(request, deps, deadline)
     if not request.outcomes:
         return Answered(DecideAnswer(VERSION), Managed(), returned=returned)
-    batch = _Request(deps, deadline, request.most)
+    batch = _Request(deps, deadline, request)
     managed = batch.handle([Delivery(str(place), "", text, 1) for place, text in enumerate(request.outcomes)])
     left = sorted({int(one) for one in managed.give_back})
     answer = DecideAnswer(VERSION, left, batch.texts)
@@ -51,11 +48,11 @@ def answer_request(
 
 
 class _Request(MessageBatch):
-    """``most``: how many commands the caller takes. ``texts``: messages of the commands that are handed to it."""
+    """``texts``: messages of the commands that are handed to the caller, at most ``most``."""
 
-    def __init__(self, deps: MessageDeps, deadline: Callable[[], float], most: int) -> None:
-        super().__init__(None, deps, deadline, new_direct_owner(deps.clock()))
-        self.most = most
+    def __init__(self, deps: MessageDeps, deadline: Callable[[], float], request: DecideRequest) -> None:
+        super().__init__(None, deps, deadline, direct_owner(deps.clock(), request.lease))
+        self.most = request.most
         self.texts: list[str] = []
         self.decided: list[Event] = []
 
@@ -126,10 +123,11 @@ class _Request(MessageBatch):
             return ""
 
 
-def _speak_of_leases(
-    request: DecideRequest, deps: MessageDeps, leases: WorkerRegistry, deadline: Callable[[], float]
-) -> int:
+def _speak_of_leases(request: DecideRequest, deps: MessageDeps, deadline: Callable[[], float]) -> int:
     """Extend leases, and end those of commands that their worker cannot end: they go to their queues at once, as further attempts."""
+    leases = deps.leases
+    if leases is None:
+        return 0
     for event in _signs(request.held, deps):
         leases.extend(*_turn(event), LEASE_SECONDS)
     freed = sum(leases.give_back(*_turn(event)) for event in _signs(request.back, deps))

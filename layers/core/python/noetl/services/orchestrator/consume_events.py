@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from noetl.domain.commands import Command
+from noetl.domain.direct import POOL
 from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
 from noetl.domain.events import Event
 from noetl.domain.messages import Message
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from noetl.ports.revocations import Revocations
+from noetl.ports.workers import CommandLeases
 from noetl.services.messaging.back_off import USUAL, BackOff
 from noetl.services.messaging.send_events import signed_event
 from noetl.services.orchestrator.authenticate import Admitted, Door
@@ -50,6 +52,8 @@ class MessageDeps:
     log: Callable[[str], None]
     back_off: BackOff = USUAL
     dead_letters: Callable[[Queue], Queue | None] = lambda queue: None
+    leases: CommandLeases | None = None
+    """Of commands that were handed over in answers (``answer_requests``); None: none was."""
 
 
 @dataclass(slots=True)
@@ -124,8 +128,24 @@ class MessageBatch:
             self._follow()
         finally:
             self._publish()
+        self._free_leases(admitted.asked)
         self._give_back()
         return self.managed
+
+    def _free_leases(self, asked: Sequence[tuple[Event, str]]) -> None:
+        """Free commands that were leased in answers which did not arrive. A sweep sends them to their queues.
+
+        Their outcomes come through the queue now, so whoever asked does not run them.
+        """
+        leases = self.deps.leases
+        if leases is None:
+            return
+        for event, name in asked:
+            try:
+                if leases.free(event.execution_id, POOL, name):
+                    self.managed.again = True
+            except InfrastructureError as away:
+                self.deps.log(f"commands of {event.execution_id} are free when their lease is over: {away}")
 
     # --- deciding ---
 

@@ -13,6 +13,6 @@ def new_owner(now: float, lifetime: float, who: str) -> str:
     return invocation(now + lifetime, f"{who}:{secrets.token_hex(8)}")
 
 
-def new_direct_owner(now: float) -> str:
+def direct_owner(now: float, name: str) -> str:
     """Return the owner of what a request commits: a lease, which the worker that is answered extends. ``now``: epoch seconds."""
-    return lease(now + LEASE_SECONDS, POOL, secrets.token_hex(8))
+    return lease(now + LEASE_SECONDS, POOL, name)

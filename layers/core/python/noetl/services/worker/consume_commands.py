@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
 from noetl.domain.events import Event
@@ -25,7 +27,7 @@ from noetl.domain.text.masking import loggable
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.messaging.large_messages import pack, unpack
 from noetl.services.worker.batch_deps import BatchDeps, Worked
-from noetl.services.worker.direct_outcomes import REQUEST_SECONDS, sign_of_life
+from noetl.services.worker.direct_outcomes import ASKED_BYTES, REQUEST_SECONDS, sign_of_life, unanswered
 from noetl.services.worker.direct_outcomes import SECONDS as DIRECT_SECONDS
 from noetl.services.worker.ready_commands import Turns
 from noetl.services.worker.run_command import run_command
@@ -286,7 +288,7 @@ class _Batch:
         body = pack(
             Message(VERSION, token=job.token, event=event),
             self.worker.results,
-            limit=self.deps.message_limit,
+            limit=self.deps.message_limit - ASKED_BYTES,
         )
         # By its text: a second run of a chunk may cut its items into other messages, under the same event ids.
         dedup = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
@@ -408,7 +410,7 @@ class _Batch:
             return batch
         self.worked.sends += 1
         answer = direct.decide([batch[place][1].body for place in asked], self.takes)
-        left = {asked[place] for place in answer.left if 0 <= place < len(asked)}
+        left = {asked[place]: lease for place, lease in answer.left.items() if 0 <= place < len(asked)}
         decided = [batch[place][0] for place in asked if place not in left]
         with self.changed:
             self.worked.events += len(decided)
@@ -416,7 +418,11 @@ class _Batch:
         if answer.commands:
             self._take_on(answer.commands)
             self._settle(decided)
-        return [pair for place, pair in enumerate(batch) if place in left or place not in asked]
+        return [
+            (job, msgspec.structs.replace(message, body=unanswered(message.body, left.get(place, ""))))
+            for place, (job, message) in enumerate(batch)
+            if place in left or place not in asked
+        ]
 
     def _take_on(self, texts: Sequence[str]) -> None:
         """Run commands that are leased to this worker. One that cannot be read is another's when its lease is over."""
