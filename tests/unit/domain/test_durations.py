@@ -26,7 +26,9 @@ def test_what_is_a_duration(text, seconds):
         assert re.search(PATTERN, text)
 
 
-PARTS = st.lists(st.tuples(st.sampled_from(list(UNITS)), st.integers(0, 999)), min_size=1, unique_by=lambda p: p[0])
+PARTS = st.lists(
+    st.tuples(st.sampled_from(list(UNITS)), st.integers(0, 999)), min_size=1, unique_by=lambda p: p[0]
+)
 
 
 @given(PARTS)
