@@ -72,7 +72,11 @@ def _is_one_unit(line: str) -> bool:
 
 @pytest.mark.parametrize("page", WRITTEN, ids=_id)
 def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
-    spans = [span.strip("`") for span in SPAN.findall(_text(page))]
+    text = _text(page)
+    if page.parent.name == "specification":
+        # The last column names cases and tests by their own folders; tests/conformance/test_specification.py looks for those.
+        text = re.sub(r"\|[^|\n]*\|$", "|", text, flags=re.MULTILINE)
+    spans = [span.strip("`") for span in SPAN.findall(text)]
     assert [name for name in spans if not _exists(name)] == []
 
 
