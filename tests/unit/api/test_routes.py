@@ -61,6 +61,8 @@ def exchange(ground: Ground, name: str):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
     if name == "registerPlaybook":
         return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
+    if name in ("renderContext", "analyzeExecution", "prune", "compareExecutions"):
+        return exchange_look(ground, name)
     by_tag = {
         "workers": exchange_worker,
         "triggers": exchange_trigger,
@@ -99,8 +101,6 @@ def exchange(ground: Ground, name: str):
         path = "list" if name == "findPlaybooks" else "resource"
         body = None if name == "findPlaybooks" else {"path": "demo/hello", "version": "latest"}
         return ground.ask("POST", f"/api/catalog/{path}", body)
-    if name in ("renderContext", "analyzeExecution", "prune"):
-        return exchange_look(ground, name)
     execution_id = ground.run()
     paths = {
         "getQueues": "/api/queue",
@@ -167,6 +167,8 @@ def exchange_look(ground: Ground, name: str):
         return ground.ask("POST", f"/api/executions/{waiting}/analyze")
     if name == "prune":
         return ground.ask("POST", "/api/admin/prune", {"older_than_days": 30})
+    if name == "compareExecutions":
+        return ground.ask("GET", "/api/compare", query={"a": waiting, "b": waiting})
     body = {"execution_id": waiting, "template": {"n": "{{ start.data }}"}}
     return ground.ask("POST", "/api/context/render", body)
 
