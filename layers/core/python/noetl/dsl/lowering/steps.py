@@ -25,6 +25,7 @@ from noetl.dsl.lowering.loops import lower_loop
 from noetl.dsl.lowering.pipelines import item_task, label_tasks, lower_sink, lower_tasks, noop_task
 from noetl.dsl.lowering.routing import lower_next
 from noetl.dsl.lowering.rules import always, never_fires
+from noetl.dsl.lowering.step_args import StepArgs, split_args, with_args
 from noetl.dsl.lowering.tasks import Layers
 from noetl.dsl.lowering.values import event_retry, lower_sets, result_spec, spelled
 from noetl.dsl.program import (
@@ -72,10 +73,12 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
     tool = plan.tool
     if tool is None and plan.loop is not None:
         tool = item_task(block, plan.loop.iterator)
-    body = _body(lowering, block, tool, cases, body_frame, layers)
+    args = split_args(
+        lowering, spelled(lowering, block, "args", "input"), tool, plan.loop.iterator if plan.loop else None
+    )
+    lowering.names.own_args[name] = args.once
+    body = _body(lowering, block, tool, cases, body_frame, layers, args)
     _check_failure_mode(lowering, spec, plan.loop, body)
-    given = spelled(lowering, block, "args", "input")
-    lowering.names.give_args(name, given)
     routes = lower_next(lowering, block.get("next"), frame)
     on_error = lower_on_error(lowering, spec.get("on_error") or made_text("fail", block.pos), frame)
     loops = plan.loop is not None
@@ -86,7 +89,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         desc=text_of(block.get("desc")) or "",
         alias=_alias(lowering, block, name),
         admit=_admission(lowering, mapping_of(policy.get("admit")), frame.at(ADMIT)),
-        args=lowering.optional(given, frame),
+        args=lowering.optional(args.once, frame),
         loop=plan.loop,
         body=body,
         cases=cases.engine,
@@ -136,7 +139,7 @@ def _admission(lowering: Lowering, block: Mapping, frame: Frame) -> Admission | 
         then = mapping_of(mapping_of(otherwise).get("then") if otherwise is not None else rule.get("then"))
         guard = None if otherwise is not None else rule.get("when")
         certain = certain or always(lowering, guard)
-        rules.append(AdmitRule(_allow(then.get("allow")), lowering.optional(guard, frame), rule.pos))
+        rules.append(AdmitRule(_allow(then.get("allow")), lowering.guard(guard, frame), rule.pos))
     return Admission(tuple(rules), lowering.optional(block.get("timeout"), frame))
 
 
@@ -165,7 +168,13 @@ def _alias(lowering: Lowering, block: Mapping, step: str) -> str:
 
 
 def _body(
-    lowering: Lowering, block: Mapping, tool: Tree | None, cases: Cases, frame: Frame, layers: Layers
+    lowering: Lowering,
+    block: Mapping,
+    tool: Tree | None,
+    cases: Cases,
+    frame: Frame,
+    layers: Layers,
+    args: StepArgs,
 ) -> Pipeline | None:
     name, form = frame.step, frame.form
     retry = _step_retry(lowering, block, tool, frame)
@@ -180,7 +189,7 @@ def _body(
     ):
         sinks = (*sinks, lower_sink(lowering, sink, frame, label=f"{name}_sink{index or ''}"))
     inner_form: Form = "canonical" if isinstance(tool, Sequence) else form
-    pairs = label_tasks(lowering, tool, name)
+    pairs = [(label, with_args(task, args)) for label, task in label_tasks(lowering, tool, name)]
     tasks = lower_tasks(lowering, pairs, replace(frame, form=inner_form), layers, retry=retry)
     before, values, after = _vars(lowering, block, frame.value())
     return Pipeline(
@@ -220,8 +229,8 @@ def _step_retry(lowering: Lowering, block: Mapping, tool: Tree | None, frame: Fr
     guard = frame.guard()
     return StepRetry(
         action=event_retry(lowering, retry, block.key_pos("retry"), frame.value()),
-        retry_when=lowering.optional(retry.get("retry_when"), guard),
-        stop_when=lowering.optional(retry.get("stop_when"), guard),
+        retry_when=lowering.guard(retry.get("retry_when"), guard),
+        stop_when=lowering.guard(retry.get("stop_when"), guard),
     )
 
 
