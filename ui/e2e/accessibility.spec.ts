@@ -14,6 +14,8 @@ const PAGES: Record<string, (ids: { failed: string; done: string; asking: string
   data: ({ done }) => `executions/${done}?view=data`,
   logs: ({ failed }) => `executions/${failed}?view=logs`,
   code: ({ failed }) => `executions/${failed}?view=code`,
+  "time travel": ({ failed }) => `executions/${failed}?at=3`,
+  "data of the past": ({ failed }) => `executions/${failed}?view=data&at=5`,
   why: ({ failed }) => `executions/${failed}?view=why`,
   "an execution that asks": ({ asking }) => `executions/${asking}`,
   "no such execution": () => "executions/1",

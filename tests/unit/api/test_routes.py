@@ -117,6 +117,7 @@ def exchange(ground: Ground, name: str):
         "getExecutionLogs": f"/api/executions/{execution_id}/logs",
         "getExecutionGraph": f"/api/executions/{execution_id}/graph",
         "getExecutionSteps": f"/api/executions/{execution_id}/steps",
+        "getExecutionState": f"/api/executions/{execution_id}/state",
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])

@@ -163,10 +163,16 @@ def kind_of(kinds: KindLookup, name: str | None) -> KindSpec | None:
         return None
 
 
+_KEPT = {("wait", "for")}
+"""Second names of parameters that read better than the first: ``for: 10m``."""
+
+
 def _aliases(task: Map, spec: KindSpec | None) -> None:
     if spec is None or spec.name in ("workbook", "iterator", "playbook"):
         return
     for entry in task.entries:
+        if (spec.name, entry.key) in _KEPT:
+            continue
         name = spec.aliases.get(str(entry.key))
         if name is not None and entry.key not in _INPUTS and not task.has(name):
             entry.key = entry.raw_key = name

@@ -53,7 +53,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
         entry=_entry(lowering, executor, steps),
         final_step=text_of(final),
         no_next_is_error=_plain(executor.get("no_next_is_error")) is True,
-        timeout=lowering.optional(executor.get("timeout"), start),
+        timeout=lowering.seconds(executor.get("timeout"), start),
         concurrency=lower_concurrency(lowering, executor.get("concurrency")),
         priority=lowering.optional(executor.get("priority"), start),
         steps=steps,

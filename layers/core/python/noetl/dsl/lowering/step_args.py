@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from noetl.dsl.expressions import Analysis
 from noetl.dsl.lowering.context import Lowering
+from noetl.dsl.lowering.pipelines import unlabel
 from noetl.dsl.lowering.tasks import INPUT_KEYS
-from noetl.dsl.yaml_text.tree import Key, Mapping, Sequence, Tree, made_text
+from noetl.dsl.yaml_text.tree import Key, Mapping, Sequence, Tree, made_text, mapping_of
 
 _OF_AN_ITERATION = frozenset({"iter", "loop", "loop_index", "_index"})
 
@@ -42,8 +43,26 @@ def split_args(lowering: Lowering, given: Tree | None, tool: Tree | None, iterat
         else:
             once[key.text] = (key, value)
             whole[key.text] = (key, made_text(f"{{{{ args[{key.text!r}] }}}}", value.pos))
-    left = Mapping(once, given.pos) if once or not each else None
-    return StepArgs(left, Mapping(each, given.pos) if each else None, Mapping(whole, given.pos))
+    if not each:
+        return StepArgs(given, whole=Mapping(whole, given.pos))
+    if any(_needs(lowering, task, frozenset(each)) for task in _tasks(tool)):
+        return StepArgs(given)
+    left = Mapping(once, given.pos) if once else None
+    return StepArgs(left, Mapping(each, given.pos), Mapping(whole, given.pos))
+
+
+def _tasks(tool: Tree) -> list[Mapping]:
+    items = tool.items if isinstance(tool, Sequence) else [tool]
+    return [unlabel(mapping_of(item), 0)[1] for item in items]
+
+
+def _needs(lowering: Lowering, task: Mapping, each: frozenset[str]) -> bool:
+    """Whether a task's own input reads arguments that would be part of it: an input cannot read itself."""
+    own = task.get(*INPUT_KEYS)
+    if own is None:
+        return False
+    read = each | {"args", "input"}
+    return not isinstance(own, Mapping) or any(found.names & read for found in _analyses(lowering, own))
 
 
 def _analyses(lowering: Lowering, tree: Tree) -> Iterator[Analysis]:

@@ -98,7 +98,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         arcs=(*routes.arcs, *on_error.arc(lowering)),
         **lower_meeting(lowering, spec, frame),
         timeout=_timeout(lowering, spec, policy, frame),
-        deadline=lowering.optional(mapping_of(policy.get("lifecycle")).get("deadline_s"), frame),
+        deadline=lowering.seconds(mapping_of(policy.get("lifecycle")).get("deadline_s"), frame),
         tolerant=on_error.tolerant,
         compensate=lower_compensation(lowering, spec, frame, loops=loops, on_unmatched=layers.on_unmatched),
         limits=lower_limits(lowering, spec, frame, plan.loop, works=body is not None),
@@ -111,7 +111,7 @@ def _timeout(lowering: Lowering, spec: Mapping, policy: Mapping, frame: Frame) -
     found = spec.get("timeout")
     if found is None:
         found = mapping_of(policy.get("lifecycle")).get("timeout_s")
-    return lowering.optional(found, frame)
+    return lowering.seconds(found, frame)
 
 
 def _check_failure_mode(lowering: Lowering, spec: Mapping, loop: Loop | None, body: Pipeline | None) -> None:
@@ -140,7 +140,7 @@ def _admission(lowering: Lowering, block: Mapping, frame: Frame) -> Admission | 
         guard = None if otherwise is not None else rule.get("when")
         certain = certain or always(lowering, guard)
         rules.append(AdmitRule(_allow(then.get("allow")), lowering.guard(guard, frame), rule.pos))
-    return Admission(tuple(rules), lowering.optional(block.get("timeout"), frame))
+    return Admission(tuple(rules), lowering.seconds(block.get("timeout"), frame))
 
 
 def _allow(tree: Tree | None) -> Literal["yes", "park", "skip"]:

@@ -330,6 +330,6 @@ def _problem_pos(problem: ParamProblem, body: Mapping, params: Mapping) -> Pos:
 def _timeout(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node | None:
     """Seconds for one call; ``{connect, read}`` together are the longest it can take."""
     if not isinstance(tree, Mapping):
-        return lowering.optional(tree, frame)
-    node = lowering.node(tree, frame)
+        return lowering.seconds(tree, frame)
+    node = lowering.seconds(tree, frame)
     return Lit(sum(part or 0 for part in node.value.values())) if isinstance(node, Lit) else node

@@ -200,10 +200,10 @@ def canonical_retry(lowering: Lowering, then: Mapping, frame: Frame) -> RetryAct
     """``do: retry`` of a policy rule: three tries a second apart unless it says otherwise."""
     return RetryAction(
         attempts=_or(lowering, then.get("attempts"), 3, frame),
-        delay=_or(lowering, then.get("delay"), 1, frame),
+        delay=lowering.seconds(then.get("delay"), frame) or Lit(1),
         backoff=_CANONICAL_BACKOFF.get(text_of(then.get("backoff")) or "none", "none"),
         multiplier=_or(lowering, then.get("multiplier"), 2, frame),
-        max_delay=lowering.optional(then.get("max_delay"), frame),
+        max_delay=lowering.seconds(then.get("max_delay"), frame),
         jitter=lowering.optional(then.get("jitter"), frame),
         exhausted="fail",
         pos=then.pos,
@@ -215,10 +215,10 @@ def event_retry(lowering: Lowering, block: Tree | None, pos: Pos, frame: Frame) 
     fields = mapping_of(block)
     return RetryAction(
         attempts=_or(lowering, fields.get("max_attempts"), 3, frame),
-        delay=_or(lowering, fields.get("initial_delay"), 1, frame),
+        delay=lowering.seconds(fields.get("initial_delay"), frame) or Lit(1),
         backoff="exponential",
         multiplier=_or(lowering, fields.get("backoff_multiplier"), 2, frame),
-        max_delay=lowering.optional(fields.get("max_delay"), frame),
+        max_delay=lowering.seconds(fields.get("max_delay"), frame),
         jitter=lowering.optional(fields.get("jitter"), frame),
         exhausted="next_rule",
         pos=pos,
