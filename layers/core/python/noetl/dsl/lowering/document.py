@@ -27,7 +27,13 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
     _check_input(lowering, root.get("input"))
     read_workbook(lowering, root.get("workbook"))
     policy = executor.get("policy")
-    defaults = Defaults(executor.get("result"), policy if isinstance(policy, Mapping) else None)
+    tasks = mapping_of(executor.get("defaults"))
+    defaults = Defaults(
+        executor.get("result"),
+        policy if isinstance(policy, Mapping) else None,
+        tasks.get("retry"),
+        tasks.get("timeout"),
+    )
     start = Frame("", START)
     steps = with_default_on_error(lowering, root, _steps(lowering, root, defaults))
     _check_uncalled(lowering)

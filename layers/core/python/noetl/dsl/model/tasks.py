@@ -11,6 +11,7 @@ from noetl.domain.durations import HINT, PATTERN
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.results.retention import ttl_seconds
 from noetl.dsl.expressions import has_template
+from noetl.dsl.model.retries import Retry
 from noetl.dsl.model.types import (
     Attempts,
     Bytes,
@@ -336,6 +337,7 @@ class TaskBody(Strict):
     set_ctx: SetBlock | None = None
     set_iter: SetBlock | None = None
     output: TaskOutput | None = None
+    retry: Retry = None
     task: InnerTask = None
 
 
