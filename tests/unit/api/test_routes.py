@@ -61,6 +61,9 @@ def exchange(ground: Ground, name: str):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
     if name == "registerPlaybook":
         return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
+    if name == "compareExecutions":
+        one = ground.run()
+        return ground.ask("GET", "/api/compare", query={"a": one, "b": one})
     by_tag = {
         "workers": exchange_worker,
         "triggers": exchange_trigger,

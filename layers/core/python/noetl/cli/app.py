@@ -254,6 +254,21 @@ def analyze(
 
 
 @app.command()
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="An execution id, or `latest`.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another execution id.")],
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Show where two executions differ: playbooks, inputs, step runs, context, results."""
+    from noetl.cli.commands import compare
+
+    end(compare.show(a, b, as_json=as_json, at=where(home, remote, context)))
+
+
+@app.command()
 def register(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
     as_json: Json = False,
@@ -337,6 +352,7 @@ _LISTED = [
     "logs",
     "result",
     "analyze",
+    "compare",
     "cancel",
     "pause",
     "unpause",
