@@ -61,8 +61,6 @@ def exchange(ground: Ground, name: str):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
     if name == "registerPlaybook":
         return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
-    if name in ("renderContext", "analyzeExecution", "prune", "compareExecutions"):
-        return exchange_look(ground, name)
     by_tag = {
         "workers": exchange_worker,
         "triggers": exchange_trigger,
@@ -70,6 +68,7 @@ def exchange(ground: Ground, name: str):
         "callbacks": exchange_callback,
         "sessions": exchange_session,
         "changes": exchange_change,
+        "history": exchange_history,
     }
     if (tag := described(name)["tags"][0]) in by_tag:
         return by_tag[tag](ground, name)
@@ -101,6 +100,8 @@ def exchange(ground: Ground, name: str):
         path = "list" if name == "findPlaybooks" else "resource"
         body = None if name == "findPlaybooks" else {"path": "demo/hello", "version": "latest"}
         return ground.ask("POST", f"/api/catalog/{path}", body)
+    if name in ("renderContext", "analyzeExecution", "prune"):
+        return exchange_look(ground, name)
     execution_id = ground.run()
     paths = {
         "getQueues": "/api/queue",
@@ -117,10 +118,18 @@ def exchange(ground: Ground, name: str):
         "getExecutionLogs": f"/api/executions/{execution_id}/logs",
         "getExecutionGraph": f"/api/executions/{execution_id}/graph",
         "getExecutionSteps": f"/api/executions/{execution_id}/steps",
-        "getExecutionState": f"/api/executions/{execution_id}/state",
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])
+
+
+def exchange_history(ground: Ground, name: str):
+    one = ground.run()
+    path, query = {
+        "getExecutionState": (f"/api/executions/{one}/state", {}),
+        "compareExecutions": ("/api/compare", {"a": one, "b": one}),
+    }[name]
+    return ground.ask("GET", path, query=query)
 
 
 def exchange_session(ground: Ground, name: str):
@@ -167,8 +176,6 @@ def exchange_look(ground: Ground, name: str):
         return ground.ask("POST", f"/api/executions/{waiting}/analyze")
     if name == "prune":
         return ground.ask("POST", "/api/admin/prune", {"older_than_days": 30})
-    if name == "compareExecutions":
-        return ground.ask("GET", "/api/compare", query={"a": waiting, "b": waiting})
     body = {"execution_id": waiting, "template": {"n": "{{ start.data }}"}}
     return ground.ask("POST", "/api/context/render", body)
 

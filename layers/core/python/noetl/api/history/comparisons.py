@@ -38,7 +38,7 @@ ROUTES: tuple[Route, ...] = (
         "read",
         compare,
         {200: Comparison},
-        "executions",
+        "history",
         query=(
             Parameter("a", "An execution id.", _ID),
             Parameter("b", "Another execution id.", _ID),

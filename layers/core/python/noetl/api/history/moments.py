@@ -98,7 +98,7 @@ ROUTES: tuple[Route, ...] = (
         "read",
         get_state,
         {200: MomentAnswer},
-        "executions",
+        "history",
         query=(
             Parameter("at", f"{_MOMENT} The end of the history without it."),
             Parameter("since", f"{_MOMENT} The fact before `at` without it."),
