@@ -380,7 +380,7 @@ def database_shell(
       noetl db shell
       noetl db shell -c "SELECT status, count(*) FROM noetl.execution GROUP BY status"
     """
-    from noetl.cli.commands import database_shell
+    from noetl.cli.actions import database_shell
 
     end(database_shell.shell(command, write=write, as_json=as_json, home=home))
 
