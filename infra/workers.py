@@ -22,7 +22,7 @@ MIXED = "mixed"
 POOLED = "io"
 LONG = "long"
 DIRECT = "direct"
-"""The pool of leases of commands that workers get in answers (``noetl.domain.direct``)."""
+"""The pool of leases of commands that workers get in answers (``noetl.domain.workers.direct_requests``)."""
 DEAD = "dlq"
 """Where another worker's name stands, in the name of the queue of dead letters of all commands."""
 TIMEOUT = 900

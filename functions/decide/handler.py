@@ -12,6 +12,6 @@ engine = CloudEngine(CloudSettings.from_env())
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """``event``: messages of a worker (``domain/direct.py``). The answer has the commands that are leased to it."""
+    """``event``: messages of a worker (``domain/workers/direct_requests.py``). The answer has the commands that are leased to it."""
     with telemetry.invocation(context) as call:
         return engine.answer(event, lambda: context.get_remaining_time_in_millis() / 1000, call)

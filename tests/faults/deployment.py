@@ -17,10 +17,10 @@ import msgspec
 
 from noetl.adapters.memory import MemoryResultStore
 from noetl.domain.capability_tokens import KeyRing
-from noetl.domain.direct import DecideAnswer, DecideRequest, read_answer, read_request
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Start
 from noetl.domain.state import TERMINAL
+from noetl.domain.workers.direct_requests import DecideAnswer, DecideRequest, read_answer, read_request
 from noetl.dsl.program import encode
 from noetl.engine.scopes.slot_view import Limits
 from noetl.ports.executions.execution_store import ExecutionStore

@@ -12,7 +12,6 @@ from noetl.adapters.memory import MemoryResultStore
 from noetl.domain import codec
 from noetl.domain.callbacks import SCOPE
 from noetl.domain.capability_tokens import grant
-from noetl.domain.direct import MOST_MESSAGES, fitting
 from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.domain.messages import VERSION, Message, decode_message
@@ -43,6 +42,7 @@ from noetl.domain.sizes.table import (
     Size,
 )
 from noetl.domain.wait_request import wait_request
+from noetl.domain.workers.direct_requests import MOST_MESSAGES, fitting
 from noetl.kinds import wait
 from noetl.kinds.support.foreign_json import foreign_value
 from noetl.runtime.settings import Settings

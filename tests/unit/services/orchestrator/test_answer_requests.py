@@ -9,10 +9,17 @@ import pytest
 
 from noetl.domain.capability_tokens import grant
 from noetl.domain.commands import Command
-from noetl.domain.direct import LEASE_SECONDS, POOL, VERSION, DecideAnswer, DecideRequest, read_request
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.events import Pause
 from noetl.domain.messages import decode_message
+from noetl.domain.workers.direct_requests import (
+    LEASE_SECONDS,
+    POOL,
+    VERSION,
+    DecideAnswer,
+    DecideRequest,
+    read_request,
+)
 from noetl.domain.workers.lease_owners import leaseholder
 from noetl.services.orchestrator.answer_requests import Answered, answer_request, begin_executions
 from noetl.services.orchestrator.snapshot_cache import Recent

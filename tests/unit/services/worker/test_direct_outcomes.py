@@ -10,12 +10,12 @@ import pytest
 
 from noetl.domain.capability_tokens import grant
 from noetl.domain.commands import Command
-from noetl.domain.direct import VERSION, DecideAnswer, DecideRequest
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import CommandDone
 from noetl.domain.kinds import TaskContext
 from noetl.domain.messages import VERSION as MESSAGE_VERSION
 from noetl.domain.messages import Message, decode_message, encode_message
+from noetl.domain.workers.direct_requests import VERSION, DecideAnswer, DecideRequest
 from noetl.services.worker.direct_outcomes import REQUEST_SECONDS, SECONDS, DirectOutcomes
 from tests.unit.services.batch_bench import LOOP, RING, Bench, Tool
 from tests.waiting import PATIENCE

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from noetl.domain.direct import DecideAnswer, DecideRequest
+from noetl.domain.workers.direct_requests import DecideAnswer, DecideRequest
 
 
 class Decisions(Protocol):

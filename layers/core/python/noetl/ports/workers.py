@@ -61,7 +61,7 @@ class CommandState(msgspec.Struct, frozen=True):
 
 
 class CommandLeases(Protocol):
-    """Leases of single commands: of workers over HTTP, and of those that were answered with them (``domain/direct.py``).
+    """Leases of single commands: of workers over HTTP, and of those that were answered with them (``domain/workers/direct_requests.py``).
 
     Raises InfrastructureError when the store cannot be reached.
     """

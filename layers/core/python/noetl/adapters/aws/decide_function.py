@@ -6,8 +6,8 @@ from typing import Any
 
 from noetl.adapters.aws.clients import answering
 from noetl.domain import codec
-from noetl.domain.direct import DecideAnswer, DecideRequest, read_answer
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.workers.direct_requests import DecideAnswer, DecideRequest, read_answer
 
 SHOWN = 300
 """Characters of a failed invocation's answer that its error keeps."""

@@ -19,8 +19,8 @@ from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.adapters.tiered import TieredResults
 from noetl.domain.callbacks import proofs
-from noetl.domain.direct import read_request
 from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
+from noetl.domain.workers.direct_requests import read_request
 from noetl.engine.scopes.slot_view import Limits
 from noetl.ports.queue import Queue
 from noetl.runtime.aws.parts import CloudParts, open_parts

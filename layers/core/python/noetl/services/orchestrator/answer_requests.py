@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from noetl.domain.commands import Command
-from noetl.domain.direct import LEASE_SECONDS, VERSION, DecideAnswer, DecideRequest, fitting
 from noetl.domain.errors import as_exception
 from noetl.domain.events import CommandDone, Event, Start
+from noetl.domain.workers.direct_requests import LEASE_SECONDS, VERSION, DecideAnswer, DecideRequest, fitting
 from noetl.ports.queue import Delivery
 from noetl.services.executions.direct_starts import Begun
 from noetl.services.orchestrator.consume_events import Managed, MessageBatch, MessageDeps

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from noetl.domain.commands import Command
-from noetl.domain.direct import POOL
 from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
 from noetl.domain.events import Event
 from noetl.domain.messages import Message
+from noetl.domain.workers.direct_requests import POOL
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from noetl.ports.revocations import Revocations
 from noetl.ports.workers import CommandLeases

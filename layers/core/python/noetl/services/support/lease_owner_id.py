@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from noetl.domain.direct import LEASE_SECONDS, POOL
+from noetl.domain.workers.direct_requests import LEASE_SECONDS, POOL
 from noetl.domain.workers.lease_owners import invocation, lease
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from noetl.domain.commands import Command
-from noetl.domain.direct import MOST_MESSAGES, VERSION, DecideRequest, fitting
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import CommandDone
 from noetl.domain.messages import VERSION as MESSAGE_VERSION
 from noetl.domain.messages import Message, decode_message, encode_message
 from noetl.domain.outcomes.outcomes import Outcome
+from noetl.domain.workers.direct_requests import MOST_MESSAGES, VERSION, DecideRequest, fitting
 from noetl.ports.decisions import Decisions
 from noetl.services.messaging.back_off import BackOff
 
