@@ -240,6 +240,37 @@ def fmt(
 
 
 @app.command()
+def migrate(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...|-", help="Playbooks, or folders of them; - for stdin.")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; 1 when a file would be rewritten.")
+    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="Replace the files that run afterwards.")] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show a unified diff instead of one change after the other.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Rewrite playbooks of older dialects to what runs today; each change is explained with its rule and its line.
+
+    \b
+      noetl migrate old.yaml               # explain what would change
+      noetl migrate --diff playbooks/
+      noetl migrate --write playbooks/
+      noetl migrate --check .              # in CI
+
+    Comments and the order of keys stay. A file that would not run afterwards is left as it is, with the lines that no rule rewrites, and
+    the exit code is 2. A playbook that compiles already keeps its program.
+    """
+    from noetl.cli.commands import migrate as migrating
+
+    wishes = migrating.Wishes(check=check, write=write, diff=diff, as_json=as_json)
+    end(migrating.migrate(files, wishes))
+
+
+@app.command()
 def analyze(
     execution: Id = "latest",
     as_json: Json = False,
@@ -347,6 +378,7 @@ _LISTED = [
     "replay",
     "validate",
     "fmt",
+    "migrate",
     "graph",
     "schema",
     "test",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from noetl.formatting.nodes import Document, Entry, inside
+from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, inside
 from noetl.formatting.reading import read
+
+_STEP = re.compile(r"\s*- step:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,58 +24,95 @@ class Change:
     after: str
 
 
-class Lines:
-    """Lines of a text that was written from a document → lines and columns of the file the document was read from."""
-
-    def __init__(self, document: Document, text: str) -> None:
-        written = read(text, "<written>").root
-        self._starts: list[int] = []
-        self._places: list[tuple[int, int]] = []
-        known = (1, 1)
-        for entry, now in zip(inside(document.root), inside(written), strict=True):
-            known = (entry.line, entry.column + 1) if entry.line else known
-            if not self._starts or self._starts[-1] != now.line:
-                self._starts.append(now.line)
-                self._places.append(known)
-        self._exact = _exact(document, written)
-
-    def original(self, line: int) -> tuple[int, int]:
-        """Return where the entry on this line, or above it, came from."""
-        place = bisect.bisect_right(self._starts, line) - 1
-        if place < 0:
-            return (1, 1)
-        found = self._places[place]
-        return self._exact.get(line, found)
-
-
-def _exact(document: Document, written: object) -> dict[int, tuple[int, int]]:
-    """Return lines inside block texts: they follow their entry line by line."""
-    found: dict[int, tuple[int, int]] = {}
-    root = getattr(written, "entries", None)
-    if root is None:
-        return found
-    for entry, now in zip(inside(document.root), inside(written), strict=True):  # type: ignore[arg-type]
-        for further in range(1, _height(entry)):
-            if entry.line:
-                found[now.line + further] = (entry.line + further, 1)
+def state_of(document: Document) -> list[object]:
+    """Return what a rule can change of a document, to be compared with what it is later."""
+    found: list[object] = []
+    _state(document.root, found)
     return found
+
+
+def _state(value: Value, found: list[object]) -> None:
+    if isinstance(value, (Map, List)):
+        found.append(type(value))
+        for entry in value.entries:
+            found.append(entry.raw_key)
+            _state(entry.value, found)
+        found.append(value.flow)
+    elif isinstance(value, Text):
+        found.append((value.value, value.style))
+    else:
+        found.append(value.name)
+
+
+class Lines:
+    """Places of a document's entries in the file it was read from, taken before a rule moves them."""
+
+    def __init__(self, document: Document) -> None:
+        self._entries = [(entry.line, entry.column + 1, _height(entry)) for entry in inside(document.root)]
+
+    def places(self, written: str) -> Callable[[int], tuple[int, int]]:
+        """Return what finds, for a line of the text that the document was written to, line and column of the original."""
+        starts: list[int] = []
+        found: list[tuple[int, int]] = []
+        deeper: dict[int, tuple[int, int]] = {}
+        known = (1, 1)
+        now = inside(read(written, "<written>").root)
+        for (line, column, height), entry in zip(self._entries, now, strict=True):
+            known = (line, column) if line else known
+            if not starts or starts[-1] != entry.line:
+                starts.append(entry.line)
+                found.append(known)
+            if line:
+                deeper.update({entry.line + more: (line + more, 1) for more in range(1, height)})
+
+        def original(line: int) -> tuple[int, int]:
+            place = bisect.bisect_right(starts, line) - 1
+            return deeper.get(line, found[place] if place >= 0 else (1, 1))
+
+        return original
 
 
 def _height(entry: Entry) -> int:
-    value = getattr(entry.value, "value", None)
-    return value.count("\n") + 1 if isinstance(value, str) else 1
+    """Return how many lines a block text takes, its own included."""
+    value = entry.value
+    if not isinstance(value, Text) or value.style not in ("|", ">") or not isinstance(value.value, str):
+        return 1
+    return value.value.count("\n") + 1
 
 
-def changes(rule: str, before: str, after: str, lines: Lines) -> list[Change]:
+def changes(rule: str, before: str, after: str, lines: Lines) -> tuple[Change, ...]:
     """Return each hunk of a rewriting."""
-    old, new = before.splitlines(), after.splitlines()
+    if before == after:
+        return ()
+    original = lines.places(before)
     found = []
-    for tag, start, end, new_start, new_end in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
-        if tag == "equal":
+    for start, old, new in _hunks(before.splitlines(), after.splitlines()):
+        if not _dedented(old) and not _dedented(new):
             continue
-        line, _ = lines.original(min(start + 1, max(len(old), 1)))
-        found.append(Change(rule, line, _dedented(old[start:end]), _dedented(new[new_start:new_end])))
+        line, _ = original(start + 1)
+        found.append(Change(rule, line, _dedented(old), _dedented(new)))
+    return tuple(found)
+
+
+def _hunks(old: list[str], new: list[str]) -> list[tuple[int, list[str], list[str]]]:
+    """Compare step by step, so that the work does not grow with the square of the steps."""
+    parts, made = _parts(old), _parts(new)
+    pairs = list(zip(parts, made, strict=True)) if len(parts) == len(made) else [((0, old), (0, new))]
+    found = []
+    for (offset, one), (_, other) in pairs:
+        if one == other:
+            continue
+        matcher = difflib.SequenceMatcher(None, one, other, len(one) > 500)
+        for tag, start, end, first, last in matcher.get_opcodes():
+            if tag != "equal":
+                found.append((offset + start, one[start:end], other[first:last]))
     return found
+
+
+def _parts(lines: list[str]) -> list[tuple[int, list[str]]]:
+    starts = [0, *(place for place, line in enumerate(lines) if place and _STEP.match(line))]
+    ends = [*starts[1:], len(lines)]
+    return [(start, lines[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
 def _dedented(lines: list[str]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 from noetl.formatting.nodes import Document
 from noetl.formatting.reading import read
 from noetl.formatting.writing import write
-from noetl.migration.changes import Change, Lines, changes
+from noetl.migration.changes import Change, Lines, changes, state_of
 from noetl.migration.equality import same_program
 from noetl.migration.page import Note, Page, Refusal
 from noetl.migration.rule import Rule
@@ -25,9 +25,10 @@ ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """``text`` runs when ``ran`` is true; else it is as far as the rules go, and ``problems`` says what is left.
+    """``text`` compiles when ``runs`` is true; else it is as far as the rules go, and ``problems`` says what is left.
 
-    ``problems`` stand at lines of the original; those of ``refusals`` are not repeated.
+    ``refusals`` are places that a rule knows and cannot rewrite. ``problems`` are what the compiler finds beside them, at lines of the
+    original.
     """
 
     original: str
@@ -48,50 +49,85 @@ class Migrated:
         return not self.refusals and not self.problems
 
 
-def migrate_text(text: str, *, source_name: str, kinds: KindLookup) -> Migrated:
+def no_file(path: str) -> str | None:
+    """Read nothing: a playbook that has no folder."""
+    return None
+
+
+def migrate_text(
+    text: str, *, source_name: str, kinds: KindLookup, read_file: Callable[[str], str | None] = no_file
+) -> Migrated:
     """Rewrite a playbook. Raises InvalidPlaybookError for text that is no YAML mapping.
+
+    ``read_file``: gives the text of a file that the playbook names, or None.
 
     Of a playbook that compiles as it is, a rule that would change its program is left out.
     """
-    document = read(text, source_name)
     original = _compiled(text, source_name, kinds)
-    page = Page(document, kinds)
-    found: list[Change] = []
-    written = write(document)
-    before = original.program if isinstance(original, Compiled) else None
-    for _ in range(ROUNDS):
-        start = written
-        for rule in RULES:
-            kept, written = _applied(page, rule, written, found, source_name)
-            if before is not None and kept is not None:
-                made = _compiled(written, source_name, kinds)
-                if not isinstance(made, Compiled) or not same_program(before, made.program):
-                    page, written, found = kept
-        if written == start:
-            break
-    if not found:
-        written = text
-    problems, proved = _proof(page, written, source_name, bool(found), original)
-    return Migrated(
-        text, written, tuple(found), tuple(page.notes), tuple(page.refusals), problems, proved
-    )
+    left_out: set[str] = set()
+    while True:
+        attempt = _Attempt(Page(read(text, source_name), kinds, read_file), source_name, original)
+        wrong = attempt.run([rule for rule in RULES if rule.name not in left_out])
+        if wrong is None:
+            return attempt.result(text)
+        left_out.add(wrong.name)
 
 
-def _applied(
-    page: Page, rule: Rule, written: str, found: list[Change], source_name: str
-) -> tuple[tuple[Page, str, list[Change]] | None, str]:
-    """Apply one rule. Return the state before it, if it changed anything, and the text after it."""
-    document = copy.deepcopy(page.document)
-    notes, refusals = list(page.notes), list(page.refusals)
-    page.rule = rule.name
-    rule.apply(page)
-    made = write(page.document)
-    if made == written:
-        return None, written
-    kept = Page(document, page.kinds, rule.name, refusals, notes)
-    state = (kept, written, list(found))
-    found += changes(rule.name, written, made, Lines(document, written))
-    return state, made
+@dataclass(slots=True)
+class _Attempt:
+    """One run of the rules over a page."""
+
+    page: Page
+    source_name: str
+    original: Compiled | tuple[Diagnostic, ...]
+    written: str = ""
+    found: tuple[Change, ...] = ()
+    state: list[object] = field(default_factory=list)
+    lines: Lines | None = None
+
+    def run(self, rules: list[Rule]) -> Rule | None:
+        """Apply rules until none of them changes anything. Return the rule that changed what the playbook does."""
+        self.written = write(self.page.document)
+        for _ in range(ROUNDS):
+            start = self.written
+            for rule in rules:
+                if self.apply(rule) and not self.does_the_same():
+                    return rule
+            if self.written == start:
+                break
+        return None
+
+    def apply(self, rule: Rule) -> bool:
+        document, self.page.rule = self.page.document, rule.name
+        if self.lines is None:
+            self.state, self.lines = state_of(document), Lines(document)
+        rule.apply(self.page)
+        if state_of(document) == self.state:
+            return False
+        made = write(document)
+        found = changes(rule.name, self.written, made, self.lines)
+        self.written, self.lines = made, None
+        self.found += found
+        return bool(found)
+
+    def does_the_same(self) -> bool:
+        if not isinstance(self.original, Compiled):
+            return True
+        made = _compiled(self.written, self.source_name, self.page.kinds)
+        return isinstance(made, Compiled) and same_program(self.original.program, made.program)
+
+    def result(self, text: str) -> Migrated:
+        page = self.page
+        refusals, notes = tuple(page.refusals), tuple(page.notes)
+        if not self.found:
+            problems = _errors(self.original)
+            return Migrated(text, text, (), notes, refusals, problems, isinstance(self.original, Compiled))
+        made = _compiled(self.written, self.source_name, page.kinds)
+        problems = _placed(_errors(made), page.document, self.written)
+        known = {refusal.line for refusal in refusals}
+        problems = tuple(problem for problem in problems if problem.line not in known)
+        proved = isinstance(self.original, Compiled) and isinstance(made, Compiled)
+        return Migrated(text, self.written, self.found, notes, refusals, problems, proved)
 
 
 def _compiled(text: str, source_name: str, kinds: KindLookup) -> Compiled | tuple[Diagnostic, ...]:
@@ -101,20 +137,19 @@ def _compiled(text: str, source_name: str, kinds: KindLookup) -> Compiled | tupl
         return invalid.diagnostics
 
 
-def _proof(
-    page: Page, written: str, source_name: str, changed: bool, original: Compiled | tuple[Diagnostic, ...]
-) -> tuple[tuple[Diagnostic, ...], bool]:
-    made = _compiled(written, source_name, page.kinds) if changed else original
+def _errors(made: Compiled | tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
     if isinstance(made, Compiled):
-        return (), isinstance(original, Compiled)
-    errors = tuple(found for found in made if found.severity == "error")
-    return tuple(_placed(errors, page.document, written) if changed else errors), False
+        return ()
+    return tuple(found for found in made if found.severity == "error")
 
 
-def _placed(errors: tuple[Diagnostic, ...], document: Document, written: str) -> list[Diagnostic]:
-    lines = Lines(document, written)
+def _placed(errors: tuple[Diagnostic, ...], document: Document, written: str) -> tuple[Diagnostic, ...]:
+    """Give each error the line and the column of the original."""
+    if not errors:
+        return ()
+    original = Lines(document).places(written)
     found = []
     for error in errors:
-        line, column = lines.original(error.line)
+        line, column = original(error.line)
         found.append(replace(error, line=line, column=column))
-    return found
+    return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from noetl.domain.kinds import KindLookup
@@ -48,6 +48,8 @@ class Page:
 
     document: Document
     kinds: KindLookup
+    read_file: Callable[[str], str | None]
+    """Gives the text of a file that the playbook names, or None."""
     rule: str = ""
     refusals: list[Refusal] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)

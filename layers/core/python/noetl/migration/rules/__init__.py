@@ -27,6 +27,7 @@ from noetl.migration.rules.tools import (
     output_select,
     playbook_call,
     python_libs,
+    script_file,
     shell_commands,
     task_timeout,
     transfer_ends,
@@ -46,7 +47,7 @@ _MODULES = (
     *(tool_name, task_type, kind_names, tool_fields, step_calls, rule_else),
     *(save_block, sink_event_log, sink_tool, sink_statement, sink_upsert, inline_tasks),
     *(guard_text, case_targets, retry_list, retry_pages, next_conditions, set_list, bare_set),
-    *(empty_keys, python_libs, call_input, credential_name, assertions, duckdb_memory, playbook_call),
+    *(empty_keys, script_file, python_libs, call_input, credential_name, assertions, duckdb_memory, playbook_call),
     *(transfer_ends, transfer_http, container_settings, shell_commands, task_timeout, output_select),
     *(loop_results, spelling),
 )
