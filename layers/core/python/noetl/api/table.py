@@ -17,6 +17,7 @@ from noetl.api.nouns import (
     keychain,
     limits,
     maintenance,
+    migrations,
     runtime,
     schedules,
     sessions,
@@ -28,6 +29,7 @@ from noetl.api.nouns import (
 
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
+    *migrations.ROUTES,
     *execution_routes.ROUTES,
     *control.ROUTES,
     *callbacks.ROUTES,

@@ -287,6 +287,9 @@ def analyze(
 @app.command()
 def register(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="Rewrite older dialects on the way; files stay as they are.")
+    ] = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -295,7 +298,7 @@ def register(
     """Keep playbooks in the catalog, so that they can be called and run by path, and their schedules with them."""
     from noetl.cli.commands import register as catalog
 
-    end(catalog.register(files, as_json=as_json, at=where(home, remote, context)))
+    end(catalog.register(files, as_json=as_json, at=where(home, remote, context), migrate=migrate))
 
 
 @app.command()

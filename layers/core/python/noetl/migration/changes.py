@@ -87,7 +87,7 @@ def changes(rule: str, before: str, after: str, lines: Lines) -> tuple[Change, .
     original = lines.places(before)
     found = []
     for start, old, new in _hunks(before.splitlines(), after.splitlines()):
-        if not _dedented(old) and not _dedented(new):
+        if _dedented(old) == _dedented(new):
             continue
         line, _ = original(start + 1)
         found.append(Change(rule, line, _dedented(old), _dedented(new)))

@@ -59,4 +59,8 @@ def _read(name: str) -> str:
     head, dot, rest = name.partition(".")
     if head != "outcome":
         return name
-    return f"output.{rest.replace('result', 'data', 1) if rest.startswith('result') else rest}" if dot else "output"
+    return (
+        f"output.{rest.replace('result', 'data', 1) if rest.startswith('result') else rest}"
+        if dot
+        else "output"
+    )

@@ -7,7 +7,8 @@ import re
 
 _WHOLE = re.compile(r"\s*\{\{-?\s*(?P<inner>(?:(?!\}\}|\{\{).)*?)\s*-?\}\}\s*\Z", re.DOTALL)
 _COMPARED = re.compile(
-    r"\s*\{\{\s*(?P<left>(?:(?!\}\}|\{\{).)*?)\s*\}\}\s*(?P<sign>==|!=|>=|<=|>|<)\s*(?P<right>[^{}]+?)\s*\Z", re.DOTALL
+    r"\s*\{\{\s*(?P<left>(?:(?!\}\}|\{\{).)*?)\s*\}\}\s*(?P<sign>==|!=|>=|<=|>|<)\s*(?P<right>[^{}]+?)\s*\Z",
+    re.DOTALL,
 )
 _NUMBER = re.compile(r"-?\d+(\.\d+)?\Z")
 

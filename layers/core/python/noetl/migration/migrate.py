@@ -61,7 +61,7 @@ def migrate_text(
 
     ``read_file``: gives the text of a file that the playbook names, or None.
 
-    Of a playbook that compiles as it is, a rule that would change its program is left out.
+    Of a playbook that compiles as it is, a rule that would change its program is left out, unless it repairs what can only fail.
     """
     original = _compiled(text, source_name, kinds)
     left_out: set[str] = set()
@@ -82,6 +82,7 @@ class _Attempt:
     original: Compiled | tuple[Diagnostic, ...]
     written: str = ""
     found: tuple[Change, ...] = ()
+    repaired: bool = False
     state: list[object] = field(default_factory=list)
     lines: Lines | None = None
 
@@ -91,7 +92,11 @@ class _Attempt:
         for _ in range(ROUNDS):
             start = self.written
             for rule in rules:
-                if self.apply(rule) and not self.does_the_same():
+                if not self.apply(rule):
+                    continue
+                if rule.repairs and isinstance(self.original, Compiled):
+                    self.repaired, self.original = True, self.compiled()
+                elif not self.does_the_same():
                     return rule
             if self.written == start:
                 break
@@ -113,8 +118,11 @@ class _Attempt:
     def does_the_same(self) -> bool:
         if not isinstance(self.original, Compiled):
             return True
-        made = _compiled(self.written, self.source_name, self.page.kinds)
+        made = self.compiled()
         return isinstance(made, Compiled) and same_program(self.original.program, made.program)
+
+    def compiled(self) -> Compiled | tuple[Diagnostic, ...]:
+        return _compiled(self.written, self.source_name, self.page.kinds)
 
     def result(self, text: str) -> Migrated:
         page = self.page
@@ -122,11 +130,11 @@ class _Attempt:
         if not self.found:
             problems = _errors(self.original)
             return Migrated(text, text, (), notes, refusals, problems, isinstance(self.original, Compiled))
-        made = _compiled(self.written, self.source_name, page.kinds)
+        made = self.compiled()
         problems = _placed(_errors(made), page.document, self.written)
         known = {refusal.line for refusal in refusals}
         problems = tuple(problem for problem in problems if problem.line not in known)
-        proved = isinstance(self.original, Compiled) and isinstance(made, Compiled)
+        proved = isinstance(self.original, Compiled) and isinstance(made, Compiled) and not self.repaired
         return Migrated(text, self.written, self.found, notes, refusals, problems, proved)
 
 

@@ -7,14 +7,25 @@ from dataclasses import dataclass, field
 
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.expressions import has_template
-from noetl.formatting.nodes import Document, Entry, List, Map, Text, items_of, map_of, text_of
+from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, items_of, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.formatting.templates import CannotSayError, Replace, substitute
 
 _DATA = frozenset(
     {
         *("args", "input", "with", "params", "payload", "body", "json", "data", "headers", "env", "form"),
-        *("workload", "source", "target", "auth", "credentials", "cursor", "sources", "set", "set_ctx", "set_iter"),
+        *(
+            "workload",
+            "source",
+            "target",
+            "auth",
+            "credentials",
+            "cursor",
+            "sources",
+            "set",
+            "set_ctx",
+            "set_iter",
+        ),
     }
 )
 """Keys below which a mapping with ``kind`` is data, and no call of a tool."""
@@ -148,7 +159,7 @@ def kind_of(tool: Map) -> str:
     return text_of(tool.get("kind")) or ""
 
 
-def named(name: str, value: Text | Map | List, like: Entry | None = None) -> Entry:
+def named(name: str, value: Value, like: Entry | None = None) -> Entry:
     """Make an entry at the place of ``like``, with its comments."""
     if like is None:
         return Entry(name, value, raw_key=name)
@@ -159,7 +170,7 @@ def remove(owner: Map | List, entry: Entry) -> None:
     """Take an entry away; its comments go to what follows, or stay at the end of what is before."""
     place = owner.entries.index(entry)
     owner.entries.remove(entry)
-    kept = [comment for comment in (*entry.lead, *([entry.trail] if entry.trail else []), *entry.after)]
+    kept = [*entry.lead, *([entry.trail] if entry.trail else []), *entry.after]
     if not any(kept):
         return
     if place < len(owner.entries):

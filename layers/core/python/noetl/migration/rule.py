@@ -15,3 +15,5 @@ class Rule:
     name: str
     summary: str
     apply: Callable[[Page], None]
+    repairs: bool = False
+    """It changes programs that compile and can only fail where it does."""

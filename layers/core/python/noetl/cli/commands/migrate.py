@@ -54,13 +54,21 @@ def migrate(targets: Sequence[str], wishes: Wishes) -> int:
         raise InvalidInputError("--check writes nothing", code="usage", hint="give --check or --write")
     if STDIN in targets and len(targets) > 1:
         raise InvalidInputError(
-            "- stands for stdin and cannot be combined with files", code="usage", hint="name files, or - alone"
+            "- stands for stdin and cannot be combined with files",
+            code="usage",
+            hint="name files, or - alone",
         )
     if list(targets) == [STDIN]:
         return _stdin(wishes)
     read = [_migrated(playbook_text(path), str(path), path) for path in playbook_files(targets)]
     for one in read:
-        if one.path is not None and one.made is not None and wishes.write and one.made.changed and one.made.runs:
+        if (
+            one.path is not None
+            and one.made is not None
+            and wishes.write
+            and one.made.changed
+            and one.made.runs
+        ):
             write_whole(one.path, one.made.text)
         _tell(one, wishes)
     if len(read) > 1 and not wishes.as_json:
@@ -109,6 +117,27 @@ def files_of(path: Path | None) -> Callable[[str], str | None]:
         return None
 
     return read_file
+
+
+def migrated_text(path: Path) -> str:
+    """Return a playbook as it is written today.
+
+    Raises InvalidPlaybookError with what keeps it from running, at lines of the file.
+    """
+    from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
+
+    one = _migrated(playbook_text(path), str(path), path)
+    made = one.made
+    if made is None:
+        raise InvalidPlaybookError(one.problems, source_name=str(path))
+    if not made.runs:
+        refused = [
+            Diagnostic("cannot-migrate", refusal.message, refusal.line, refusal.column, hint=refusal.hint)
+            for refusal in made.refusals
+        ]
+        found = sorted((*refused, *made.problems), key=lambda each: (each.line, each.column))
+        raise InvalidPlaybookError(found, source_name=str(path))
+    return made.text
 
 
 def _code(read: Sequence[_Read], wishes: Wishes) -> int:
@@ -182,9 +211,14 @@ def _change(name: str, change: Change) -> None:
 
 def _diff(name: str, made: Migrated) -> None:
     lines = difflib.unified_diff(
-        made.original.splitlines(keepends=True), made.text.splitlines(keepends=True), name, f"{name} (migrated)"
+        made.original.splitlines(keepends=True),
+        made.text.splitlines(keepends=True),
+        name,
+        f"{name} (migrated)",
     )
-    text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    text = "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
     if text:
         out(text.rstrip("\n"))
 
@@ -206,11 +240,18 @@ def _report(one: _Read, wishes: Wishes) -> dict[str, Any]:
     if made is None:
         return report
     report["changes"] = [
-        {"rule": each.rule, "line": each.line, "before": each.before, "after": each.after} for each in made.changes
+        {"rule": each.rule, "line": each.line, "before": each.before, "after": each.after}
+        for each in made.changes
     ]
     report["notes"] = [{"rule": each.rule, "line": each.line, "text": each.text} for each in made.notes]
     report["refusals"] = [
-        {"rule": each.rule, "line": each.line, "column": each.column, "message": each.message, "hint": each.hint}
+        {
+            "rule": each.rule,
+            "line": each.line,
+            "column": each.column,
+            "message": each.message,
+            "hint": each.hint,
+        }
         for each in made.refusals
     ]
     if not wishes.write:

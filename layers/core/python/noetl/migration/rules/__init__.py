@@ -44,10 +44,19 @@ from noetl.migration.rules.writes import (
 
 _MODULES = (
     *(api_version, root_keys, root_variables, metadata_fields, label_text, executor_settings, telemetry),
-    *(tool_name, task_type, kind_names, tool_fields, step_calls, rule_else),
-    *(save_block, sink_event_log, sink_tool, sink_statement, sink_upsert, inline_tasks),
+    *(tool_name, task_type, tool_fields, step_calls, rule_else),
+    *(save_block, sink_event_log, kind_names, sink_tool, sink_statement, sink_upsert, inline_tasks),
     *(guard_text, case_targets, retry_list, retry_pages, next_conditions, set_list, bare_set),
-    *(empty_keys, script_file, python_libs, call_input, credential_name, assertions, duckdb_memory, playbook_call),
+    *(
+        empty_keys,
+        script_file,
+        python_libs,
+        call_input,
+        credential_name,
+        assertions,
+        duckdb_memory,
+        playbook_call,
+    ),
     *(transfer_ends, transfer_http, container_settings, shell_commands, task_timeout, output_select),
     *(loop_results, spelling),
 )

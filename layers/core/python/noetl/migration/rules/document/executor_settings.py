@@ -29,11 +29,13 @@ def apply(page: Page) -> None:
         for entry in list(owner.entries):
             if entry.key not in known:
                 remove(owner, entry)
-                page.note(entry, f"`{within}.{entry.key}` is gone: it has no effect on what the playbook does here")
+                page.note(
+                    entry, f"`{within}.{entry.key}` is gone: it has no effect on what the playbook does here"
+                )
     for owner, name in ((spec, "policy"), (executor, "spec"), (page.root, "executor")):
-        entry = owner.entry(name)
-        if entry is not None and isinstance(entry.value, Map) and not entry.value.entries:
-            remove(owner, entry)
+        block = owner.entry(name)
+        if block is not None and isinstance(block.value, Map) and not block.value.entries:
+            remove(owner, block)
 
 
 RULE = Rule("executor-settings", "The kind of a tool decides where it runs.", apply)

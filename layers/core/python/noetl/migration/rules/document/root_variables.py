@@ -16,7 +16,7 @@ def apply(page: Page) -> None:
         if entry is None or not isinstance(entry.value, Map):
             continue
         if _moved(page, entry, entry.value) and name in ("spec", "vars"):
-            _read_from_workload(page, name, {str(key) for key in entry.value.keys()})
+            _read_from_workload(page, name, {str(line.key) for line in entry.value.entries})
 
 
 def _moved(page: Page, entry: Entry, block: Map) -> bool:

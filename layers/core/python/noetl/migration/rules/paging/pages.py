@@ -7,8 +7,26 @@ from noetl.migration.guards import both, inner
 
 COUNT = "calls"
 """Name of the count of calls in ``iter``."""
-_OVERRIDES = ("params", "url", "endpoint", "headers", "payload", "body", "json", "data", "query", "command", "method")
-_STRATEGIES = {"append": "extend", "extend": "extend", "collect": "append", "replace": "replace", "merge": "merge"}
+_OVERRIDES = (
+    "params",
+    "url",
+    "endpoint",
+    "headers",
+    "payload",
+    "body",
+    "json",
+    "data",
+    "query",
+    "command",
+    "method",
+)
+_STRATEGIES = {
+    "append": "extend",
+    "extend": "extend",
+    "collect": "append",
+    "replace": "replace",
+    "merge": "merge",
+}
 
 
 def overrides_of(retry: Map) -> Map | None:

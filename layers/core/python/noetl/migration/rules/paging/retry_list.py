@@ -9,7 +9,6 @@ from noetl.migration.rule import Rule
 from noetl.migration.rules.paging.pages import overrides_of
 
 
-
 def apply(page: Page) -> None:
     """Write entries of ``case``: a failure is tried again, an answer calls for the next page."""
     for step in page.steps():
@@ -36,7 +35,11 @@ def _entry(page: Page, item: Entry) -> Entry | None:
     then = map_of(block.get("then"))
     guard = inner(plain(block.get("when")))
     if guard is None or not then.entries:
-        page.refuse(item, "an entry of `retry` needs a guard that is one expression, and `then`", "write a `case` entry with `retry`")
+        page.refuse(
+            item,
+            "an entry of `retry` needs a guard that is one expression, and `then`",
+            "write a `case` entry with `retry`",
+        )
         return None
     failed = overrides_of(then) is None
     event = "event.name == 'call.error'" if failed else "event.name == 'call.done'"
@@ -55,7 +58,9 @@ def _last(step: str, entries: List) -> list[Entry]:
             block = dict(plain(collect))
             block.setdefault("into", f"{step}_pages")
             wish = {"when": "{{ event.name == 'call.done' }}", "then": {"collect": made(block)}}
-            return [Entry(None, made(wish, flow=False), line=item.entries[0].line if isinstance(item, Map) else 0)]
+            return [
+                Entry(None, made(wish, flow=False), line=item.entries[0].line if isinstance(item, Map) else 0)
+            ]
     return []
 
 
@@ -67,7 +72,9 @@ def _pagination(page: Page, step: Map) -> None:
     paging = found.value
     guard, call = paging.get("continue_while"), paging.get("next_page")
     if guard is None or call is None:
-        page.refuse(found, "`pagination` needs `continue_while` and `next_page`", "write a `case` entry with `call`")
+        page.refuse(
+            found, "`pagination` needs `continue_while` and `next_page`", "write a `case` entry with `call`"
+        )
         return
     then: dict[str, object] = {"next_call": call}
     most = plain(paging.get("max_iterations", "max_pages"))
@@ -78,7 +85,9 @@ def _pagination(page: Page, step: Map) -> None:
         strategy = plain(paging.get("merge_strategy")) or "append"
         then["collect"] = {"strategy": strategy, "path": path}
     entry = made([{"when": guard, "then": made(then, flow=False)}], flow=False)
-    retry = Entry("retry", entry, "retry", found.lead, found.trail, found.after, found.gap, found.line, found.column)
+    retry = Entry(
+        "retry", entry, "retry", found.lead, found.trail, found.after, found.gap, found.line, found.column
+    )
     loop.entries.remove(found)
     place = step.entries.index(step.entry("loop"))  # type: ignore[arg-type]
     if loop.entries:

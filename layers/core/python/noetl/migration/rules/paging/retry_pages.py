@@ -53,10 +53,16 @@ def _call(page: Page, entry: Map, block: Map) -> bool:
     collect = retry.entry("collect")
     counted = Map([])
     if not bound(guard, retry, counted):
-        page.refuse(found, "`retry` with other parameters needs a guard that is one expression", 'write when: "{{ … }}"')
+        page.refuse(
+            found,
+            "`retry` with other parameters needs a guard that is one expression",
+            'write when: "{{ … }}"',
+        )
         return False
     place = block.entries.index(found)
-    call = Entry("call", overrides, "call", found.lead, found.trail, found.after, found.gap, found.line, found.column)
+    call = Entry(
+        "call", overrides, "call", found.lead, found.trail, found.after, found.gap, found.line, found.column
+    )
     block.entries[place : place + 1] = [*([collect] if collect else []), *counted.entries, call]
     return True
 
@@ -66,4 +72,6 @@ def _named(collect: Map, step: str) -> None:
         collect.entries.append(Entry("into", Text(f"{step}_pages"), "into"))
 
 
-RULE = Rule("retry-pages", "The next page is a `call` with other parameters; a `retry` repeats the same call.", apply)
+RULE = Rule(
+    "retry-pages", "The next page is a `call` with other parameters; a `retry` repeats the same call.", apply
+)

@@ -9,6 +9,7 @@ from noetl.formatting.spelling import rewrite
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
+_ALONE = re.compile(r"\{\{ \((\w+ \| length)\) \}\}")
 _COUNTS = "total|total_count|completed|count|success|successful|success_count"
 
 
@@ -22,7 +23,7 @@ def apply(page: Page) -> None:
     counts = re.compile(rf"(?<![\w.'\"])({names})\.stats\.(?:{_COUNTS})\b")
     for text in page.texts():
         value = counts.sub(r"(\1 | length)", results.sub(r"\1", text.value))
-        rewrite(text, value)
+        rewrite(text, _ALONE.sub(r"{{ \1 }}", value))
 
 
 def _loop(step: Map) -> str | None:
@@ -31,4 +32,4 @@ def _loop(step: Map) -> str | None:
     return text_of(step.get("step")) if iterates else None
 
 
-RULE = Rule("loop-results", "The result of a loop is the list of its iterations.", apply)
+RULE = Rule("loop-results", "The result of a loop is the list of its iterations.", apply, repairs=True)

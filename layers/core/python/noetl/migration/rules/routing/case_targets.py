@@ -30,7 +30,15 @@ def apply(page: Page) -> None:
                     ]
                 )
                 place = case.entries.index(item) + 1
-                case.entries.insert(place, Entry(None, last, lead=other.lead, line=other.line))
+                case.entries.insert(
+                    place,
+                    Entry(
+                        None,
+                        last,
+                        lead=[*other.lead, *([other.trail] if other.trail else [])],
+                        line=other.line,
+                    ),
+                )
 
 
 def _with_next(then: Value) -> Value:
@@ -47,4 +55,6 @@ def _line(block: Map) -> int:
     return block.entries[0].line if block.entries else 0
 
 
-RULE = Rule("case-targets", "An entry of `case` goes on by `next`; what is left over is one more entry.", apply)
+RULE = Rule(
+    "case-targets", "An entry of `case` goes on by `next`; what is left over is one more entry.", apply
+)

@@ -26,10 +26,15 @@ def apply(page: Page) -> None:
         if entry is None or not isinstance(entry.value, List):
             continue
         branches = [_branch(item) for item in entry.value.entries]
-        if not any(isinstance(item.value, Map) and {"when", "then", "else"} & set(item.value.keys()) for item in entry.value.entries):
+        if not any(
+            isinstance(item.value, Map) and {"when", "then", "else"} & set(item.value.keys())
+            for item in entry.value.entries
+        ):
             continue
         if any(branch is None for branch in branches):
-            page.refuse(entry, "an entry of `next` names no step", "write next: { arcs: [{ step: …, when: … }] }")
+            page.refuse(
+                entry, "an entry of `next` names no step", "write next: { arcs: [{ step: …, when: … }] }"
+            )
             continue
         known = [branch for branch in branches if branch is not None]
         if sum(branch.guard is not None for branch in known) > 1:
@@ -87,7 +92,10 @@ def _to_arcs(page: Page, entry: Entry, branches: list[_Branch]) -> None:
 
 
 def _arc(branch: _Branch, target: Map, guard: Value | None) -> Entry:
-    keys = [Entry(str(one.key), one.value, one.raw_key, line=one.line, column=one.column) for one in target.entries]
+    keys = [
+        Entry(str(one.key), one.value, one.raw_key, line=one.line, column=one.column)
+        for one in target.entries
+    ]
     for one in keys:
         if one.key in ("with", "input", "data"):
             one.key = one.raw_key = "args"
@@ -114,7 +122,10 @@ def _to_case(page: Page, step: Map, entry: Entry, branches: list[_Branch]) -> No
         case = step.get("case")
     assert isinstance(case, List)
     for branch, guard in zip(guarded, guards, strict=True):
-        block = {"when": both("event.name == 'step.exit'", guard or ""), "then": {"next": List(_list(branch))}}
+        block = {
+            "when": both("event.name == 'step.exit'", guard or ""),
+            "then": {"next": List(_list(branch))},
+        }
         case.entries.append(Entry(None, made(block, flow=False), line=branch.entry.line))
     rest = [target for branch in branches if branch.guard is None for target in _list(branch)]
     if rest:
@@ -124,7 +135,11 @@ def _to_case(page: Page, step: Map, entry: Entry, branches: list[_Branch]) -> No
 
 
 def _list(branch: _Branch) -> list[Entry]:
-    return [Entry(None, target, line=branch.entry.line) for target in branch.targets if text_of(target.get("step"))]
+    return [
+        Entry(None, target, line=branch.entry.line)
+        for target in branch.targets
+        if text_of(target.get("step"))
+    ]
 
 
 RULE = Rule("next-conditions", "Ways out of a step are arcs with guards.", apply)

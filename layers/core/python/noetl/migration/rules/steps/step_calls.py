@@ -20,13 +20,20 @@ def apply(page: Page) -> None:
             spec = step.get("spec")
             if spec is None:
                 place = step.entries.index(timeout)
-                step.entries[place] = named("spec", Map([named("timeout", timeout.value)], flow=True), timeout)
+                step.entries[place] = named(
+                    "spec", Map([named("timeout", timeout.value)], flow=True), timeout
+                )
             elif isinstance(spec, Map) and not spec.has("timeout"):
                 step.entries.remove(timeout)
                 spec.entries.append(timeout)
         loop = step.get("loop")
         if isinstance(loop, Map):
-            for old, new in (("collection", "in"), ("element", "iterator"), ("items", "in"), ("as", "iterator")):
+            for old, new in (
+                ("collection", "in"),
+                ("element", "iterator"),
+                ("items", "in"),
+                ("as", "iterator"),
+            ):
                 if loop.has(old) and not loop.has(new):
                     loop.rename(old, new)
 
@@ -36,4 +43,6 @@ def _takes_data(step: Map) -> bool:
     return isinstance(tool, Map) and text_of(tool.get("kind")) in ("http", "s3", "gcs", "artifact")
 
 
-RULE = Rule("step-words", "`with` and `data` of a step are `args`; a step's `timeout` stands in its `spec`.", apply)
+RULE = Rule(
+    "step-words", "`with` and `data` of a step are `args`; a step's `timeout` stands in its `spec`.", apply
+)

@@ -15,7 +15,11 @@ def apply(page: Page) -> None:
             tool = one.get(name)
             if isinstance(tool, (Map, List)):
                 for task in tasks_of(tool):
-                    if text_of(task.get("type")) is not None and not task.has("kind") and not task.has("tool"):
+                    if (
+                        text_of(task.get("type")) is not None
+                        and not task.has("kind")
+                        and not task.has("tool")
+                    ):
                         task.rename("type", "kind")
 
 

@@ -12,7 +12,10 @@ def apply(page: Page) -> None:
         entry = owner.entry("assert")
         if entry is not None:
             remove(owner, entry)
-            page.note(entry, "`assert` is gone: input that is missing fails the code that reads it; check a result in `code`")
+            page.note(
+                entry,
+                "`assert` is gone: input that is missing fails the code that reads it; check a result in `code`",
+            )
 
 
 RULE = Rule("assertions", "A tool has no `assert`: its code checks what it takes and gives.", apply)

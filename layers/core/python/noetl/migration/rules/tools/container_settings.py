@@ -10,8 +10,22 @@ from noetl.migration.rule import Rule
 
 _GONE = frozenset(
     {
-        *("namespace", "service_account", "serviceAccount", "backoff_limit", "image_pull_policy", "node_selector"),
-        *("ttl_seconds_after_finished", "restart_policy", "tolerations", "image_pull_secrets", "cleanup", "job_name"),
+        *(
+            "namespace",
+            "service_account",
+            "serviceAccount",
+            "backoff_limit",
+            "image_pull_policy",
+            "node_selector",
+        ),
+        *(
+            "ttl_seconds_after_finished",
+            "restart_policy",
+            "tolerations",
+            "image_pull_secrets",
+            "cleanup",
+            "job_name",
+        ),
         *("labels", "annotations", "active_deadline_seconds", "stream_logs"),
     }
 )
@@ -43,9 +57,13 @@ def _variables(page: Page, entry: Entry) -> None:
         block = map_of(item.value)
         name, value = plain(block.get("name")), block.get("value")
         if not isinstance(name, str) or value is None:
-            page.refuse(item, "a variable whose value stands in the cluster", "name a credential under `secrets`")
+            page.refuse(
+                item, "a variable whose value stands in the cluster", "name a credential under `secrets`"
+            )
             return
-        made.append(Entry(name, value, name, item.lead, item.trail, item.after, False, item.line, item.column))
+        made.append(
+            Entry(name, value, name, item.lead, item.trail, item.after, False, item.line, item.column)
+        )
     entry.value = Map(made)
 
 

@@ -19,14 +19,22 @@ def apply(page: Page) -> None:
             continue
         paths = plain(entry.value)
         if not isinstance(entry.value, List) or not all(isinstance(path, str) for path in paths):
-            page.refuse(entry, "`output_select` is a list of names", "write spec: { result: { select: [{ path: …, as: … }] } }")
+            page.refuse(
+                entry,
+                "`output_select` is a list of names",
+                "write spec: { result: { select: [{ path: …, as: … }] } }",
+            )
             continue
-        select = [{"path": path if path.startswith("$") else f"$.{path}", "as": _name(path)} for path in paths]
+        select = [
+            {"path": path if path.startswith("$") else f"$.{path}", "as": _name(path)} for path in paths
+        ]
         spec = owner.get("spec")
         if spec is None:
             place = owner.entries.index(entry)
             spec = Map([])
-            owner.entries[place] = Entry("spec", spec, "spec", entry.lead, entry.trail, entry.after, entry.gap, entry.line)
+            owner.entries[place] = Entry(
+                "spec", spec, "spec", entry.lead, entry.trail, entry.after, entry.gap, entry.line
+            )
         else:
             owner.entries.remove(entry)
         assert isinstance(spec, Map)

@@ -35,7 +35,9 @@ def _imports(libs: Entry) -> list[str] | None:
         made = [_import(str(entry.key), plain(entry.value)) for entry in value.entries]
         return None if any(line is None for line in made) else [line for line in made if line]
     if isinstance(value, List):
-        names = [str(plain(item)).split("=")[0].split(">")[0].split("<")[0].strip() for item in value.values()]
+        names = [
+            str(plain(item)).split("=")[0].split(">")[0].split("<")[0].strip() for item in value.values()
+        ]
         return [f"import {name}" for name in names] if all(_is_module(name) for name in names) else None
     return [] if isinstance(value, Text) and value.value is None else None
 
@@ -80,7 +82,11 @@ def _head(code: str) -> int:
         return 0
     place = 0
     for node in body:
-        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        text = (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        )
         future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
         if not (text or future):
             break

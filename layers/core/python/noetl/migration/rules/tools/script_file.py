@@ -34,7 +34,11 @@ def apply(page: Page) -> None:
             continue
         text = page.read_file(place.removeprefix("file://"))
         if text is None:
-            page.refuse(entry, f"the script {place!r} cannot be read", "run the command where the file is, or write the text itself")
+            page.refuse(
+                entry,
+                f"the script {place!r} cannot be read",
+                "run the command where the file is, or write the text itself",
+            )
             continue
         if field == "query" and "{{" in text:
             page.refuse(entry, f"the script {place!r} has templates", "write it as `query`")
@@ -45,7 +49,10 @@ def apply(page: Page) -> None:
         tool.entries[tool.entries.index(entry)] = Entry(
             field, body, field, entry.lead, entry.trail, entry.after, entry.gap, entry.line, entry.column
         )
-        page.note(entry, f"the text of {place} stands in the playbook now: changes of the file have no effect any more")
+        page.note(
+            entry,
+            f"the text of {place} stands in the playbook now: changes of the file have no effect any more",
+        )
 
 
 def _place(page: Page, entry: Entry) -> str | None:
@@ -64,4 +71,6 @@ def _asks_for_help(text: str) -> bool:
     return "__name__" in text
 
 
-RULE = Rule("script-file", "Code and SQL stand in the playbook; a file of the same folder is taken into it.", apply)
+RULE = Rule(
+    "script-file", "Code and SQL stand in the playbook; a file of the same folder is taken into it.", apply
+)

@@ -6,7 +6,13 @@ from noetl.formatting.nodes import Map, text_of
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
-_MODES = {"insert": "append", "append": "append", "overwrite": "replace", "replace": "replace", "upsert": "upsert"}
+_MODES = {
+    "insert": "append",
+    "append": "append",
+    "overwrite": "replace",
+    "replace": "replace",
+    "upsert": "upsert",
+}
 
 
 def apply(page: Page) -> None:
@@ -45,4 +51,6 @@ def apply(page: Page) -> None:
             )
 
 
-RULE = Rule("transfer-ends", "Source and target of a transfer have a `kind`; how to write is its `mode`.", apply)
+RULE = Rule(
+    "transfer-ends", "Source and target of a transfer have a `kind`; how to write is its `mode`.", apply
+)

@@ -22,10 +22,18 @@ def apply(page: Page) -> None:
         table = text_of(target.get("table"))
         mapping = plain(target.get("mapping"))
         if kind_of(target) != "postgres" or table is None or not isinstance(mapping, dict):
-            page.refuse(entry, "a transfer from http needs a postgres table and a `mapping`", "write the tasks one by one")
+            page.refuse(
+                entry,
+                "a transfer from http needs a postgres table and a `mapping`",
+                "write the tasks one by one",
+            )
             continue
         if any(step.has(name) for name in _EVENT) or step.has("loop"):
-            page.refuse(entry, "a transfer from http beside `case`, `retry`, `vars`, `sink` or `loop`", "write the tasks one by one")
+            page.refuse(
+                entry,
+                "a transfer from http beside `case`, `retry`, `vars`, `sink` or `loop`",
+                "write the tasks one by one",
+            )
             continue
         entry.value = _tasks(entry, tool, target, mapping)
         _arcs(step)
@@ -34,13 +42,18 @@ def apply(page: Page) -> None:
 def _tasks(entry: Entry, tool: Map, target: Map, mapping: dict[str, object]) -> List:
     source = map_of(tool.get("source"))
     read = Map([Entry("name", Text("read"), "name", line=entry.line), *source.entries])
-    names = ", ".join(f"{json.dumps(column)}: row.get({json.dumps(str(field))})" for column, field in mapping.items())
+    names = ", ".join(
+        f"{json.dumps(column)}: row.get({json.dumps(str(field))})" for column, field in mapping.items()
+    )
     code = (
         'rows = body if isinstance(body, list) else body.get("data", [body])\n'
         f"result = [{{{names}}} for row in rows]\n"
     )
     body = "{{ read.data }}"
-    choose = made({"name": "choose", "kind": "python", "args": {"body": body}, "code": Text(code, style="|")}, flow=False)
+    choose = made(
+        {"name": "choose", "kind": "python", "args": {"body": body}, "code": Text(code, style="|")},
+        flow=False,
+    )
     keep = [one for one in target.entries if one.key not in ("mapping", "mode", "key")]
     rows = Entry("args", Text("{{ choose }}", style='"'), "args")
     write = Map([Entry("name", Text("write"), "name"), *keep, rows])
@@ -52,9 +65,17 @@ def _arcs(step: Map) -> None:
     found = step.entry("next")
     if found is None or (isinstance(found.value, Map) and found.value.has("arcs")):
         return
-    items = found.value.entries if isinstance(found.value, List) else [Entry(None, found.value, line=found.line)]
+    items = (
+        found.value.entries if isinstance(found.value, List) else [Entry(None, found.value, line=found.line)]
+    )
     arcs = [
-        Entry(None, Map([Entry("step", one.value, "step")], flow=True), lead=one.lead, trail=one.trail, line=one.line)
+        Entry(
+            None,
+            Map([Entry("step", one.value, "step")], flow=True),
+            lead=one.lead,
+            trail=one.trail,
+            line=one.line,
+        )
         if isinstance(one.value, Text)
         else one
         for one in items

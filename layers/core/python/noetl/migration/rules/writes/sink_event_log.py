@@ -46,4 +46,6 @@ def _remove(page: Page, owner: Map) -> bool:
     return True
 
 
-RULE = Rule("sink-event-log", "Every result is in the history: a sink into the event log writes nothing new.", apply)
+RULE = Rule(
+    "sink-event-log", "Every result is in the history: a sink into the event log writes nothing new.", apply
+)

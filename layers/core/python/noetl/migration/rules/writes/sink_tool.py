@@ -24,7 +24,7 @@ def apply(page: Page) -> None:
                 data = owner.entry("data")
                 if data is not None and not sink.has("args") and not tool.has("args"):
                     owner.entries.remove(data)
-                    sink.entries.append(named("args", data.value, data))  # type: ignore[arg-type]
+                    sink.entries.append(named("args", data.value, data))
 
 
 def _gather(sink: Map) -> None:
@@ -34,7 +34,11 @@ def _gather(sink: Map) -> None:
         return
     if kind is None and not (isinstance(head.value, Map) and head.value.has("kind")):
         return
-    keys = [entry for entry in sink.entries if entry.key not in _SINK and entry is not head and entry.key != "data"]
+    keys = [
+        entry
+        for entry in sink.entries
+        if entry.key not in _SINK and entry is not head and entry.key != "data"
+    ]
     if kind is None:
         tool = map_of(head.value)
         keys = [entry for entry in keys if entry.key != "table" and not tool.has(str(entry.key))]

@@ -46,7 +46,9 @@ def _mode(page: Page, owner: Map, tool: Map) -> None:
     owner.take("table")
     entry = tool.take("args") or owner.take("args")
     assert entry is not None
-    sql = Entry("query", Text(_sql(table, columns, keys), style="|"), "query", line=mode.line, column=mode.column)
+    sql = Entry(
+        "query", Text(_sql(table, columns, keys), style="|"), "query", line=mode.line, column=mode.column
+    )
     entry.key = entry.raw_key = "params"
     tool.entries += [sql, entry]
 
