@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from noetl.domain.durations import parse_duration, plain_seconds
 from noetl.domain.kinds import HOLE, KindLookup
 from noetl.domain.sizes.table import NAME, TEMPLATES, Size
 from noetl.dsl.diagnostics import Diagnostics
@@ -151,6 +152,18 @@ class Lowering:
 
     def optional(self, tree: Tree | None, frame: Frame) -> Node | None:
         return None if tree is None else self.node(tree, frame)
+
+    def seconds(self, tree: Tree | None, frame: Frame) -> Node | None:
+        """A duration: a literal becomes its seconds; a template may yield seconds or a duration's text."""
+        if isinstance(tree, Mapping):
+            entries = tuple(
+                (key.text, self.seconds(value, frame) or Lit(None)) for key, value in tree.items()
+            )
+            return _collapse_entries(entries)
+        if isinstance(tree, Scalar) and isinstance(tree.value, str) and not has_template(tree.value):
+            found = parse_duration(tree.value)
+            return Lit(tree.value if found is None else plain_seconds(found))
+        return self.optional(tree, frame)
 
     def _scalar(self, scalar: Scalar, frame: Frame) -> Node:
         value = scalar.value

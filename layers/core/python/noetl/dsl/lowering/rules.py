@@ -8,7 +8,8 @@ from noetl.dsl.boundaries import EVENT_NAMES, compared_names
 from noetl.dsl.diagnostics import listing
 from noetl.dsl.expressions import Analysis
 from noetl.dsl.lowering.context import Frame, Lowering
-from noetl.dsl.lowering.values import canonical_retry, lower_sets
+from noetl.dsl.lowering.retries import canonical_retry
+from noetl.dsl.lowering.values import lower_sets
 from noetl.dsl.program import (
     Action,
     BreakAction,
