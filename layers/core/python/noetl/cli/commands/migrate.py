@@ -166,19 +166,20 @@ def _tell(one: _Read, wishes: Wishes) -> None:
     if made is None:
         note(errors.describe_diagnostics(one.problems, one.name))
         return
+    name = errors.near(one.name)
     if wishes.diff:
-        _diff(one.name, made)
+        _diff(name, made)
     else:
         for change in made.changes:
-            _change(one.name, change)
+            _change(name, change)
     for remark in made.notes:
-        note(f"{one.name}:{remark.line}: note: {remark.text}")
+        note(f"{name}:{remark.line}: note: {remark.text}")
     for refusal in made.refusals:
         hint = f" ({refusal.hint})" if refusal.hint else ""
-        note(f"{one.name}:{refusal.line}:{refusal.column}: refused: {refusal.message}{hint}")
+        note(f"{name}:{refusal.line}:{refusal.column}: refused: {refusal.message}{hint}")
     if made.problems:
         note(errors.describe_diagnostics(made.problems, one.name))
-    _verdict(one.name, made, wishes)
+    _verdict(name, made, wishes)
 
 
 def _verdict(name: str, made: Migrated, wishes: Wishes) -> None:
