@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.commands.migrate import files_of
+from noetl.cli.commands.rewriting.migrate import files_of
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import InvalidPlaybookError
 from noetl.kinds.registry import default_registry

@@ -276,7 +276,7 @@ def fmt(
 
     A step that the canonical form cannot say with the same history stays in the event form, and is named with its reason.
     """
-    from noetl.cli.commands import fmt as formatter
+    from noetl.cli.commands.rewriting import fmt as formatter
 
     wishes = formatter.Wishes(check=check, diff=diff, canonical=canonical, as_json=as_json)
     end(formatter.fmt(files, wishes))
@@ -307,7 +307,7 @@ def migrate(
     Comments and the order of keys stay. A file that would not run afterwards is left as it is, with the lines that no rule rewrites, and
     the exit code is 2. A playbook that compiles already keeps its program.
     """
-    from noetl.cli.commands import migrate as migrating
+    from noetl.cli.commands.rewriting import migrate as migrating
 
     wishes = migrating.Wishes(check=check, write=write, diff=diff, as_json=as_json)
     end(migrating.migrate(files, wishes))

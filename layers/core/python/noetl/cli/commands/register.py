@@ -9,8 +9,8 @@ from pathlib import Path
 from noetl.cli import errors
 from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import Place
-from noetl.cli.commands.migrate import migrated_text
 from noetl.cli.commands.playbooks import playbook_files, playbook_text
+from noetl.cli.commands.rewriting.migrate import migrated_text
 from noetl.cli.options import Where
 from noetl.cli.render.output import note, out, out_json
 from noetl.domain.errors import InvalidInputError, PlaybookError

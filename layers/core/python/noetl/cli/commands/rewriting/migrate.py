@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
-from noetl.cli.commands.fmt import STDIN, write_whole
 from noetl.cli.commands.playbooks import as_dict, playbook_files, playbook_text
+from noetl.cli.commands.rewriting.fmt import STDIN, write_whole
 from noetl.cli.render.output import note, out, out_json, out_text
 from noetl.domain.errors import InvalidInputError
 
