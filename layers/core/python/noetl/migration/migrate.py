@@ -20,7 +20,7 @@ from noetl.migration.rule import Rule
 from noetl.migration.rules import RULES
 
 ROUNDS = 4
-"""Times that the rules are gone through: what one writes may be the matter of another."""
+"""Rounds over all rules: one rule may rewrite what another one wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def migrate_text(
 ) -> Migrated:
     """Rewrite a playbook. Raises InvalidPlaybookError for text that is no YAML mapping.
 
-    ``read_file``: gives the text of a file that the playbook names, or None.
+    ``read_file``: reads the text of a file that the playbook names, or None.
 
     Of a playbook that compiles as it is, a rule that would change its program is left out, unless it repairs what can only fail.
     """

@@ -60,7 +60,7 @@ class Page:
     document: Document
     kinds: KindLookup
     read_file: Callable[[str], str | None]
-    """Gives the text of a file that the playbook names, or None."""
+    """Reads the text of a file that the playbook names; None where it cannot."""
     rule: str = ""
     refusals: list[Refusal] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)

@@ -30,7 +30,8 @@ def apply(page: Page) -> None:
             if entry.key not in known:
                 remove(owner, entry)
                 page.note(
-                    entry, f"`{within}.{entry.key}` is gone: it has no effect on what the playbook does here"
+                    entry,
+                    f"`{within}.{entry.key}` is left out: it has no effect on what the playbook does here",
                 )
     for owner, name in ((spec, "policy"), (executor, "spec"), (page.root, "executor")):
         block = owner.entry(name)

@@ -14,7 +14,7 @@ def apply(page: Page) -> None:
         entry = page.root.entry(name)
         if entry is not None:
             remove(page.root, entry)
-            page.note(entry, f"`{name}` is gone: traces and logs are settings of the deployment")
+            page.note(entry, f"`{name}` is left out: traces and logs are settings of the deployment")
 
 
 RULE = Rule("telemetry", "Traces and logs are settings of the deployment, not of a playbook.", apply)

@@ -9,7 +9,7 @@ from noetl.migration.rules.paging.pages import blocks_of, bound, collecting, ove
 
 
 def apply(page: Page) -> None:
-    """Write ``call`` for ``retry``, bounded by its count, and give the collected pages as the step's result."""
+    """Write ``call`` for ``retry``, bounded by its count, and make the collected pages the step's result."""
     for step in page.steps():
         entries = [map_of(item) for item in _items(step)]
         pages = False

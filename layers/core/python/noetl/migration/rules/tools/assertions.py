@@ -14,7 +14,7 @@ def apply(page: Page) -> None:
             remove(owner, entry)
             page.note(
                 entry,
-                "`assert` is gone: input that is missing fails the code that reads it; check a result in `code`",
+                "`assert` is left out: input that is missing fails the code that reads it; check a result in `code`",
             )
 
 

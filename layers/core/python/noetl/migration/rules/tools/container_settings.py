@@ -41,7 +41,7 @@ def apply(page: Page) -> None:
         for entry in list(tool.entries):
             if entry.key in _GONE:
                 remove(tool, entry)
-                page.note(entry, f"`{entry.key}` is gone: it is a setting of a Kubernetes job")
+                page.note(entry, f"`{entry.key}` is left out: it is a setting of a Kubernetes job")
             elif entry.key == "env" and isinstance(entry.value, List):
                 _variables(page, entry)
             elif entry.key == "args" and isinstance(entry.value, List) and not entry.value.entries:

@@ -22,7 +22,7 @@ def apply(page: Page) -> None:
             entry = tool.entry(name)
             if entry is not None:
                 remove(tool, entry)
-                page.note(entry, f"`{name}` is gone: a playbook is called as a whole")
+                page.note(entry, f"`{name}` is left out: a playbook is called as a whole")
         if tool.has("playbook") and not tool.has("path"):
             tool.rename("playbook", "path")
 
