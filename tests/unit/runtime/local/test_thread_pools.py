@@ -173,3 +173,27 @@ def test_a_worker_that_takes_what_waits_here_gets_nothing_of_an_execution_that_h
     assert runtime.take("io", 5, None) == [command(1)] == gone
     assert len(runtime._here) == 1, "work that goes on elsewhere is ended here"
     assert runtime.pools["io"].take(5) == [outside]
+
+
+def test_a_pool_says_when_it_has_enough_to_do_and_when_a_thread_has_nothing():
+    begun, go, starved = threading.Semaphore(0), threading.Semaphore(0), threading.Semaphore(0)
+
+    def run(one: Command) -> None:
+        begun.release()
+        go.acquire()
+
+    pool = Pool("io", 2, run, starved=starved.release)
+    for number in range(3):
+        pool.submit(command(number))
+    for _ in range(2):
+        assert begun.acquire(timeout=PATIENCE)
+    assert not pool.loaded, "one thread would have nothing to do after this command"
+    pool.submit(command(3))
+    assert pool.loaded
+    while starved.acquire(blocking=False):
+        pass
+    go.release(4)
+    for _ in range(2):
+        assert starved.acquire(timeout=PATIENCE)
+    assert not pool.loaded
+    pool.close(0.0)

@@ -17,7 +17,7 @@ from noetl.services.worker.ready_commands import Turns
 class Pool:
     """A pool of up to ``size`` threads that run commands.
 
-    ``places`` and ``need``: see ``Turns``.
+    ``places`` and ``need``: see ``Turns``. ``starved``: is called when a thread finds nothing that it may run.
     """
 
     def __init__(
@@ -27,10 +27,12 @@ class Pool:
         run: Callable[[Command], None],
         places: int | None = None,
         need: Callable[[int], Need] = lambda execution_id: Need.NONE,
+        starved: Callable[[], object] = lambda: None,
     ) -> None:
         self.name = name
         self.size = size
         self.run = run
+        self._starved = starved
         self.ready = threading.Condition()
         self.closed = False
         self.threads: list[threading.Thread] = []
@@ -47,6 +49,11 @@ class Pool:
         A thread that was notified of a command may take a while to move.
         """
         return max(0, len(self.threads) - self._turns.running - self._turns.ready)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether all threads run commands, and as many more are ready. It takes no lock."""
+        return self._turns.running >= self.size and self._turns.ready >= self.size > 0
 
     def submit(self, command: Command) -> None:
         """Queue a command, and start a thread for it while there are fewer than ``size``.
@@ -144,6 +151,7 @@ class Pool:
             return None
 
     def _wait(self) -> None:
+        self._starved()
         pause = self._turns.pause
         self._refused += pause is not None
         try:
