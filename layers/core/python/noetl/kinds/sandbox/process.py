@@ -24,6 +24,7 @@ from noetl.kinds.sandbox.cell import MOST_USES, Cell, CellGoneError, Tenant
 from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.in_flight import raise_limit
 from noetl.kinds.sandbox.layers import GUEST_FOLDER, OTHER_USERS, Layers, layers
+from noetl.kinds.sandbox.lone import Lone
 from noetl.kinds.sandbox.memory import MemoryUse, processes_below
 from noetl.kinds.sandbox.noetl_guest.confine import Confinement
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
@@ -69,6 +70,7 @@ class Confined:
         self.folder = folder
         self._lifeline = lifeline
         self._own = own
+        self._lone = Lone(process.pid)
         self._killed = False
 
     def let_go(self) -> None:
@@ -82,6 +84,8 @@ class Confined:
     def left_processes(self) -> bool:
         """Whether anything runs besides the supervisor and the guest; False where /proc is missing."""
         own, pid = self._own, self.process.pid
+        if own == 1 and self._lone.is_alone():
+            return False
         # The first list includes what has ended and was not reaped, and takes a tenth of the time of a look at all processes.
         return (
             sys.platform == "linux" and len(processes_below(pid, own)) > own and len(descendants(pid)) > own
@@ -99,6 +103,7 @@ class Confined:
         if self._killed:
             return
         self._killed = True
+        self._lone.close()
         self.let_go()
         if isinstance(self.process, Tenant):
             self.process.leave()
