@@ -19,9 +19,9 @@ from noetl.services.orchestrator.paused_events import held_id
 
 BATCH = 512
 """Most events in one commit."""
-GATHER, GATHER_SECONDS = 24, 0.008
-"""Events that are enough for a commit, and how long the engine waits for them while all threads of a pool are busy and commands are
-queued: what it would decide sooner would wait in that queue. A commit costs as much as four decisions."""
+GATHER, GATHER_SECONDS = 32, 0.02
+"""Events that are enough for a commit, and how long the engine waits for them while a pool is loaded: what it would decide sooner would
+wait in the queue of that pool. A commit costs as much as four decisions."""
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Pauses while the database is unreachable; the events wait in memory meanwhile."""
 ASIDE_SECONDS = (1.0, 2.0, 5.0, 10.0)
@@ -125,18 +125,18 @@ class Inbox:
                 self.hurry()
 
     def hurry(self) -> None:
-        """Have the engine wait for no more events: a worker has nothing to do. It takes no lock."""
+        """Have the engine wait for no more events: workers soon have nothing to do. It takes no lock."""
         if self._gathering:
             self._gathering = False
             self._enough.release()
 
     def _gather(self) -> None:
-        """Wait for more events, as long as no worker waits for a decision."""
+        """Wait for more events, as long as no worker is about to wait for a decision."""
         if len(self._waiting) + len(self._asked) >= GATHER or self._closing:
             return
         while self._enough.acquire(blocking=False):
             pass
-        self._gathering = True  # first: a worker that has nothing to do from now on says so
+        self._gathering = True  # first: a pool that is not loaded from now on says so
         if self._loaded():
             self._enough.acquire(timeout=GATHER_SECONDS)
         self._gathering = False

@@ -14,10 +14,14 @@ from noetl.ports.gauges import QueueGauge
 from noetl.services.worker.ready_commands import Turns
 
 
+LOADED = 3
+"""Commands for each thread, the running ones among them, with which a pool is loaded."""
+
+
 class Pool:
     """A pool of up to ``size`` threads that run commands.
 
-    ``places`` and ``need``: see ``Turns``. ``starved``: is called when a thread finds nothing that it may run.
+    ``places`` and ``need``: see ``Turns``. ``starved``: is called when the pool is not loaded any more.
     """
 
     def __init__(
@@ -52,8 +56,11 @@ class Pool:
 
     @property
     def loaded(self) -> bool:
-        """Whether all threads run commands, and as many more are ready. It takes no lock."""
-        return self._turns.running >= self.size and self._turns.ready >= self.size > 0
+        """Whether there is enough for all threads while the engine decides. It takes no lock.
+
+        A thread that was notified of a command may take a while to move, so those that run none are not looked at.
+        """
+        return self._turns.running + self._turns.runnable >= LOADED * self.size > 0
 
     def submit(self, command: Command) -> None:
         """Queue a command, and start a thread for it while there are fewer than ``size``.
@@ -146,6 +153,8 @@ class Pool:
         with self.ready:
             while not self.closed:
                 if (command := self._turns.next(self._clock())) is not None:
+                    if not self.loaded:
+                        self._starved()
                     return command
                 self._wait()
             return None
