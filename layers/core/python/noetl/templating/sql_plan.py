@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -216,9 +216,13 @@ def _unescape_simple(text: str) -> str:
     return "".join(parts)
 
 
-_UNESCAPE = {
+def _as_it_is(text: str) -> str:
+    return text
+
+
+_UNESCAPE: dict[str, Callable[[str], str]] = {
     "quoted": lambda text: text.replace("''", "'"),
     "name": lambda text: text.replace('""', '"'),
     "escaped": _unescape_backslashes,
-    "dollar": str,
+    "dollar": _as_it_is,
 }
