@@ -72,7 +72,11 @@ def _is_one_unit(line: str) -> bool:
 
 @pytest.mark.parametrize("page", WRITTEN, ids=_id)
 def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
-    spans = [span.strip("`") for span in SPAN.findall(_text(page))]
+    text = _text(page)
+    if page.parent.name == "specification":
+        # The last column names cases and tests by their own folders; tests/conformance/test_specification.py looks for those.
+        text = re.sub(r"\|[^|\n]*\|$", "|", text, flags=re.MULTILINE)
+    spans = [span.strip("`") for span in SPAN.findall(text)]
     assert [name for name in spans if not _exists(name)] == []
 
 
@@ -148,14 +152,15 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert sorted(_id(page) for page in DOCS.rglob("*.md") if page not in shown | {front}) == []
 
 
-def test_the_index_of_decisions_has_every_number_with_title_and_status() -> None:
+def test_the_index_of_decisions_has_every_record_with_title_and_status() -> None:
     folder = DOCS / "adr"
     rows = re.findall(
         r"^\| (?:\[(\d+)\]\((.+?)\)|(\d+)) \| (.+) \| (.+) \|$",
         (folder / "README.md").read_text("utf-8"),
         re.MULTILINE,
     )
-    assert [int(number or unused) for number, _, unused, _, _ in rows] == list(range(1, len(rows) + 1))
+    numbers = [int(number or unused) for number, _, unused, _, _ in rows]
+    assert numbers == sorted(set(numbers)), "in order, and each number once"
     records = {file.name for file in folder.glob("[0-9]*.md")}
     assert {file for _, file, _, _, _ in rows if file} == records
     for number, file, _, title, status in rows:

@@ -73,3 +73,17 @@ workflow:
     spec: { policy: { admit: { rules: [{ when: "{{ ctx.approved | default(false) }}", then: { allow: true } }, { else: { then: { allow: false } } }] } } }
     tool: { kind: noop, args: { total: 3 } }
 `;
+
+/** Counts to `workload.count` in the context, with steps that the engine runs itself. */
+export const COUNTER = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: counter, path: demo/counter }
+workload: { count: 3 }
+workflow:
+  - step: start
+    tool: { kind: noop, args: { n: "{{ ctx.n | default(0) }}" } }
+    set: { ctx.n: "{{ ctx.n | default(0) + 1 }}" }
+    next: { arcs: [{ step: start, when: "{{ ctx.n < workload.count }}" }, { step: report, when: "{{ ctx.n >= workload.count }}" }] }
+  - step: report
+    tool: { kind: noop, args: { counted: "{{ ctx.n }}" } }
+`;

@@ -1,10 +1,11 @@
 /** A real `noetl serve` on a free port with a home of its own, and what tests ask of it beside the pages. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 const OF_CHECKOUT = fileURLToPath(new URL("../../.venv/bin/noetl", import.meta.url));
 const NOETL = process.env.NOETL ?? (existsSync(OF_CHECKOUT) ? OF_CHECKOUT : "noetl");
@@ -56,6 +57,14 @@ export class Server {
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
     return JSON.parse(text) as Answer;
+  }
+
+  /** Run a command of `noetl` beside the server, and return what it prints. */
+  async command(...words: string[]): Promise<string> {
+    const { stdout } = await promisify(execFile)(NOETL, words, {
+      env: { ...globalThis.process.env, NOETL_HOME: this.home },
+    });
+    return stdout;
   }
 
   register(playbook: string): Promise<{ path: string; version: number }> {

@@ -68,6 +68,8 @@ test("approve what an execution waits for, from the list of approvals", async ({
   await card.getByLabel("Comment").fill("fine");
   await card.getByRole("button", { name: "Approve" }).click();
   await expect(card).toHaveCount(0);
+  const { status } = await server.ask<{ status: string }>("GET", `/api/executions/${execution_id}/status?wait=50`);
+  expect(status).toBe("completed");
   const { result } = await server.ask<{ result: unknown }>("GET", `/api/executions/${execution_id}/result`);
   expect(result).toEqual({ paid: 4711 });
 });

@@ -58,7 +58,7 @@ class Trips:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.rows: list[tuple[str, int]] = []
-        """Queries, and how many rows each of them gave."""
+        """Queries of requests, and the number of rows that each returned. The engine's thread asks at times of its own."""
         self.each: Callable[[str], None] = lambda name: None
         self.after: Callable[[str], None] = lambda name: None
 
@@ -77,7 +77,8 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> Trips:
         made.names.append(name)
         made.each(name)
         found = run(self, name, values)
-        made.rows.append((name, len(found)))
+        if threading.current_thread().name.startswith("noetl-request") and PRESSURE not in name:
+            made.rows.append((name, len(found)))
         made.after(name)
         return found
 

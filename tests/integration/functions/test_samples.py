@@ -164,11 +164,12 @@ def test_dead_commands_are_answered(deployment):
     assert fits(message.token, message.event, RING)
 
 
-def test_the_minute_publishes_what_nobody_did(deployment):
+def test_the_minute_publishes_what_nobody_did(deployment, capfd):
     deployment.begin()
     with psycopg.connect(deployment.dsn) as connection:
         connection.execute("UPDATE noetl.outbox SET owner = 'until:1:killed'")
     assert invoke("maintenance", "scheduler/tick.json") == {"batchItemFailures": []}
+    assert '"Heartbeats": [1.0]' in capfd.readouterr().err, "an alarm rings when it is not counted"
     (message,) = deployment.messages("events.fifo")
     assert signed(message.token, encode_event(message.event), RING)
     assert invoke("maintenance", "scheduler/tick.json") == {"batchItemFailures": []}

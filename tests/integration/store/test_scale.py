@@ -235,9 +235,14 @@ def test_a_claim_costs_the_same_before_the_planner_knows_the_tables(store, make,
         assert len(retention.claim(4e9, 20)) == 20
         return processor_seconds(backend) - before
 
-    unknown = min(cost(), cost())
+    def least_cost() -> float:
+        # A call plans its statements again after each ANALYZE or VACUUM that any process runs, autovacuum included.
+        # Planning costs several times the claim, so several calls are measured.
+        return min(cost() for _ in range(8))
+
+    unknown = least_cost()
     admin.execute("ANALYZE")
-    known = min(cost(), cost())
+    known = least_cost()
     assert unknown < 20 * known, f"{unknown / known:.0f} times as much"
 
 

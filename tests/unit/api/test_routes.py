@@ -68,6 +68,7 @@ def exchange(ground: Ground, name: str):
         "callbacks": exchange_callback,
         "sessions": exchange_session,
         "changes": exchange_change,
+        "history": exchange_history,
     }
     if (tag := described(name)["tags"][0]) in by_tag:
         return by_tag[tag](ground, name)
@@ -120,6 +121,15 @@ def exchange(ground: Ground, name: str):
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])
+
+
+def exchange_history(ground: Ground, name: str):
+    one = ground.run()
+    path, query = {
+        "getExecutionState": (f"/api/executions/{one}/state", {}),
+        "compareExecutions": ("/api/compare", {"a": one, "b": one}),
+    }[name]
+    return ground.ask("GET", path, query=query)
 
 
 def exchange_session(ground: Ground, name: str):

@@ -133,13 +133,17 @@ def credentials(store: MemoryCredentialStore) -> CredentialDeps:
     )
 
 
+BEGAN = time.time() - 3600
+"""Where the clock of every database begins: a limit that a test counts from one database is the limit of another."""
+
+
 class Database:
     """What survives a runtime: stores, and how often they were opened."""
 
     def __init__(self) -> None:
         # Every handled batch moves this clock on. It begins in the past, so that it never passes the clock of the command line,
         # which is what `--before` and `--since` count from.
-        self.now = time.time() - 3600
+        self.now = BEGAN
         self.results = MemoryResultStore()
         kept = MemoryCredentialStore(self.clock)
         self.store = MemoryExecutionStore(self.clock, kept.forget_execution)

@@ -21,6 +21,7 @@ CASES = {
     "analyze": "analyze WAITING",
     "callback": "callback ASKING --set approved=true",
     "cancel": "cancel WAITING --reason x",
+    "compare": "compare DONE WAITING",
     "credential add": "credential add new --type generic --set k=value",
     "credential list": "credential list",
     "credential log": "credential log kept",

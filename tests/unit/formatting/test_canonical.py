@@ -53,12 +53,12 @@ def case(*entries: str) -> str:
         (HTTP, "tool: { kind: http"),
         (
             HTTP + "\n    retry: { max_attempts: 4, backoff_multiplier: 3 }",
-            "then: { do: retry, attempts: 4, backoff: exponential, multiplier: 3 }",
+            "retry: { attempts: 4, multiplier: 3 }",
         ),
         (
             HTTP
             + '\n    retry: { initial_delay: 2, backoff_multiplier: 1, retry_when: "{{ status_code == 503 }}" }',
-            'when: "{{ output.http.status == 503 }}", then: { do: retry, delay: 2 }',
+            'retry: { delay: 2, multiplier: 1, when: "{{ status_code == 503 }}" }',
         ),
         (
             HTTP + case(on("call.error", "{ skip: { message: gone } }", " and error.status == 404")),
@@ -116,7 +116,6 @@ def test_rewritten(step: str, shown: str) -> None:
         (NOOP + case(on("step.enter", "{ set: { x: 1 } }")), "`step.enter`"),
         (NOOP + case(on("step.exit", "{ result: 1 }")), "`result` on `step.exit`"),
         (NOOP + case(on("step.exit", "[{ t: { kind: noop } }, { next: a }]")), "inline tasks"),
-        (HTTP + '\n    retry: { stop_when: "{{ result.done }}" }', "`stop_when`"),
         (HTTP + "\n    vars: { before: { x: 1 }, after: { y: 2 } }", "`vars: {before, after}`"),
         (HTTP + case(on("call.done", '{ set: { x: "{{ response }}" } }')), "`response` as a whole"),
         (

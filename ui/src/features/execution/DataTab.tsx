@@ -13,10 +13,65 @@ import { JsonTree } from "../../design/JsonTree";
 import { Loaded } from "../../design/Loaded";
 import { Table } from "../../design/Table";
 import type { TabProps } from "./ExecutionPage";
-import { inputOf, resultOf, variablesOf } from "./queries";
+import { inputOf, type PastState, resultOf, variablesOf } from "./queries";
 import { Rendered, renderTemplate } from "./StepResult";
+import { usePast } from "./usePast";
 
 export default function DataTab({ execution }: TabProps) {
+  const { at, query } = usePast(execution.execution_id);
+  if (at === undefined) return <DataNow execution={execution} />;
+  return (
+    <div className="stack">
+      <Loaded query={query}>{(past) => <PastValues past={past} />}</Loaded>
+      <Part title="Try a template">
+        <TemplateBox executionId={execution.execution_id} at={query.data && String(query.data.at)} />
+      </Part>
+    </div>
+  );
+}
+
+const SCOPES: Record<string, string> = {
+  ctx: "Context",
+  vars: "Variables of the playbook",
+  step: "Results of steps",
+  run: "Results of runs under way",
+  args: "Arguments of runs under way",
+  workload: "Input",
+};
+
+/** The values at the moment that is shown. */
+function PastValues({ past }: { past: PastState }) {
+  const scopes = [...new Set(past.values.map((value) => value.scope))];
+  if (scopes.length === 0) return <p className="muted">There was no value yet.</p>;
+  return (
+    <>
+      {scopes.map((scope) => (
+        <Part key={scope} title={SCOPES[scope] ?? scope}>
+          <Table
+            label={SCOPES[scope] ?? scope}
+            rows={past.values.filter((value) => value.scope === scope)}
+            rowKey={(value) => value.name}
+            columns={[
+              { title: "Name", cell: (value) => <span className="mono">{value.name}</span> },
+              {
+                title: "Value",
+                cell: (value) =>
+                  value.omitted ? (
+                    <span className="muted">{value.bytes} bytes; a template reads it</span>
+                  ) : (
+                    <JsonTree label={`${scope} ${value.name}`} value={value.value as Json} />
+                  ),
+              },
+            ]}
+          />
+        </Part>
+      ))}
+      {past.values_left_out > 0 ? <p className="muted small">{past.values_left_out} more values are not shown.</p> : null}
+    </>
+  );
+}
+
+function DataNow({ execution }: TabProps) {
   const id = execution.execution_id;
   const input = useQuery(inputOf(id));
   const variables = useQuery(variablesOf(id));
@@ -107,9 +162,9 @@ function Variables({ answer }: { answer: Schemas["VariablesAnswer"] }) {
   );
 }
 
-function TemplateBox({ executionId }: { executionId: string }) {
+function TemplateBox({ executionId, at }: { executionId: string; at?: string }) {
   const [template, setTemplate] = useState("{{ workload }}");
-  const render = useMutation({ mutationFn: () => renderTemplate(executionId, template) });
+  const render = useMutation({ mutationFn: () => renderTemplate(executionId, template, at) });
   return (
     <form
       className="stack"
@@ -120,7 +175,7 @@ function TemplateBox({ executionId }: { executionId: string }) {
     >
       <TextField
         label="Template"
-        hint="Rendered by the server against the execution as it is now; nothing is changed."
+        hint={`Rendered by the server against the execution as it ${at === undefined ? "is now" : `was after fact ${at}`}; nothing is changed.`}
         rows={2}
         value={template}
         onChange={setTemplate}

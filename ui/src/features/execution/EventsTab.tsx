@@ -1,5 +1,5 @@
 /** The history, page by page; a row opens to its JSON, and its link leads back to it. */
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useMemo, useState } from "react";
 
 import { api, read } from "../../api/client";
@@ -98,11 +98,26 @@ function EventRow({ event }: { event: HistoryEvent }) {
         <Status of={LOOKS[event.status]} word={event.status.replace("_", " ")} />
       </button>
       {open ? (
-        <div className="event-body">
+        <div className="event-body stack">
+          <EventMoment event={event} />
           <JsonTree label={`event ${event.event_id}`} value={event as unknown as Json} />
         </div>
       ) : null}
     </div>
+  );
+}
+
+/** A link to the moment after an event; items of loops have none of their own. */
+function EventMoment({ event }: { event: HistoryEvent }) {
+  const { lane, seq } = event.meta as { lane?: number; seq?: number };
+  if (lane !== 0 || seq === undefined) return null;
+  const number = event.event_id.split(":").pop();
+  return (
+    <p>
+      <Link from="/executions/$id" search={(before) => ({ ...before, view: "graph", at: `${seq}:${number}` })}>
+        The execution at this moment
+      </Link>
+    </p>
   );
 }
 

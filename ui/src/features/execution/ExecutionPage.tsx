@@ -11,8 +11,9 @@ import { Loaded } from "../../design/Loaded";
 import { Skeleton } from "../../design/Skeleton";
 import { Actions } from "./actions/Actions";
 import { Header } from "./Header";
-import { type Execution, executionOf } from "./queries";
+import { END, type Execution, executionOf } from "./queries";
 import { type View, VIEWS } from "./search";
+import { TimeTravel } from "./TimeTravel";
 
 const TITLES: Record<View, string> = {
   graph: "Graph",
@@ -62,11 +63,12 @@ export default function ExecutionPage() {
 }
 
 function Content({ execution }: TabProps) {
-  const { view = "graph" } = useSearch({ from: "/shell/executions/$id" });
+  const { view = "graph", at } = useSearch({ from: "/shell/executions/$id" });
   const Tab = CONTENT[view];
   return (
     <>
       <Header execution={execution} />
+      <TimeTravel execution={execution} />
       <nav className="tabs" aria-label="Views of the execution">
         {VIEWS.map((each) => (
           <Link
@@ -80,6 +82,11 @@ function Content({ execution }: TabProps) {
             {TITLES[each]}
           </Link>
         ))}
+        {at === undefined ? (
+          <Link className="tabs-end" from="/executions/$id" search={(before) => ({ ...before, at: END })} resetScroll={false}>
+            Time travel
+          </Link>
+        ) : null}
       </nav>
       <Suspense fallback={<Skeleton lines={8} />}>
         <Tab execution={execution} />

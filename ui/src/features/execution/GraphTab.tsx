@@ -3,60 +3,65 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
 
+import type { Schemas } from "../../api/client";
 import { Loaded } from "../../design/Loaded";
-import { readFlowchart } from "../graph/flowchart";
+import { chartOf, shapeOf } from "../graph/flowchart";
 import GraphView from "../graph/GraphView";
-import { statesOf } from "../graph/overlay";
-import { graphOf } from "../playbooks/queries";
+import { statesOf, takenArcs } from "../graph/overlay";
 import type { TabProps } from "./ExecutionPage";
-import { codeOf, type StepRun, stepsOf } from "./queries";
+import { executionGraphOf, type PastState, type StepRun } from "./queries";
 import { StepPanel } from "./StepPanel";
 import { StepsTable } from "./StepsTable";
+import { usePast, useSteps } from "./usePast";
 
 export default function GraphTab({ execution }: TabProps) {
-  const steps = useQuery(stepsOf(execution.execution_id));
-  return <Loaded query={steps}>{(page) => <Graph execution={execution} steps={page.steps} />}</Loaded>;
-}
-
-function Graph({ execution, steps }: TabProps & { steps: StepRun[] }) {
+  const id = execution.execution_id;
+  const steps = useSteps(id);
+  const { at, query: past } = usePast(id);
+  const graph = useQuery(executionGraphOf(id));
   const { run } = useSearch({ from: "/shell/executions/$id" });
-  const navigate = useNavigate({ from: "/executions/$id" });
-  const code = useQuery(codeOf(execution.execution_id, execution.path));
-  const graph = useQuery({ ...graphOf(execution.path, code.data?.version), enabled: code.data !== undefined });
-  const states = useMemo(() => statesOf(steps), [steps]);
-  const picked = steps.find((step) => step.run === run);
-  const select = useCallback(
-    (name: string) => void navigate({ search: (before) => ({ ...before, run: states.get(name)?.latest.run }), resetScroll: false }),
-    [navigate, states],
-  );
+  const picked = steps.data?.find((step) => step.run === run);
   return (
     <>
       <div className={picked ? "two" : "stack"}>
         <Loaded query={graph}>
           {(answer) => (
-            <Drawing text={answer.graph} version={answer.version} path={answer.path} states={states} selected={picked?.step} select={select} />
+            <Drawing
+              graph={answer}
+              past={at === undefined ? undefined : past.data}
+              steps={steps.data ?? []}
+              selected={picked?.step}
+            />
           )}
         </Loaded>
-        {picked ? <StepPanel key={picked.run} executionId={execution.execution_id} step={picked} /> : null}
+        {picked ? <StepPanel key={picked.run} executionId={id} step={picked} /> : null}
       </div>
-      <StepsTable steps={steps} />
+      <Loaded query={steps}>{(runs) => <StepsTable steps={runs} />}</Loaded>
     </>
   );
 }
 
 function Drawing({
-  text,
-  path,
-  version,
-  ...rest
+  graph,
+  past,
+  steps,
+  selected,
 }: {
-  text: string;
-  path: string;
-  version: number;
-  states: ReturnType<typeof statesOf>;
+  graph: Schemas["ExecutionGraphAnswer"];
+  past: PastState | undefined;
+  steps: StepRun[];
   selected: string | undefined;
-  select: (step: string) => void;
 }) {
-  const chart = useMemo(() => readFlowchart(text), [text]);
-  return <GraphView identity={`${path}@${version}`} chart={chart} {...rest} />;
+  const navigate = useNavigate({ from: "/executions/$id" });
+  const drawn = past && past.nodes.length > 0 ? past : graph;
+  const chart = useMemo(() => chartOf(drawn), [drawn]);
+  const shape = useMemo(() => shapeOf(chart), [chart]);
+  const states = useMemo(() => statesOf(steps), [steps]);
+  const counts = (past ?? graph).taken;
+  const taken = useMemo(() => takenArcs(counts), [counts]);
+  const select = useCallback(
+    (name: string) => void navigate({ search: (before) => ({ ...before, run: states.get(name)?.latest.run }), resetScroll: false }),
+    [navigate, states],
+  );
+  return <GraphView identity={shape} chart={chart} states={states} taken={taken} selected={selected} select={select} />;
 }

@@ -1,5 +1,6 @@
 /** The result of a step, read when it is asked for: large values stay where they are until then. */
 import { useMutation } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
 
 import { api, read } from "../../api/client";
 import type { Json } from "../../api/json";
@@ -7,14 +8,17 @@ import { Button } from "../../design/Button";
 import { Failure } from "../../design/Failure";
 import { JsonTree } from "../../design/JsonTree";
 import { Note } from "../../design/Note";
+import { END } from "./queries";
 
-/** Render a template against an execution as it is now. */
-export function renderTemplate(execution_id: string, template: string) {
-  return read(api.POST("/api/context/render", { body: { execution_id, template } }));
+/** Render a template against an execution as it is now, or was at a moment of its history. */
+export function renderTemplate(execution_id: string, template: string, at?: string) {
+  return read(api.POST("/api/context/render", { body: { execution_id, template, at } }));
 }
 
 export function StepResult({ executionId, step }: { executionId: string; step: string }) {
-  const load = useMutation({ mutationFn: () => renderTemplate(executionId, `{{ ${step} }}`) });
+  const { at } = useSearch({ from: "/shell/executions/$id" });
+  const moment = at === END ? undefined : at;
+  const load = useMutation({ mutationFn: () => renderTemplate(executionId, `{{ ${step} }}`, moment) });
   if (!canBeNamed(step)) return null;
   return (
     <div className="stack">

@@ -12,6 +12,9 @@ export type HistoryEvent = Schemas["HistoryEvent"];
 const at = (execution_id: string) => ({ path: { execution_id } });
 const MOST_STEPS = 2_000;
 
+/** The moment of a link that means the end of the history. */
+export const END = "end";
+
 export const executionOf = (id: string) =>
   queryOptions({
     queryKey: ["execution", id, "summary"],
@@ -22,6 +25,27 @@ export const stepsOf = (id: string) =>
   queryOptions({
     queryKey: ["execution", id, "steps"],
     queryFn: () => read(api.GET("/api/executions/{execution_id}/steps", { params: { ...at(id), query: { limit: MOST_STEPS } } })),
+  });
+
+export const executionGraphOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "graph"],
+    queryFn: () => read(api.GET("/api/executions/{execution_id}/graph", { params: at(id) })),
+  });
+
+export type PastState = Schemas["MomentAnswer"];
+
+/** An execution at a moment of its history, which never changes; the end of the history does. */
+export const pastOf = (id: string, moment: string) =>
+  queryOptions({
+    queryKey: ["execution-past", id, moment],
+    staleTime: moment === END ? 0 : Infinity,
+    queryFn: () =>
+      read(
+        api.GET("/api/executions/{execution_id}/state", {
+          params: { ...at(id), query: moment === END ? {} : { at: moment } },
+        }),
+      ),
   });
 
 export const analysisOf = (id: string) =>

@@ -11,8 +11,15 @@ export interface ExecutionSearch {
   run?: number;
   /** The event that is opened. */
   event?: string;
+  /** The moment of the history that is shown; now without it. */
+  at?: string;
 }
 
 export function executionSearch(search: RawSearch): ExecutionSearch {
-  return { view: oneOf(search, "view", VIEWS), run: numberOf(search, "run"), event: textOf(search, "event") };
+  return {
+    view: oneOf(search, "view", VIEWS),
+    run: numberOf(search, "run"),
+    event: textOf(search, "event"),
+    at: textOf(search, "at"),
+  };
 }

@@ -8,18 +8,21 @@ import { useTheme } from "../../app/preferences";
 import { Loaded } from "../../design/Loaded";
 import type { Flowchart } from "./flowchart";
 import { type Layout, NODE_HEIGHT } from "./sizes";
-import { type NodeState, takenArcs } from "./overlay";
+import type { NodeState } from "./overlay";
 import { StepNode, type StepNodeData } from "./StepNode";
 import { useLayout } from "./useLayout";
 
 const MARGIN_PX = 72;
 const NODE_TYPES = { step: StepNode };
 const NO_STATES: ReadonlyMap<string, NodeState> = new Map();
+const NONE_TAKEN: ReadonlySet<string> = new Set();
 
 interface GraphProps {
   identity: string;
   chart: Flowchart;
   states?: ReadonlyMap<string, NodeState>;
+  /** The arcs over which tokens came. */
+  taken?: ReadonlySet<string>;
   selected?: string;
   select: (step: string) => void;
 }
@@ -44,7 +47,7 @@ function heightOf(positions: Layout): number {
   return Math.max(...Object.values(positions).map(({ y }) => y), 0) + NODE_HEIGHT + 2 * MARGIN_PX;
 }
 
-function Drawn({ chart, states = NO_STATES, selected, select, positions }: GraphProps & { positions: Layout }) {
+function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, selected, select, positions }: GraphProps & { positions: Layout }) {
   const theme = useTheme();
   const nodes = useMemo(
     () =>
@@ -58,9 +61,8 @@ function Drawn({ chart, states = NO_STATES, selected, select, positions }: Graph
       ),
     [chart, states, selected, select, positions],
   );
-  const edges = useMemo(() => {
-    const taken = takenArcs(chart, states);
-    return chart.arcs.map(
+  const edges = useMemo(
+    () => chart.arcs.map(
       (arc): Edge => ({
         id: arc.id,
         source: arc.source,
@@ -70,8 +72,9 @@ function Drawn({ chart, states = NO_STATES, selected, select, positions }: Graph
         markerEnd: { type: MarkerType.ArrowClosed, color: taken.has(arc.id) ? "var(--good)" : "var(--line-strong)" },
         focusable: false,
       }),
-    );
-  }, [chart, states]);
+    ),
+    [chart, taken],
+  );
   return (
     <ReactFlow
       nodes={nodes}

@@ -44,6 +44,26 @@ const ARCS: Record<string, ArcKind> = {
   "==>": "calls",
 };
 
+/** The same graph out of the nodes and edges that the API answers. */
+export function chartOf(graph: {
+  nodes: { id: string; name: string; kind: string; notes: string[] }[];
+  edges: { source: string; target: string; kind: ArcKind; label: string }[];
+  entry?: string | null;
+  final?: string | null;
+}): Flowchart {
+  return {
+    nodes: graph.nodes.map(({ id, name, kind, notes }) => ({ id, name, notes, kind: (kind === "ends_all" ? "end" : kind) as NodeKind })),
+    arcs: graph.edges.map(({ source, target, kind, label }, index) => ({ id: `a${index}`, source, target, kind, label })),
+    entry: graph.entry ?? null,
+    final: graph.final ?? null,
+  };
+}
+
+/** A name of a graph's layout: equal for graphs with the same nodes and arcs. */
+export function shapeOf({ nodes, arcs }: Flowchart): string {
+  return `${nodes.map(({ id }) => id).join()}|${arcs.map(({ source, target }) => `${source}>${target}`).join()}`;
+}
+
 const ARC_LINE = /^(\w+) (-->|-\.->|-\.-x|-\.-o|==>)(?:\|"(.*)"\|)? (\w+)$/;
 
 /** Read the lines that `noetl graph` prints; lines of other kinds are left out. */

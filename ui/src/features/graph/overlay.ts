@@ -1,7 +1,6 @@
 /** What an execution has done, put on its playbook's graph. */
 import { durationText } from "../../design/time";
 import type { StepRun } from "../execution/queries";
-import type { Flowchart } from "./flowchart";
 
 export interface NodeState {
   /** The latest run of the step. */
@@ -20,16 +19,9 @@ export function statesOf(steps: StepRun[]): Map<string, NodeState> {
   return states;
 }
 
-/** Arcs that were surely taken: into a step that ran, from the only one of its sources that ran. */
-export function takenArcs(chart: Flowchart, states: ReadonlyMap<string, NodeState>): Set<string> {
-  const names = new Map(chart.nodes.map(({ id, name }) => [id, name]));
-  const ran = (id: string) => states.has(names.get(id) ?? "");
-  const taken = new Set<string>();
-  for (const { id: target } of chart.nodes.filter(({ id }) => ran(id))) {
-    const possible = chart.arcs.filter((arc) => arc.target === target && ran(arc.source));
-    if (possible.length === 1 && possible[0]) taken.add(possible[0].id);
-  }
-  return taken;
+/** The arcs over which tokens came, by the counts that the server answers. */
+export function takenArcs(taken: readonly number[]): Set<string> {
+  return new Set(taken.flatMap((count, index) => (count > 0 ? [`a${index}`] : [])));
 }
 
 /** One line: the state, progress of a loop, attempts, runs, duration. */

@@ -28,6 +28,7 @@ from noetl.services.automations.triggers import TriggerDeps
 from noetl.services.catalog.register_playbook import Compiled
 from noetl.services.credentials.credentials import CredentialDeps
 from noetl.services.executions.start_execution import Begin
+from noetl.services.history.moments import Histories
 from noetl.services.messaging.backpressure import Backpressure
 from noetl.services.orchestrator.ingest_worker_events import EventsDeps
 from noetl.services.results.prune import PruneDeps
@@ -117,6 +118,8 @@ class ApiDeps:
     """How requests wait for the end of an execution."""
     public_url: str = ""
     """Where others reach this API; empty: where the caller did."""
+    histories: Histories = field(default_factory=Histories)
+    """Checkpoints of the histories that were read lately."""
     hub: ChangeHub | None = None
     """Streams of changes; None where requests cannot last."""
     sessions: BrowserSessions | None = None

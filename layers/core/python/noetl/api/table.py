@@ -3,6 +3,7 @@ the tests read this one table."""
 
 from __future__ import annotations
 
+from noetl.api.history import comparisons, moments
 from noetl.api.http.route import Endpoint as Endpoint
 from noetl.api.http.route import Parameter as Parameter
 from noetl.api.http.route import Route as Route
@@ -38,6 +39,8 @@ ROUTES: tuple[Route, ...] = (
     *schedules.ROUTES,
     *triggers.ROUTES,
     *events.ROUTES,
+    *moments.ROUTES,
+    *comparisons.ROUTES,
     *runtime.ROUTES,
     *maintenance.ROUTES,
     *workers.ROUTES,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Annotated
 
 import typer
@@ -39,6 +38,7 @@ from noetl.cli.options import (
     end,
     where,
 )
+from noetl.domain.durations import parse_duration
 
 _HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed after any crash.
 
@@ -103,12 +103,12 @@ Timeout = Annotated[
 def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)\s*(ms|s|m|h|d)?", text.strip())
-    if match is None or float(match[1]) == 0:
+    seconds = parse_duration(text)
+    if not seconds:
         raise typer.BadParameter(
-            f"{text!r} is not a duration such as 30, 90s, 5m or 2h", param_hint="--timeout"
+            f"{text!r} is not a duration such as 30, 90s, 5m or 1h30m", param_hint="--timeout"
         )
-    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2] or "s"]
+    return seconds
 
 
 @app.callback()
@@ -254,6 +254,21 @@ def analyze(
 
 
 @app.command()
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="An execution id, or `latest`.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another execution id.")],
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Show where two executions differ: playbooks, inputs, step runs, context, results."""
+    from noetl.cli.commands import compare
+
+    end(compare.show(a, b, as_json=as_json, at=where(home, remote, context)))
+
+
+@app.command()
 def register(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
     as_json: Json = False,
@@ -337,6 +352,7 @@ _LISTED = [
     "logs",
     "result",
     "analyze",
+    "compare",
     "cancel",
     "pause",
     "unpause",

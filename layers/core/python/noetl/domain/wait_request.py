@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from math import isfinite
 from typing import Any
 
 import msgspec
 
 from noetl.domain import codec
 from noetl.domain.callbacks import MAX_MESSAGE, MAX_SCHEMA
+from noetl.domain.durations import HINT, seconds_of
 from noetl.domain.errors import TaskError
 from noetl.domain.outcomes.outcomes import CallbackRequest, WaitRequest
 from noetl.domain.sizes.gate import find_too_deep
@@ -91,13 +91,10 @@ def _flag(fields: Mapping[str, Any], name: str) -> bool:
 
 
 def _seconds(value: Any, name: str) -> float:
-    try:
-        found = None if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        found = None
-    if found is None or not isfinite(found) or not 0 <= found <= MAX_SECONDS:
+    found = seconds_of(value)
+    if found is None or not 0 <= found <= MAX_SECONDS:
         raise _refused(
-            name, f"{name!r} must be a number of seconds from 0 to {MAX_SECONDS}, not {str(value)[:40]!r}"
+            name, f"{name!r} must be from 0 to {MAX_SECONDS} seconds, not {str(value)[:40]!r}", HINT
         )
     return found
 

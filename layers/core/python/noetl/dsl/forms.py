@@ -32,7 +32,6 @@ def form_of(step: Mapping, diagnostics: Diagnostics | None = None) -> Form:
 
 _REPLACE = {
     "case": "routes are `next.arcs[].when`, reactions are `tool[].spec.policy.rules`",
-    "retry": "a retry is a rule: spec.policy.rules: [ { when: …, then: { do: retry } } ]",
     "vars": "values are kept by `set: { ctx.x: … }`",
     "sink": "a sink is one more task at the end of `tool`",
     "next": "routes are `next: { arcs: [ { step: … } ] }`",
@@ -48,9 +47,7 @@ _REPLACE = {
 def _marks(step: Mapping) -> list[tuple[Form, str, Pos]]:
     """(form, key, place) of everything that only one form has."""
     marks: list[tuple[Form, str, Pos]] = [
-        ("event", name, step.key_pos(name))
-        for name in ("case", "retry", "vars", "sink")
-        if step.get(name) is not None
+        ("event", name, step.key_pos(name)) for name in ("case", "vars", "sink") if step.get(name) is not None
     ]
     following = step.get("next")
     if isinstance(following, Mapping) and not following.has("step"):

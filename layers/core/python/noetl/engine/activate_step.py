@@ -111,7 +111,7 @@ def _park(
     )
     try:
         if fresh and step.admit is not None and step.admit.timeout is not None:
-            seconds = d.number(step.admit.timeout, d.scope(token.run), "the admission timeout")
+            seconds = d.seconds(step.admit.timeout, d.scope(token.run), "the admission timeout")
             d.set_timer(f"admit:{token.run}", seconds, token.run)
         if not _in_time(d, step, token):
             fail_step(d, token, step, past_deadline(step.name))
@@ -154,7 +154,7 @@ def _enter(
 def _begin(d: Decider, step: Step, token: Token) -> None:
     try:
         if step.timeout is not None:
-            seconds = d.number(step.timeout, d.scope(token.run), "the step's timeout")
+            seconds = d.seconds(step.timeout, d.scope(token.run), "the step's timeout")
             d.set_timer(f"step:{token.run}", seconds, token.run)
         if not _in_time(d, step, token):
             fail_step(d, token, step, past_deadline(step.name))
@@ -175,7 +175,7 @@ def _in_time(d: Decider, step: Step, token: Token) -> bool:
     if step.deadline is None:
         return True
     timer = f"deadline:{token.run}"
-    left = d.state.started + d.number(step.deadline, d.scope(token.run), "the step's deadline") - d.now
+    left = d.state.started + d.seconds(step.deadline, d.scope(token.run), "the step's deadline") - d.now
     if left > 0 and timer not in d.state.timers:
         d.set_timer(timer, left, token.run)
     return left > 0

@@ -14,6 +14,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.commands import Command
+from noetl.domain.durations import seconds_of
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import Event, MainEvent, Parent
 from noetl.domain.facts.facts import Fact, TimerSet
@@ -208,13 +209,23 @@ class Decider:
         )
 
     def number(self, node: Node, scope: EngineScope, what: str) -> float:
-        """Render to a number of seconds or items. Raises TemplateError(code="template_type")."""
-        given = value = self.value(node, scope)
+        """Render to a number. Raises TemplateError(code="template_type")."""
+        given = self.value(node, scope)
+        value = given
         if isinstance(value, str):
             try:
                 value = float(value)
             except ValueError:
                 value = None
+        return self._within(node, what, given, value)
+
+    def seconds(self, node: Node, scope: EngineScope, what: str) -> float:
+        """Render to seconds: a number, or text such as ``10m``. Raises TemplateError(code="template_type")."""
+        given = self.value(node, scope)
+        return self._within(node, what, given, seconds_of(given))
+
+    @staticmethod
+    def _within(node: Node, what: str, given: Any, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= NUMBER.value:
             shown = str(given)[:60]
             error = TemplateError(

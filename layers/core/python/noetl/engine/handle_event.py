@@ -213,7 +213,7 @@ def _start(d: Decider, event: Start) -> None:
 def _execution_timer(d: Decider) -> None:
     assert d.program.timeout is not None
     try:
-        d.set_timer("execution", d.number(d.program.timeout, d.scope(0), "the execution's timeout"))
+        d.set_timer("execution", d.seconds(d.program.timeout, d.scope(0), "the execution's timeout"))
     except NoetlError as error:
         fail_execution(d, d.error_of(error))
 

@@ -47,7 +47,7 @@ def _limit(d: Decider, spec: LimitSpec, key: str, scope: EngineScope) -> Limit:
     def number(node: Node | None, what: str, lowest: float) -> float | None:
         if node is None:
             return None
-        value = d.number(node, scope, what)
+        value = (d.seconds if what == "per" else d.number)(node, scope, what)
         if value < lowest:
             raise wrong(
                 node,

@@ -25,11 +25,11 @@ _SCHEDULE: Order = (
 )
 _STEP: Order = (
     ("step", "desc", "spec", "args", "input", "loop"),
-    ("tool", "output", "as", "vars", "case", "retry", "sink", "set", "set_ctx", "next"),
+    ("tool", "retry", "output", "as", "vars", "case", "sink", "set", "set_ctx", "next"),
 )
 _TASK: Order = (
     ("name", "kind", "desc"),
-    ("args", "input", "with", "output", "set", "set_ctx", "set_iter", "sink", "spec"),
+    ("args", "input", "with", "output", "set", "set_ctx", "set_iter", "sink", "retry", "spec"),
 )
 _LOOP: Order = (("in", "iterator", "mode", "max_in_flight"), ("spec",))
 _LOOP_SPEC: Order = (("mode", "max_in_flight"), ())
@@ -42,7 +42,18 @@ _NEXT: Order = (("spec", "arcs"), ())
 _ARC: Order = (("step", "when", "args", "set", "set_ctx"), ())
 _SINK: Order = (("tool", "table", "args"), ("when",))
 _RETRY: Order = (
-    ("max_attempts", "initial_delay", "backoff_multiplier", "max_delay", "jitter", "retry_when", "stop_when"),
+    (
+        *(
+            "attempts",
+            "max_attempts",
+            "delay",
+            "initial_delay",
+            "backoff",
+            "multiplier",
+            "backoff_multiplier",
+        ),
+        *("max_delay", "jitter", "when", "retry_when", "until", "stop_when"),
+    ),
     (),
 )
 _WORKBOOK: Order = (("name", "desc", "tool", "sink"), ())
@@ -113,6 +124,7 @@ def _arcs(following: Value | None) -> None:
 def _tool(tool: Value | None) -> None:
     for task in tasks_of(tool):
         _sort(task, _TASK)
+        _sort(map_of(task.get("retry")), _RETRY)
         for rule in items_of(map_of(map_of(task.get("spec")).get("policy")).get("rules")):
             _rule(map_of(rule))
         _tool(task.get("task"))

@@ -10,7 +10,7 @@ from noetl.formatting.cases import Action, Case, touches_outcome
 from noetl.formatting.nodes import Entry, Map, Text, Value, made, map_of, plain, text_of
 from noetl.formatting.pages import Pages
 from noetl.formatting.templates import CannotSayError, Replace, expression_of, substitute
-from noetl.formatting.words import after_call, reworded, while_retrying
+from noetl.formatting.words import after_call, reworded
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*\Z")
 _ROOTED = re.compile(r"\$((?:\.[A-Za-z_]\w*|\[\d+\])*)\Z")
@@ -26,23 +26,6 @@ class Rules:
     parallel: bool
     rules: list[Entry] = field(default_factory=list)
     sets: Map | None = None
-
-    def retry_block(self, block: Map) -> None:
-        """Step-level ``retry``. Raises CannotSayError."""
-        if block.has("stop_when"):
-            raise CannotSayError(
-                "`stop_when` polls until it is true, and fails in its own way when it never is"
-            )
-        wanted = plain(block.get("max_attempts"))
-        total = str(3 if wanted is None else wanted)
-        guard = text_of(block.get("retry_when"))
-        if not block.has("retry_when"):
-            when = f"{FAILED} and output.error.template is not defined"
-        elif guard is None or (inner := expression_of(guard)) is None:
-            raise CannotSayError("`retry_when` is not one expression")
-        else:
-            when = _retry_guard(inner, _spoken(total))
-        self._add(when, {"do": "retry", **_retry(block, while_retrying(_spoken(total)))})
 
     def cases(self, cases: list[Case]) -> None:
         """All entries that answer a call. Raises CannotSayError."""
@@ -103,7 +86,7 @@ class Rules:
         """An entry whose tries are used up is no match: the entries below it are looked at."""
         if case.actions[0].name != "retry":
             raise CannotSayError("an entry writes before it retries, and others follow it")
-        wanted = plain(block.get("max_attempts"))
+        wanted = plain(block.get("attempts"))
         total = _spoken(str(3 if wanted is None else wanted))
         self._rule(case, status, left, limit=f"_attempt < {total}")
 
@@ -127,7 +110,7 @@ class Rules:
         for action in case.actions:
             match action.name:
                 case "retry":
-                    found |= {"do": "retry", **_retry(map_of(action.value), after_call)}
+                    found |= {"do": "retry", **_retry(_retry_block(action.value), after_call)}
                 case "fail" | "skip":
                     message = _message(action.value)
                     found |= {"do": action.name, **({"message": message} if message is not None else {})}
@@ -181,7 +164,14 @@ def _only_goes(case: Case) -> bool:
 
 
 def _retried(case: Case) -> Map:
-    return map_of(case.all("retry")[0].value)
+    return _retry_block(case.all("retry")[0].value)
+
+
+def _retry_block(value: Value) -> Map:
+    """``retry: 3`` is ``retry: { attempts: 3 }``."""
+    if isinstance(value, Text) and value.value is not None and not isinstance(value.value, bool):
+        return Map([Entry("attempts", value, "attempts")], flow=True)
+    return map_of(value)
 
 
 def _check_order(case: Case) -> None:
@@ -251,14 +241,16 @@ def _message(value: Value) -> Value | None:
 def _retry(block: Map, change: Replace) -> dict[str, object]:
     """The fields of a retry in the rule's words."""
     found: dict[str, object] = {}
-    for old, new in (("max_attempts", "attempts"), ("initial_delay", "delay")):
-        if block.has(old):
-            found[new] = reworded(block.get(old) or Text(None), change)
-    factor = plain(block.get("backoff_multiplier"))
-    if factor != 1:
+    for name in ("attempts", "delay"):
+        if block.has(name):
+            found[name] = reworded(block.get(name) or Text(None), change)
+    factor, backoff = plain(block.get("multiplier")), text_of(block.get("backoff")) or "exponential"
+    if backoff != "exponential":
+        found["backoff"] = backoff
+    elif factor != 1:
         found["backoff"] = "exponential"
         if factor not in (None, 2):
-            found["multiplier"] = reworded(block.get("backoff_multiplier") or Text(None), change)
+            found["multiplier"] = reworded(block.get("multiplier") or Text(None), change)
     for name in ("max_delay", "jitter"):
         if block.has(name):
             found[name] = reworded(block.get(name) or Text(None), change)
@@ -271,27 +263,8 @@ def _spoken(total: str) -> str:
         return total
     inner = expression_of(total)
     if inner is None:
-        raise CannotSayError("`max_attempts` is not one expression")
+        raise CannotSayError("`attempts` is not one expression")
     return f"({inner})"
-
-
-_ERROR_AS_TEXT = re.compile(r"\bin\s+error\b(?!\.)|\berror\s*[=!]=|[=!]=\s*error\b(?!\.)")
-_BODY = re.compile(r"\b(response|result|data)\b")
-
-
-def _retry_guard(inner: str, total: str) -> str:
-    """``retry_when`` is false where it touches what the outcome does not have."""
-    failing = bool(re.search(r"\berror\b", inner))
-    giving = bool(_BODY.search(inner))
-    if failing and giving:
-        raise CannotSayError("`retry_when` looks at the result and at the error")
-    if giving and re.search(r"\bnot\s+success\b", inner):
-        raise CannotSayError("`retry_when` looks at the body of a failed call")
-    if _ERROR_AS_TEXT.search(inner):
-        raise CannotSayError("`retry_when` compares the error as a text")
-    worded = substitute(f"{{{{ {inner} }}}}", while_retrying(total))[3:-3]
-    worded = f"({worded})" if re.search(r"\bor\b|\bif\b", worded) and (failing or giving) else worded
-    return f"{FAILED} and {worded}" if failing else f"{OK} and {worded}" if giving else worded
 
 
 def _carry(case: Case, target: Entry | Map) -> None:

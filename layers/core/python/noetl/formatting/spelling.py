@@ -13,6 +13,13 @@ from noetl.formatting.order import tasks_of
 from noetl.formatting.templates import CannotSayError, substitute
 
 _INPUTS = ("args", "with", "input")
+RETRY_WORDS = {
+    "max_attempts": "attempts",
+    "initial_delay": "delay",
+    "backoff_multiplier": "multiplier",
+    "retry_when": "when",
+    "stop_when": "until",
+}
 _WORDS = {("backoff", "fixed"): "none", ("mode", "all"): "inclusive", ("mode", "async"): "parallel"}
 
 
@@ -29,6 +36,8 @@ def respell(document: Document, kinds: KindLookup) -> None:
             _tool(tool, kinds)
         if block.has("step"):
             _rename_input(block)
+            for owner in (block, *_actions(block)):
+                _retry(map_of(owner.get("retry")))
     raw = _raw_fields(kinds)
     if not taken & {"outcome", "output"}:
         for block in blocks:
@@ -131,7 +140,22 @@ def _tool(tool: Value, kinds: KindLookup) -> None:
     for task in tasks_of(tool):
         if task.has("kind"):
             _rename_input(task)
+            _retry(map_of(task.get("retry")))
             _aliases(task, kind_of(kinds, text_of(task.get("kind"))))
+
+
+def _actions(step: Map) -> Iterable[Map]:
+    """Mappings of actions in the entries of ``case``."""
+    for case in items_of(step.get("case")):
+        then = map_of(case).get("then")
+        yield from map(map_of, items_of(then) if isinstance(then, List) else [then] if then else [])
+
+
+def _retry(block: Map) -> None:
+    """``max_attempts`` → ``attempts``, and so on."""
+    for old, new in RETRY_WORDS.items():
+        if not block.has(new):
+            block.rename(old, new)
 
 
 def _unlabel(item: Entry) -> None:
@@ -163,10 +187,16 @@ def kind_of(kinds: KindLookup, name: str | None) -> KindSpec | None:
         return None
 
 
+_KEPT = {("wait", "for")}
+"""Second names of parameters that read better than the first: ``for: 10m``."""
+
+
 def _aliases(task: Map, spec: KindSpec | None) -> None:
     if spec is None or spec.name in ("workbook", "iterator", "playbook"):
         return
     for entry in task.entries:
+        if (spec.name, entry.key) in _KEPT:
+            continue
         name = spec.aliases.get(str(entry.key))
         if name is not None and entry.key not in _INPUTS and not task.has(name):
             entry.key = entry.raw_key = name

@@ -28,7 +28,7 @@ from noetl.formatting.spelling import kind_of
 from noetl.formatting.templates import CannotSayError, names_in
 from noetl.formatting.words import after_call, reworded
 
-_MARKS = ("case", "retry", "vars", "sink")
+_MARKS = ("case", "vars", "sink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +121,7 @@ class Converter:
         pages = Pages(tool, label, kind_of(self.kinds, kind), _iter_names(step))
         rules = Rules(pages, parallel)
         writes = _vars(step, [case for case in cases if case.ok is not False or case.failed is not False])
-        retry, sink = step.get("retry"), step.get("sink")
-        if isinstance(retry, Map):
-            if self._goes_on_unmatched(step):
-                raise CannotSayError(
-                    "`on_unmatched: continue` would let the failure pass that `retry` leaves"
-                )
-            rules.retry_block(retry)
-            _check_retry_first(rules, cases)
+        sink = step.get("sink")
         rules.cases(cases)
         if sink is not None:
             if self._goes_on_unmatched(step):
@@ -195,13 +188,6 @@ def _vars(step: Map, cases: list[Case]) -> Map:
         value = reworded(entry.value, after_call)
         found.entries.append(Entry(name, value, name, entry.lead, entry.trail, entry.after))
     return found
-
-
-def _check_retry_first(rules: Rules, cases: list[Case]) -> None:
-    """When no try is left, the entries below are looked at."""
-    if not any(case.failed is not False or case.late is not False or case.ok is not False for case in cases):
-        return
-    raise CannotSayError("entries of `case` are looked at after the last try of `retry`")
 
 
 def _iter_names(step: Map) -> set[str]:

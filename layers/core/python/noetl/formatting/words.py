@@ -55,22 +55,6 @@ def at_exit(name: str, attribute: str | None) -> tuple[str, bool] | None:
     return ("output.data", False) if name in ("result", "response") else None
 
 
-def while_retrying(max_attempts: str) -> Replace:
-    """The names of ``retry_when``."""
-
-    def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
-        plain = {
-            "attempt": "_attempt",
-            "max_attempts": max_attempts,
-            "status_code": "output.http.status",
-            "success": "(output.status == 'ok')",
-            "data": "output.data",
-        }
-        return (plain[name], False) if name in plain else after_call(name, attribute)
-
-    return change
-
-
 def reworded(value: Value, change: Replace) -> Value:
     """The value with other names in its templates, in nodes of its own (comments go with it). Raises CannotSayError."""
     if isinstance(value, Text):

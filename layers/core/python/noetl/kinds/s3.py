@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.kinds.cloud.aws_client import AwsParams, answering, client
+from noetl.kinds.support.base import READ_SECONDS, seconds_schema
 from noetl.kinds.support.object_format import Format, read_object, write_object
 
 SPEC = KindSpec(
@@ -40,6 +41,7 @@ MOST_LISTED = 10_000
 PAGE = 1000
 """Most keys in one answer of S3, and in one request to delete (documented limits of the API)."""
 LONGEST_LINK = 7 * 24 * 3600
+_Life = Annotated[int, Field(ge=1, le=LONGEST_LINK), READ_SECONDS, seconds_schema(1, LONGEST_LINK)]
 """Seconds a signed URL can live (a limit of Signature Version 4)."""
 
 
@@ -83,9 +85,7 @@ class Params(AwsParams):
         str | None, Field(min_length=1, max_length=1024, description="`copy`: the new object.")
     ] = None
     version_id: Annotated[str | None, Field(description="`get`, `head`, `delete`: one version.")] = None
-    expires_in: Annotated[
-        int, Field(ge=1, le=LONGEST_LINK, description="`presign`: seconds the link lives.")
-    ] = 900
+    expires_in: _Life = Field(900, description="`presign`: how long the link lives.")
     method: Annotated[Literal["get", "put"], Field(description="`presign`: what the link allows.")] = "get"
 
     @model_validator(mode="after")

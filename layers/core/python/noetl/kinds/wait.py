@@ -15,7 +15,7 @@ from noetl.domain.outcomes.outcomes import WaitRequest
 from noetl.domain.sizes.table import CALLBACK_SCHEMA
 from noetl.domain.wait_request import MAX_SECONDS, moment_of, wait_request
 from noetl.dsl.json_schema.check import schema_problem
-from noetl.kinds.support.base import KindParams
+from noetl.kinds.support.base import READ_SECONDS, KindParams, seconds_schema
 
 SPEC = KindSpec(
     name="wait",
@@ -23,6 +23,7 @@ SPEC = KindSpec(
     pool="control",
     default_timeout=float(MAX_SECONDS),
     raw_fields=("schema",),
+    aliases={"for": "seconds"},
 )
 
 EXAMPLE: dict[str, Any] = {
@@ -34,18 +35,22 @@ EXAMPLE: dict[str, Any] = {
 }
 
 
+_Wait = Annotated[float, Field(ge=0, le=MAX_SECONDS), READ_SECONDS, seconds_schema(0, MAX_SECONDS)]
+_Answer = Annotated[float, Field(gt=0, le=MAX_SECONDS), READ_SECONDS, seconds_schema(0, MAX_SECONDS)]
+
+
 class Params(KindParams):
     """One of ``seconds``, ``until`` and ``callback`` is required."""
 
-    seconds: Annotated[float | None, Field(ge=0, le=MAX_SECONDS, description="How long to wait.")] = None
+    seconds: _Wait | None = Field(None, description="How long to wait: seconds, or 10m; also called `for`.")
     until: str | None = Field(
         None, description="ISO time with its offset; what has passed already is not waited for."
     )
     callback: bool = Field(
         False, description="Wait until somebody calls `callback.url`; the body is the result."
     )
-    timeout: Annotated[float, Field(gt=0, le=MAX_SECONDS)] | None = Field(
-        None, description="Seconds a callback may take; then the task fails with `callback_timeout`."
+    timeout: _Answer | None = Field(
+        None, description="How long a callback may take; then the task fails with `callback_timeout`."
     )
     message: str = Field("", description=f"What it is about, for people; {MAX_MESSAGE} characters are kept.")
     approve: bool = Field(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from noetl.domain.durations import parse_duration
 from noetl.domain.errors import InvalidInputError, TemplateError
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.dsl.program import Expr, Node, RetryAction, StepRetry, Text
@@ -63,14 +64,14 @@ def _asked_for(error: ErrorInfo | None) -> float:
 
 
 def _delay(run: Run, action: RetryAction, tried: int, chance: float, asked: float) -> float:
-    delay = _number(run.render(action.delay), "delay")
+    delay = _seconds(run.render(action.delay), "delay")
     if action.backoff == "linear":
         delay *= tried
     elif action.backoff == "exponential":
         delay *= _power(_number(run.render(action.multiplier), "multiplier"), tried - 1)
     longest, asked_at_most = MAX_DELAY, ASKED_AT_MOST
     if action.max_delay is not None and (limit := run.render(action.max_delay)) is not None:
-        longest = asked_at_most = min(_number(limit, "max_delay"), MAX_DELAY)
+        longest = asked_at_most = min(_seconds(limit, "max_delay"), MAX_DELAY)
     delay = min(delay, longest)
     if action.jitter is not None:
         delay *= 1 - chance * _jitter(run.render(action.jitter))
@@ -138,6 +139,12 @@ def _jitter(value: Any) -> float:
     if isinstance(value, bool) or value is None:
         return FULL_JITTER if value else 0.0
     return min(1.0, _number(value, "jitter"))
+
+
+def _seconds(given: Any, what: str) -> float:
+    """Read a number of seconds, or a duration such as ``10m``."""
+    found = parse_duration(given) if isinstance(given, str) else None
+    return _number(given if found is None else found, what)
 
 
 def _number(given: Any, what: str, wanted: str = "a number of at least 0") -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from noetl.domain.durations import HINT, seconds_of
 from noetl.domain.errors import InvalidInputError, NoetlError, TemplateError
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.patches.scope_patches import deep_merge
@@ -134,15 +135,12 @@ def _seconds(value: Any) -> float | None:
     parts = [part for part in value.values() if part is not None] if isinstance(value, Mapping) else [value]
     total = 0.0
     for part in parts:
-        try:
-            seconds = float(part) if not isinstance(part, bool) else -1.0
-        except (TypeError, ValueError, OverflowError):
-            seconds = -1.0
-        if not 0 <= seconds <= 366 * 86_400:
+        seconds = seconds_of(part)
+        if seconds is None or not 0 <= seconds <= 366 * 86_400:
             raise InvalidInputError(
-                f"a timeout must be a number of seconds, not {str(part)[:60]!r}",
+                f"a timeout must be a duration, not {str(part)[:60]!r}",
                 code="task_timeout",
-                hint="give a number, such as 30",
+                hint=HINT,
             )
         total += seconds
     if total <= 0:

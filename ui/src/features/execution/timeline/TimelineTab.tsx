@@ -1,6 +1,5 @@
 import "./timeline.css";
 
-import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef } from "react";
@@ -10,23 +9,24 @@ import { Empty } from "../../../design/Empty";
 import { Loaded } from "../../../design/Loaded";
 import { durationText, momentText, toMillis, zoneName } from "../../../design/time";
 import type { TabProps } from "../ExecutionPage";
-import { type StepRun, stepsOf } from "../queries";
+import type { StepRun } from "../queries";
 import { StepPanel } from "../StepPanel";
 import { StepsTable } from "../StepsTable";
+import { useSteps } from "../usePast";
 import { Lane } from "./Lane";
 import { type Scale, timeScale } from "./scale";
 
 const LANE_PX = 32;
 
 export default function TimelineTab({ execution }: TabProps) {
-  const steps = useQuery(stepsOf(execution.execution_id));
+  const steps = useSteps(execution.execution_id);
   return (
     <Loaded query={steps}>
-      {(page) =>
-        page.steps.length === 0 ? (
+      {(runs) =>
+        runs.length === 0 ? (
           <Empty title="No step has begun." />
         ) : (
-          <Timeline executionId={execution.execution_id} steps={page.steps} />
+          <Timeline executionId={execution.execution_id} steps={runs} />
         )
       }
     </Loaded>

@@ -17,13 +17,15 @@ from noetl.services.queries.rendered_values import RenderError
 
 class RenderBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``template``: a text, or any JSON with texts in it. ``step``: with the arguments of this step's run that is under way.
-    ``extra_context``: further names, which win. ``strict``: refuse (422) unless everything can be rendered."""
+    ``extra_context``: further names, which win. ``strict``: refuse (422) unless everything can be rendered. ``at``: as the execution was at this
+    moment of its history (see `GET /api/executions/{execution_id}/state`)."""
 
     execution_id: str | int
     template: Any
     step: str | None = None
     extra_context: dict[str, Any] = {}
     strict: bool = False
+    at: str | None = None
 
 
 class QueuesAnswer(msgspec.Struct, frozen=True):

@@ -108,13 +108,14 @@ def get_execution_graph(deps: ApiDeps, request: Request) -> Answer:
         graph.final,
         nodes,
         edges,
-        _states(graph, progress, deps.clock()),
+        node_states(graph, progress, deps.clock()),
         [progress.taken.get(one.index, 0) for one in graph.edges],
     )
     return Answer(200, answer)
 
 
-def _states(graph: Graph, progress: Progress, now: float) -> dict[str, NodeState]:
+def node_states(graph: Graph, progress: Progress, now: float) -> dict[str, NodeState]:
+    """Return the state of each node that has run, by its id."""
     ids = {one.name: one.id for one in graph.nodes if one.kind not in ("undo", "playbook")}
     found: dict[str, NodeState] = {}
     for run in progress.runs.values():

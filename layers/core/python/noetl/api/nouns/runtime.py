@@ -6,6 +6,7 @@ The running system: why executions stand where they stand, and templates against
 from __future__ import annotations
 
 from noetl.api.deps import ApiDeps
+from noetl.api.history.moments import read_at
 from noetl.api.http import parse
 from noetl.api.http import runtime_bodies as bodies
 from noetl.api.http.exchange import Answer, Request
@@ -14,6 +15,7 @@ from noetl.api.http.runtime_bodies import RenderBody, RenderedAnswer
 from noetl.api.nouns.executions import escaped_size
 from noetl.domain.errors import InvalidInputError
 from noetl.services.queries.analyze import Analysis, AnalyzeDeps, analyze
+from noetl.services.queries.read_execution import find
 
 
 def analyze_execution(deps: ApiDeps, request: Request) -> Answer:
@@ -30,15 +32,20 @@ def render(deps: ApiDeps, request: Request) -> Answer:
     parse.storable(asked.template, "template")
     parse.storable(asked.extra_context, "context")
     execution_id = parse.execution_id(str(asked.execution_id))
+    moment = None
+    if asked.at is not None:
+        info = find(deps.store, execution_id)
+        moment = deps.histories.fold(deps.store, info, read_at(asked.at, "at")).folded
     found = render_context(
         deps.store,
         deps.programs,
         deps.results,
         execution_id,
         asked.template,
-        now=deps.clock(),
+        now=deps.clock() if moment is None or moment.last is None else moment.last.at,
         step=asked.step,
         extra=asked.extra_context,
+        moment=moment,
     )
     if asked.strict and found.errors:
         first = found.errors[0]
@@ -79,7 +86,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/api/context/render",
         "renderContext",
-        "What templates come to against an execution as it stands. Nothing is changed.",
+        "The values of templates against an execution, as it is or as it was at a moment. Nothing is changed.",
         "read",
         render,
         {200: bodies.RenderedAnswer},

@@ -61,6 +61,7 @@ from noetl.services.executions.bulk_control import ManyFilter, ManyWish, Steered
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries import read_execution
 from noetl.services.queries.analyze import Analysis
+from noetl.services.queries.compare_executions import Comparison
 from noetl.services.queries.limits import LimitView, LimitWish
 from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
 from noetl.services.results.prune import Pruned, PruneWish
@@ -102,6 +103,9 @@ class RemotePlace(RemoteTriggers):
 
     def analyze(self, execution_id: int) -> Analysis:
         return self._client.post(f"{ONE.format(execution_id)}/analyze", Analysis, {})
+
+    def compare(self, a: int, b: int) -> Comparison:
+        return self._client.get("/api/compare", Comparison, a=a, b=b)
 
     def describe(self, execution_id: int) -> ExecutionView:
         """Its steps, or the last of them where there are very many."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from noetl.services.automations.schedules import ScheduleView
     from noetl.services.callbacks.complete_callback import AskedFor, CallbackDeps
     from noetl.services.queries.analyze import Analysis
+    from noetl.services.queries.compare_executions import Comparison
 
 POLL = 0.3
 LINES = 1000
@@ -97,6 +98,11 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
         return analyze(
             execution_id, AnalyzeDeps(reading.store, reading.inspection, reading.programs, time.time)
         )
+
+    def compare(self, a: int, b: int) -> Comparison:
+        from noetl.services.queries.compare_executions import compare_executions
+
+        return compare_executions(self._reading.store, self._reading.catalog, a, b, now=time.time())
 
     def status(self, execution_id: int) -> str:
         return read_execution.find(self._reading.store, execution_id).status

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from noetl.services.executions.bulk_control import ManyFilter, ManyWish, SteeredMany, Verb
     from noetl.services.history.read_history import HistoryEvent
     from noetl.services.queries.analyze import Analysis
+    from noetl.services.queries.compare_executions import Comparison
     from noetl.services.queries.limits import LimitView, LimitWish
     from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
     from noetl.services.results.prune import Pruned, PruneWish
@@ -64,6 +65,8 @@ class Place(Protocol):
 
     def describe(self, execution_id: int) -> ExecutionView: ...
     def analyze(self, execution_id: int) -> Analysis: ...
+
+    def compare(self, a: int, b: int) -> Comparison: ...
     def status(self, execution_id: int) -> str: ...
     def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
         """In order; ``follow``: until the execution ends."""

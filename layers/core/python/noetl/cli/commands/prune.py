@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import typer
 
 from noetl.cli.options import Context, Home, Json, Remote, Where, end, where
-
-_AGE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(h|d|w)?", re.ASCII)
-_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
+from noetl.domain.durations import parse_duration
 
 
 def prune(
@@ -47,10 +44,11 @@ def prune(
 
 
 def _days(text: str) -> float:
-    found = _AGE.fullmatch(text.strip())
-    if found is None:
+    text = text.strip()
+    seconds = parse_duration(text if text[-1:].isalpha() else f"{text}d")
+    if seconds is None:
         raise typer.BadParameter(f"{text!r} is not an age such as 30d, 12h or 8w", param_hint="--older-than")
-    return float(found[1]) * _DAYS[found[2] or "d"]
+    return seconds / 86_400
 
 
 def _prune(days: float | None, permanent: bool, *, dry_run: bool, as_json: bool, at: Where) -> int:

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from noetl.domain.durations import parse_duration
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.sizes.gate import check_text
 from noetl.domain.sizes.table import SCHEDULE_NAME
@@ -138,7 +139,7 @@ def _evaluated(cron: str) -> str:
 
 
 def check_rate(text: str) -> str:
-    """``5 minutes``, ``1 hour``. Raises InvalidInputError(code="invalid_rate")."""
+    """Return ``5m`` or ``5 minutes`` as ``5 minutes``. Raises InvalidInputError(code="invalid_rate")."""
     number, unit = _rate(text)
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
@@ -150,12 +151,12 @@ def rate_seconds(text: str) -> int:
 
 
 def _rate(text: str) -> tuple[int, str]:
-    found = _RATE.fullmatch(text.strip())
+    found = _RATE.fullmatch(_in_words(text.strip()))
     if found is None or int(found[1]) == 0:
         raise InvalidInputError(
             f"{_shown(text)} is not a rate",
             code="invalid_rate",
-            hint="a whole number and minutes, hours or days, such as 5 minutes",
+            hint="whole minutes, hours or days, such as 5m, 12h, or 5 minutes",
         )
     if int(found[1]) * _SECONDS[found[2]] > MAX_RATE_DAYS * 86400:
         raise InvalidInputError(
@@ -164,6 +165,15 @@ def _rate(text: str) -> tuple[int, str]:
             hint="use cron for that",
         )
     return int(found[1]), found[2]
+
+
+def _in_words(text: str) -> str:
+    """Say a duration of whole minutes in its largest unit: ``90m`` → ``90 minutes``, ``1d`` → ``1 day``."""
+    seconds = None if text.isdecimal() else parse_duration(text)
+    if seconds is None or seconds <= 0 or seconds % 60:
+        return text
+    unit = next(unit for unit in ("day", "hour", "minute") if seconds % _SECONDS[unit] == 0)
+    return f"{int(seconds) // _SECONDS[unit]} {unit}"
 
 
 def zone(name: str) -> ZoneInfo:

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from noetl.domain.durations import HINT, parse_duration
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.ids import LARGEST_ID
 from noetl.domain.sizes.table import IDENTIFIER, REFERENCE
@@ -23,8 +24,6 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 PERMANENT = 0
 """The execution whose results are nobody's: those of scope ``permanent`` are named below it, so that no execution takes them along."""
 LONGEST = 100 * 366 * 86_400.0
-_TTL = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(s|m|h|d|w)?\Z", re.ASCII)
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _MENTION = re.compile(rb"noetl://execution/([1-9][0-9]{0,18})/")
 _PREFIX = b"noetl://execution/"
 
@@ -41,14 +40,13 @@ class KeptResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def ttl_seconds(text: str) -> float:
-    """``90`` (seconds), ``30m``, ``1h``, ``7d``, ``2w``. Raises InvalidInputError(code="invalid_ttl")."""
-    found = _TTL.match(text.strip())
-    seconds = float(found[1]) * _UNITS[found[2] or "s"] if found is not None else -1.0
-    if not 0 <= seconds <= LONGEST:
+    """Return the seconds of a duration. Raises InvalidInputError(code="invalid_ttl")."""
+    seconds = parse_duration(text)
+    if seconds is None or not 0 <= seconds <= LONGEST:
         raise InvalidInputError(
             f"{text[:60]!r} is not a time to live",
             code="invalid_ttl",
-            hint="write 30m, 1h, 7d or 2w, or a number of seconds",
+            hint=HINT,
         )
     return seconds
 

@@ -60,7 +60,7 @@ def _add_conditions(definitions: dict[str, Any]) -> None:
     for model, key in (("StepBlock", "step"), ("LoopBlock", "iterator")):
         definitions[model]["properties"][key]["not"] = {"enum": sorted(RESERVED)}
     definitions["StepBlock"] |= {
-        "if": {"anyOf": [{"required": [key]} for key in ("case", "retry", "vars", "sink")]},
+        "if": {"anyOf": [{"required": [key]} for key in ("case", "vars", "sink")]},
         "then": {
             "properties": {
                 "next": {"not": {"type": "object", "required": ["arcs"]}},

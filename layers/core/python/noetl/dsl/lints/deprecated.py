@@ -16,7 +16,6 @@ BY_HAND = "by hand: a payload belongs to one token, the context to all"
 _STEP = {
     "args": "input: { … }",
     "case": "routes as `next.arcs[].when`, reactions as `tool[].spec.policy.rules`",
-    "retry": "spec.policy.rules: [ { when: …, then: { do: retry, attempts: … } } ] of the task",
     "sink": "one more task at the end of `tool`",
     "vars": "set: { ctx.x: … }",
     "set_ctx": "set: { ctx.x: … }",
@@ -33,6 +32,13 @@ _LOOP = {
     "max_in_flight": "spec: { max_in_flight: … } inside `loop`",
 }
 _ARC = {"set_ctx": "set: { ctx.x: … }"}
+_RETRY = {
+    "max_attempts": "attempts: …",
+    "initial_delay": "delay: …",
+    "backoff_multiplier": "multiplier: …",
+    "retry_when": "when: …",
+    "stop_when": "until: …",
+}
 _THEN = {"set_ctx": "set: { ctx.x: … }", "set_iter": "set: { iter.x: … }"}
 _NAMES = {
     "outcome": "`output` (outcome.result is output.data)",
@@ -83,6 +89,7 @@ def _keys(mapping: Mapping, modern: dict[str, str], diagnostics: Diagnostics) ->
 
 def _step(step: Mapping, diagnostics: Diagnostics) -> None:
     _keys(step, _STEP, diagnostics)
+    _keys(mapping_of(step.get("retry")), _RETRY, diagnostics)
     loop = mapping_of(step.get("loop"))
     _keys(loop, _LOOP, diagnostics)
     spec = mapping_of(loop.get("spec"))
@@ -112,6 +119,7 @@ def _task(task: Mapping, diagnostics: Diagnostics) -> None:
         mine = key.text != "args" or isinstance(value, Mapping)
         if key.text in _TASK and mine:
             _tell(diagnostics, f"`{key.text}`", _TASK[key.text], key.pos)
+    _keys(mapping_of(task.get("retry")), _RETRY, diagnostics)
     policy = mapping_of(mapping_of(task.get("spec")).get("policy"))
     for item in items_of(policy.get("rules")):
         rule = mapping_of(item)

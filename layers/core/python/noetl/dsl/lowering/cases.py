@@ -26,9 +26,10 @@ from noetl.dsl.lowering.context import (
     Lowering,
 )
 from noetl.dsl.lowering.pipelines import label_tasks, lower_sink, lower_tasks
+from noetl.dsl.lowering.retries import retry_action
 from noetl.dsl.lowering.rules import always, check_event_names, never_fires
 from noetl.dsl.lowering.tasks import TASK_KEYS, Layers, canonical_params
-from noetl.dsl.lowering.values import event_retry, lower_sets, remember_write
+from noetl.dsl.lowering.values import lower_sets, remember_write
 from noetl.dsl.model.event import ACTIONS
 from noetl.dsl.program import (
     Action,
@@ -130,7 +131,7 @@ def _side_frame(frame: Frame, on_worker: bool) -> Frame:
 def _entry(
     lowering: Lowering, entry: Mapping, guard: Tree | None, frame: Frame, tool: Mapping, index: int
 ) -> Rule:
-    when = lowering.optional(guard, frame)
+    when = lowering.guard(guard, frame)
     then = entry.get("then")
     builder = _Then(lowering, frame, tool, f"{frame.step}_case_{index}")
     return Rule(builder.actions(then), when, pos=entry.pos)
@@ -174,7 +175,7 @@ class _Then:
             case "call":
                 return [self.call(mapping_of(value), key.pos)]
             case "retry":
-                return [event_retry(lowering, value, key.pos, self.frame.value())]
+                return [retry_action(lowering, value, key.pos, self.frame.value())]
             case "collect":
                 return [self.collect(mapping_of(value), key.pos)]
             case "sink":

@@ -27,7 +27,13 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
     _check_input(lowering, root.get("input"))
     read_workbook(lowering, root.get("workbook"))
     policy = executor.get("policy")
-    defaults = Defaults(executor.get("result"), policy if isinstance(policy, Mapping) else None)
+    tasks = mapping_of(executor.get("defaults"))
+    defaults = Defaults(
+        executor.get("result"),
+        policy if isinstance(policy, Mapping) else None,
+        tasks.get("retry"),
+        tasks.get("timeout"),
+    )
     start = Frame("", START)
     steps = with_default_on_error(lowering, root, _steps(lowering, root, defaults))
     _check_uncalled(lowering)
@@ -53,7 +59,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
         entry=_entry(lowering, executor, steps),
         final_step=text_of(final),
         no_next_is_error=_plain(executor.get("no_next_is_error")) is True,
-        timeout=lowering.optional(executor.get("timeout"), start),
+        timeout=lowering.seconds(executor.get("timeout"), start),
         concurrency=lower_concurrency(lowering, executor.get("concurrency")),
         priority=lowering.optional(executor.get("priority"), start),
         steps=steps,

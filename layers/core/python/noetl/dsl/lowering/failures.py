@@ -87,7 +87,7 @@ def _behind(steps: tuple[Step, ...], entry: str | None, handler: str) -> set[str
 
 
 def lower_compensation(
-    lowering: Lowering, spec: Mapping, frame: Frame, *, loops: bool, on_unmatched: str
+    lowering: Lowering, spec: Mapping, frame: Frame, *, loops: bool, layers: Layers
 ) -> Pipeline | None:
     """``spec.compensate``: a task or a list of labelled tasks. It knows the names of its own tasks, and no iteration."""
     tree = spec.get("compensate")
@@ -99,7 +99,7 @@ def lower_compensation(
     else:
         pairs = label_tasks(lowering, tree, frame.step)
     labels = tuple(label for label, _ in pairs)
-    layers = Layers(on_unmatched=on_unmatched)
+    layers = Layers(on_unmatched=layers.on_unmatched, retry=layers.retry, timeout=layers.timeout)
     known = inside.knowing(labels)
     return Pipeline(
         tuple(lower_body(lowering, label, body, known, layers, labels=labels) for label, body in pairs)

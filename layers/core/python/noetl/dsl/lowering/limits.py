@@ -42,7 +42,7 @@ def _limit(lowering: Lowering, block: Mapping, frame: Frame) -> LimitSpec:
         key=_key(lowering, block.get("key"), frame),
         concurrent=lowering.optional(block.get("concurrent"), frame),
         rate=lowering.optional(block.get("rate"), frame),
-        per=lowering.optional(block.get("per"), frame),
+        per=lowering.seconds(block.get("per"), frame),
         burst=lowering.optional(block.get("burst"), frame),
         pos=block.key_pos("key"),
     )

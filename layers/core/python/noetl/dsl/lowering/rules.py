@@ -8,7 +8,8 @@ from noetl.dsl.boundaries import EVENT_NAMES, compared_names
 from noetl.dsl.diagnostics import listing
 from noetl.dsl.expressions import Analysis
 from noetl.dsl.lowering.context import Frame, Lowering
-from noetl.dsl.lowering.values import canonical_retry, lower_sets
+from noetl.dsl.lowering.retries import canonical_retry
+from noetl.dsl.lowering.values import lower_sets
 from noetl.dsl.program import (
     Action,
     BreakAction,
@@ -43,7 +44,7 @@ def lower_rules(
         guard = rule.get("when")
         otherwise = rule.get("else")
         then = mapping_of(mapping_of(otherwise).get("then") if otherwise is not None else rule.get("then"))
-        when = None if otherwise is not None else lowering.optional(guard, frame)
+        when = None if otherwise is not None else lowering.guard(guard, frame)
         certain = certain or when is None or always(lowering, guard)
         actions = _actions(lowering, then, frame, labels, label)
         block = then.get("sink")

@@ -23,10 +23,12 @@ from noetl.dsl.lowering.joins import lower_meeting
 from noetl.dsl.lowering.limits import lower_limits
 from noetl.dsl.lowering.loops import lower_loop
 from noetl.dsl.lowering.pipelines import item_task, label_tasks, lower_sink, lower_tasks, noop_task
+from noetl.dsl.lowering.retries import lower_retry, retries, wants_none
 from noetl.dsl.lowering.routing import lower_next
 from noetl.dsl.lowering.rules import always, never_fires
+from noetl.dsl.lowering.step_args import StepArgs, split_args, with_args
 from noetl.dsl.lowering.tasks import Layers
-from noetl.dsl.lowering.values import event_retry, lower_sets, result_spec, spelled
+from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
 from noetl.dsl.program import (
     Admission,
     AdmitRule,
@@ -48,6 +50,8 @@ class Defaults:
 
     result: Tree | None = None
     policy: Mapping | None = None
+    retry: Tree | None = None
+    timeout: Tree | None = None
 
 
 def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Defaults) -> Step:
@@ -64,6 +68,8 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         merge_trees(wishes, loop_spec.get("result")),
         text_of(policy.get("on_unmatched")) or "fail",
         policy.get("failure"),
+        None if wants_none(block.get("retry")) else defaults.retry,
+        defaults.timeout,
     )
     body_frame = Frame(name, TOOL, form, parallel=plan.loop is not None and plan.loop.mode == "parallel")
     cases = lower_cases(
@@ -72,10 +78,12 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
     tool = plan.tool
     if tool is None and plan.loop is not None:
         tool = item_task(block, plan.loop.iterator)
-    body = _body(lowering, block, tool, cases, body_frame, layers)
+    args = split_args(
+        lowering, spelled(lowering, block, "args", "input"), tool, plan.loop.iterator if plan.loop else None
+    )
+    lowering.names.own_args[name] = args.once
+    body = _body(lowering, block, tool, cases, body_frame, layers, args)
     _check_failure_mode(lowering, spec, plan.loop, body)
-    given = spelled(lowering, block, "args", "input")
-    lowering.names.give_args(name, given)
     routes = lower_next(lowering, block.get("next"), frame)
     on_error = lower_on_error(lowering, spec.get("on_error") or made_text("fail", block.pos), frame)
     loops = plan.loop is not None
@@ -86,7 +94,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         desc=text_of(block.get("desc")) or "",
         alias=_alias(lowering, block, name),
         admit=_admission(lowering, mapping_of(policy.get("admit")), frame.at(ADMIT)),
-        args=lowering.optional(given, frame),
+        args=lowering.optional(args.once, frame),
         loop=plan.loop,
         body=body,
         cases=cases.engine,
@@ -95,9 +103,9 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         arcs=(*routes.arcs, *on_error.arc(lowering)),
         **lower_meeting(lowering, spec, frame),
         timeout=_timeout(lowering, spec, policy, frame),
-        deadline=lowering.optional(mapping_of(policy.get("lifecycle")).get("deadline_s"), frame),
+        deadline=lowering.seconds(mapping_of(policy.get("lifecycle")).get("deadline_s"), frame),
         tolerant=on_error.tolerant,
-        compensate=lower_compensation(lowering, spec, frame, loops=loops, on_unmatched=layers.on_unmatched),
+        compensate=lower_compensation(lowering, spec, frame, loops=loops, layers=layers),
         limits=lower_limits(lowering, spec, frame, plan.loop, works=body is not None),
         result=result_spec(lowering, wishes),
         pos=block.key_pos("step"),
@@ -108,7 +116,7 @@ def _timeout(lowering: Lowering, spec: Mapping, policy: Mapping, frame: Frame) -
     found = spec.get("timeout")
     if found is None:
         found = mapping_of(policy.get("lifecycle")).get("timeout_s")
-    return lowering.optional(found, frame)
+    return lowering.seconds(found, frame)
 
 
 def _check_failure_mode(lowering: Lowering, spec: Mapping, loop: Loop | None, body: Pipeline | None) -> None:
@@ -136,8 +144,8 @@ def _admission(lowering: Lowering, block: Mapping, frame: Frame) -> Admission | 
         then = mapping_of(mapping_of(otherwise).get("then") if otherwise is not None else rule.get("then"))
         guard = None if otherwise is not None else rule.get("when")
         certain = certain or always(lowering, guard)
-        rules.append(AdmitRule(_allow(then.get("allow")), lowering.optional(guard, frame), rule.pos))
-    return Admission(tuple(rules), lowering.optional(block.get("timeout"), frame))
+        rules.append(AdmitRule(_allow(then.get("allow")), lowering.guard(guard, frame), rule.pos))
+    return Admission(tuple(rules), lowering.seconds(block.get("timeout"), frame))
 
 
 def _allow(tree: Tree | None) -> Literal["yes", "park", "skip"]:
@@ -165,7 +173,13 @@ def _alias(lowering: Lowering, block: Mapping, step: str) -> str:
 
 
 def _body(
-    lowering: Lowering, block: Mapping, tool: Tree | None, cases: Cases, frame: Frame, layers: Layers
+    lowering: Lowering,
+    block: Mapping,
+    tool: Tree | None,
+    cases: Cases,
+    frame: Frame,
+    layers: Layers,
+    args: StepArgs,
 ) -> Pipeline | None:
     name, form = frame.step, frame.form
     retry = _step_retry(lowering, block, tool, frame)
@@ -180,7 +194,9 @@ def _body(
     ):
         sinks = (*sinks, lower_sink(lowering, sink, frame, label=f"{name}_sink{index or ''}"))
     inner_form: Form = "canonical" if isinstance(tool, Sequence) else form
-    pairs = label_tasks(lowering, tool, name)
+    pairs = [(label, with_args(task, args)) for label, task in label_tasks(lowering, tool, name)]
+    if retries(cases.worker):
+        layers = replace(layers, retry=None)
     tasks = lower_tasks(lowering, pairs, replace(frame, form=inner_form), layers, retry=retry)
     before, values, after = _vars(lowering, block, frame.value())
     return Pipeline(
@@ -207,22 +223,15 @@ def _with_rules(tasks: tuple[Task, ...], rules: tuple[Rule, ...]) -> tuple[Task,
 
 
 def _step_retry(lowering: Lowering, block: Mapping, tool: Tree | None, frame: Frame) -> StepRetry | None:
-    retry = block.get("retry")
-    if not isinstance(retry, Mapping):
-        return None
-    if tool is None:
+    retry = lower_retry(lowering, block.get("retry"), block.key_pos("retry"), frame)
+    if retry is not None and tool is None:
         lowering.diagnostics.error(
             "missing-key",
             "`retry` has no tool to run again",
             block.key_pos("retry"),
             hint="add a `tool`, or remove `retry`",
         )
-    guard = frame.guard()
-    return StepRetry(
-        action=event_retry(lowering, retry, block.key_pos("retry"), frame.value()),
-        retry_when=lowering.optional(retry.get("retry_when"), guard),
-        stop_when=lowering.optional(retry.get("stop_when"), guard),
-    )
+    return retry
 
 
 Pairs = tuple[tuple[str, Node], ...]

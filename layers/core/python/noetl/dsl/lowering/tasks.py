@@ -8,6 +8,7 @@ from typing import Literal
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindSpec, ParamProblem
 from noetl.dsl.lowering.context import Frame, Lowering, merge_trees, with_holes
+from noetl.dsl.lowering.retries import lower_retry, retries
 from noetl.dsl.lowering.rules import LowerSink, lower_rules
 from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
 from noetl.dsl.program import Gather, Lit, Map, Node, Pos, SinkAction, StepRetry, Task
@@ -25,7 +26,7 @@ from noetl.dsl.yaml_text.tree import (
 )
 
 TASK_KEYS = frozenset(
-    {"name", "kind", "args", "input", "with", "desc", "spec", "set", "set_ctx", "set_iter", "output"}
+    {"name", "kind", "args", "input", "with", "desc", "spec", "set", "set_ctx", "set_iter", "output", "retry"}
 )
 """Keys of a task that are not parameters of its kind."""
 CALLBACK = "callback"
@@ -50,6 +51,9 @@ class Layers:
     result: Tree | None = None
     on_unmatched: str = "fail"
     failure: Tree | None = None
+    retry: Tree | None = None
+    """``executor.spec.defaults``: of calls that neither they nor their step say how to repeat."""
+    timeout: Tree | None = None
 
 
 def without_empty(tool: Mapping) -> Mapping:
@@ -90,6 +94,13 @@ def lower_task(
     policy = mapping_of(own_spec.get("policy"))
     unmatched = text_of(policy.get("on_unmatched")) or layers.on_unmatched
     wishes = merge_trees(layers.result, merge_trees(own_spec.get("result"), body.get("output")))
+    rules = lower_rules(lowering, policy, inside.guard(), labels, label, lower_sink)
+    by_default = calls and spec is not None and spec.pool != "control"
+    if body.has("retry"):
+        retry = lower_retry(lowering, body.get("retry"), body.key_pos("retry"), inside)
+    elif retry is None and by_default and not retries(rules):
+        retry = lower_retry(lowering, layers.retry, layers.retry.pos if layers.retry else Pos(), inside)
+    timeout = own_spec.get("timeout") or (layers.timeout if by_default else None)
     raw = params.get(*spec.raw_fields) if spec is not None else None
     code_pos, code_lines = raw.lines_pos() if isinstance(raw, Scalar) else (Pos(), False)
     return Task(
@@ -97,12 +108,12 @@ def lower_task(
         kind=spec.name if spec is not None else kind,
         params=lower_params(lowering, body, params, spec, inside) if calls else Lit(None),
         input=lowering.optional(given, frame),
-        rules=lower_rules(lowering, policy, inside.guard(), labels, label, lower_sink),
+        rules=rules,
         form=frame.form,
         retry=retry,
         on_unmatched="continue" if unmatched == "continue" else "fail",
         sets=lower_sets(lowering, body, inside.value()),
-        timeout=_timeout(lowering, own_spec.get("timeout"), frame),
+        timeout=_timeout(lowering, timeout, frame),
         long=_says_long(own_spec),
         result=result_spec(lowering, wishes),
         sinks=sinks,
@@ -330,6 +341,6 @@ def _problem_pos(problem: ParamProblem, body: Mapping, params: Mapping) -> Pos:
 def _timeout(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node | None:
     """Seconds for one call; ``{connect, read}`` together are the longest it can take."""
     if not isinstance(tree, Mapping):
-        return lowering.optional(tree, frame)
-    node = lowering.node(tree, frame)
+        return lowering.seconds(tree, frame)
+    node = lowering.seconds(tree, frame)
     return Lit(sum(part or 0 for part in node.value.values())) if isinstance(node, Lit) else node

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from noetl.domain.outcomes.outcomes import PatchScope
 from noetl.domain.results.tiers import KNOWN_WISHES, TIERS
 from noetl.domain.sizes.table import NAME
 from noetl.dsl.lowering.context import Frame, Lowering
-from noetl.dsl.program import Lit, Node, Pos, ResultSpec, RetryAction, SetAction
+from noetl.dsl.program import Pos, ResultSpec, SetAction
 from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree, is_null, items_of, mapping_of, text_of
 
 REDUCERS = frozenset({"add", "append", "extend", "merge", "max", "min", "union", "first"})
@@ -54,14 +54,18 @@ def _set_block(lowering: Lowering, block: Mapping, frame: Frame) -> list[SetActi
             found += _one(lowering, scope, name, value, key.pos, frame)
         elif not dot and scope in SCOPES and isinstance(value, Mapping):
             found += _entries(lowering, scope, value, frame)
-        elif not dot and frame.form == "event":
+        elif not dot and (frame.form == "event" or scope not in SCOPES):
             found += _one(lowering, "ctx", key.text, value, key.pos, frame)
         else:
             lowering.diagnostics.error(
                 "set-scope",
-                f"`{key.text}` does not name a scope to write to",
+                f"`{key.text}` does not name a scope to write to"
+                if dot
+                else f"`{key.text}` is a scope: its entries are a mapping",
                 key.pos,
-                hint=f"write `ctx.{name or scope}: …`",
+                hint=f"write `ctx.{name}: …`"
+                if dot
+                else f"write `{scope}: {{ name: … }}`, or `{scope}.name: …`",
             )
     return found
 
@@ -182,49 +186,6 @@ def _selections(tree: Tree | None) -> tuple[tuple[str, str], ...]:
         for item in items_of(tree)
     ]
     return tuple((path, name) for path, name in pairs if path and name)
-
-
-# --- retries ---
-
-_CANONICAL_BACKOFF: dict[str, Literal["none", "linear", "exponential"]] = {
-    "none": "none",
-    "fixed": "none",
-    "linear": "linear",
-    "exponential": "exponential",
-}
-
-
-def canonical_retry(lowering: Lowering, then: Mapping, frame: Frame) -> RetryAction:
-    """``do: retry`` of a policy rule: three tries a second apart unless it says otherwise."""
-    return RetryAction(
-        attempts=_or(lowering, then.get("attempts"), 3, frame),
-        delay=_or(lowering, then.get("delay"), 1, frame),
-        backoff=_CANONICAL_BACKOFF.get(text_of(then.get("backoff")) or "none", "none"),
-        multiplier=_or(lowering, then.get("multiplier"), 2, frame),
-        max_delay=lowering.optional(then.get("max_delay"), frame),
-        jitter=lowering.optional(then.get("jitter"), frame),
-        exhausted="fail",
-        pos=then.pos,
-    )
-
-
-def event_retry(lowering: Lowering, block: Tree | None, pos: Pos, frame: Frame) -> RetryAction:
-    """The event form's retry fields; ``retry: true`` takes every default."""
-    fields = mapping_of(block)
-    return RetryAction(
-        attempts=_or(lowering, fields.get("max_attempts"), 3, frame),
-        delay=_or(lowering, fields.get("initial_delay"), 1, frame),
-        backoff="exponential",
-        multiplier=_or(lowering, fields.get("backoff_multiplier"), 2, frame),
-        max_delay=lowering.optional(fields.get("max_delay"), frame),
-        jitter=lowering.optional(fields.get("jitter"), frame),
-        exhausted="next_rule",
-        pos=pos,
-    )
-
-
-def _or(lowering: Lowering, tree: Tree | None, default: Any, frame: Frame) -> Node:
-    return Lit(default) if tree is None else lowering.node(tree, frame)
 
 
 def overlay_input(below: Tree | None, above: Tree | None) -> Tree | None:

@@ -8,9 +8,18 @@ from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, With
 
 from noetl.domain.limits import MOST
 from noetl.domain.sizes.table import STEPS
-from noetl.dsl.model.event import CaseEntry, GoTo, StepRetryBlock, Target
+from noetl.dsl.model.event import CaseEntry, GoTo, Target
+from noetl.dsl.model.retries import Retry
 from noetl.dsl.model.starts import ScheduleBlock, Trigger
-from noetl.dsl.model.tasks import OutputBlock, ResultBlock, SinkBlock, TaskBody, Tool, check_rule_shape
+from noetl.dsl.model.tasks import (
+    OutputBlock,
+    ResultBlock,
+    SinkBlock,
+    TaskBody,
+    TaskTimeout,
+    Tool,
+    check_rule_shape,
+)
 from noetl.dsl.model.types import (
     Collection,
     Count,
@@ -261,7 +270,7 @@ class StepBlock(Strict):
     tool: Tool | None = None
     vars: VarsBlock | None = None
     case: list[CaseEntry] | None = None
-    retry: StepRetryBlock | None = None
+    retry: Retry = None
     sink: SinkBlock | None = None
     set: SetBlock | None = None
     set_ctx: SetBlock | None = None
@@ -290,6 +299,13 @@ class KeychainBlock(Strict):
     kind: str
 
 
+class StepDefaults(Strict):
+    """``executor.spec.defaults``: what tasks do that say nothing else."""
+
+    retry: Retry = None
+    timeout: TaskTimeout | None = None
+
+
 class ExecutorSpec(Strict):
     entry_step: StepRef | None = None
     final_step: StepRef | None = None
@@ -300,6 +316,7 @@ class ExecutorSpec(Strict):
     priority: Priority = None
     policy: SharedPolicy | None = None
     result: ResultBlock | None = None
+    defaults: StepDefaults | None = None
 
 
 class ExecutorBlock(Strict):

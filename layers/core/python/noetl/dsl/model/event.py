@@ -6,31 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from noetl.dsl.model.retries import RetryWish
 from noetl.dsl.model.tasks import NamedTask, SinkBlock, TaskBody
 from noetl.dsl.model.types import (
-    Attempts,
-    Factor,
     Guard,
-    Seconds,
     SetBlock,
     StepRef,
     Strict,
     TaskLabel,
     TextLike,
 )
-
-
-class RetryBlock(Strict):
-    max_attempts: Attempts = None
-    initial_delay: Seconds = None
-    backoff_multiplier: Factor = None
-    max_delay: Seconds = None
-    jitter: Any = None
-
-
-class StepRetryBlock(RetryBlock):
-    retry_when: Guard = None
-    stop_when: Guard = None
 
 
 class GoTo(Strict):
@@ -81,15 +66,6 @@ Ending = Annotated[
     | Annotated[bool | None, Tag("<flag>")]
     | Annotated[TextLike, Tag("<text>")],
     Discriminator(_message),
-]
-
-
-def _retry(value: Any) -> str:
-    return "<flag>" if value is True or value is None else "<block>"
-
-
-RetryWish = Annotated[
-    Annotated[RetryBlock, Tag("<block>")] | Annotated[bool | None, Tag("<flag>")], Discriminator(_retry)
 ]
 
 

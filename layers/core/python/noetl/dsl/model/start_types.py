@@ -99,7 +99,10 @@ CatchUpMost = Annotated[
 Cron = _text_type(
     _literal("`cron`", schedules.check_cron), pattern=r"^\s*\S+\s+\S+\s+(\*\s+\S+\s+\S+|\S+\s+\S+\s+\*)\s*$"
 )
-Rate = _text_type(_literal("`rate`", schedules.check_rate), pattern=r"^\s*[0-9]+\s+(minute|hour|day)s?\s*$")
+Rate = _text_type(
+    _literal("`rate`", schedules.check_rate),
+    pattern=r"^\s*([0-9]+\s+(minute|hour|day)s?|([0-9]+\s*[mhdw]\s*)+)\s*$",
+)
 Zone = _text_type(_literal("`timezone`", _zone))
 ScheduleName = _text_type(
     _literal("the name of a schedule", schedules.check_name), pattern=r"^[A-Za-z0-9_.-]{1,64}$"

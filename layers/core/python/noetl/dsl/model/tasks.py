@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
+from noetl.domain.durations import HINT, PATTERN
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.results.retention import ttl_seconds
 from noetl.dsl.expressions import has_template
+from noetl.dsl.model.retries import Retry
 from noetl.dsl.model.types import (
     Attempts,
     Bytes,
@@ -65,9 +67,7 @@ def _ttl(value: Any) -> Any:
         return None
     try:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise problem(
-                "wrong-type", f"`ttl` cannot be {value!r}", "write 30m, 1h, 7d or 2w, or a number of seconds"
-            )
+            raise problem("wrong-type", f"`ttl` cannot be {value!r}", HINT)
         ttl_seconds(str(value))
     except InvalidInputError as error:
         raise problem("wrong-value", f"`ttl`: {error.message}", error.hint) from error
@@ -76,7 +76,7 @@ def _ttl(value: Any) -> Any:
 
 TTL_SCHEMA: dict[str, Any] = {
     "type": ["string", "number"],
-    "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[smhdw]?\s*$",
+    "pattern": PATTERN,
 }
 Ttl = Annotated[Any, PlainValidator(_ttl), WithJsonSchema(TTL_SCHEMA)]
 Scope = Literal["step", "execution", "workflow", "permanent"] | None
@@ -337,6 +337,7 @@ class TaskBody(Strict):
     set_ctx: SetBlock | None = None
     set_iter: SetBlock | None = None
     output: TaskOutput | None = None
+    retry: Retry = None
     task: InnerTask = None
 
 

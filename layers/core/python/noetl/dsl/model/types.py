@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationInfo, With
 from pydantic_core import PydanticCustomError
 
 from noetl.domain.collection_sources import SCHEMES, SOURCE_KEYS, is_source
+from noetl.domain.durations import HINT, PATTERN, parse_duration
 from noetl.domain.sizes.table import IDENTIFIER, PRIORITY
 from noetl.dsl.expressions import has_template
 
@@ -83,24 +84,45 @@ def _number(
 
 
 def _number_hint(value: Any, template: bool) -> str:
-    if not template:
-        return "write digits, without quotes"
-    found = re.match(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\Z", value) if isinstance(value, str) else None
-    if found is None:
-        return "write it without quotes, or as {{ … }}"
-    factor = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[found.group(2)]
-    return f"durations are seconds: write {float(found.group(1)) * factor:g}"
+    return "write it without quotes, or as {{ … }}" if template else "write digits, without quotes"
+
+
+def _duration(what: str, lowest: float) -> Callable[[Any], Any]:
+    """Check a number of seconds, a duration as people write it, or a template."""
+    check_number = _number(what, lowest)
+
+    def check(value: Any) -> Any:
+        if is_template(value) or not isinstance(value, str):
+            return check_number(value)
+        seconds = parse_duration(value)
+        if seconds is None:
+            raise problem("wrong-type", f"{what} cannot be {_shown(value)}", HINT)
+        check_number(seconds)
+        return value
+
+    return check
+
+
+def _duration_type(what: str, lowest: float) -> Any:
+    schema = {
+        "anyOf": [
+            {"type": "number", "minimum": lowest},
+            {"type": "string", "pattern": PATTERN},
+            TEMPLATE_SCHEMA,
+        ]
+    }
+    return Annotated[Any, PlainValidator(_duration(what, lowest)), WithJsonSchema(schema)]
 
 
 def _number_type(check: Callable[[Any], Any], literal: dict[str, Any]) -> Any:
     return Annotated[Any, PlainValidator(check), WithJsonSchema({"anyOf": [literal, TEMPLATE_SCHEMA]})]
 
 
-Seconds = _number_type(_number("a duration in seconds", 0), {"type": "number", "minimum": 0})
+Seconds = _duration_type("a duration", 0)
 Attempts = _number_type(_number("the number of tries", 1, integer=True), {"type": "integer", "minimum": 1})
 Count = _number_type(_number("the limit", 1, integer=True), {"type": "integer", "minimum": 1})
 Rate = _number_type(_number("the rate", 1e-6), {"type": "number", "minimum": 1e-6})
-Period = _number_type(_number("the period in seconds", 1e-3), {"type": "number", "minimum": 1e-3})
+Period = _duration_type("the period", 1e-3)
 Priority = _number_type(
     _number("the priority", -PRIORITY.value, PRIORITY.value, integer=True),
     {"type": "integer", "minimum": -PRIORITY.value, "maximum": PRIORITY.value},

@@ -9,9 +9,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from noetl.domain.kinds import Hole
 from noetl.domain.results.references import is_ref
-from noetl.kinds.support.base import KindParams
+from noetl.kinds.support.base import READ_SECONDS, KindParams, seconds_schema
 
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Seconds = Annotated[float, Field(gt=0, le=86_400), READ_SECONDS, seconds_schema(0, 86_400)]
+Pause = Annotated[float, Field(ge=0, le=3600), READ_SECONDS, seconds_schema(0, 3600)]
 JsonPath = Annotated[str, Field(pattern=r"^\$?(\.?[^.\[\]]+|\[\d+\])*$", max_length=500)]
 
 
@@ -74,7 +75,7 @@ class PageRetry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
-    delay: Annotated[float, Field(ge=0, le=3600)] = 1.0
+    delay: Pause = 1.0
 
 
 class Paginate(BaseModel):

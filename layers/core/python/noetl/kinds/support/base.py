@@ -9,9 +9,31 @@ whether a field is given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+
+from noetl.domain.durations import HINT, PATTERN, seconds_of
+
+
+def _seconds(value: Any) -> Any:
+    """Read a duration's text; anything but text is left to the type."""
+    if not isinstance(value, str):
+        return value
+    found = seconds_of(value)
+    if found is None:
+        raise ValueError(f"input should be a duration: {HINT}")
+    return found
+
+
+READ_SECONDS = BeforeValidator(_seconds)
+"""Lets a parameter that is a number of seconds be written as ``10m``, too."""
+
+
+def seconds_schema(at_least: float, at_most: float) -> WithJsonSchema:
+    """Return the JSON schema of a parameter with ``READ_SECONDS``."""
+    number = {"type": "number", "minimum": at_least, "maximum": at_most}
+    return WithJsonSchema({"anyOf": [number, {"type": "string", "pattern": PATTERN}]})
 
 
 class KindParams(BaseModel):

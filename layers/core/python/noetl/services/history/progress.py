@@ -18,6 +18,7 @@ PAGE = 500
 RunStatus = Literal[
     "running", "waiting", "retrying", "done", "failed", "skipped", "cancelled", "compensating", "compensated"
 ]
+Fact = Mapping[str, Any]
 OVER: frozenset[str] = frozenset({"done", "failed", "skipped", "cancelled", "compensated"})
 
 
@@ -86,9 +87,13 @@ class Progress(msgspec.Struct):
             self.unreadable.append(found)
 
     def _fold(self, row: StoredEvent) -> None:
-        for fact in read_facts(row):
+        self.add_facts(read_facts(row), row.at)
+
+    def add_facts(self, facts: Iterable[Fact], at: float) -> None:
+        """Fold facts of one main-lane row, in order."""
+        for fact in facts:
             if fold := _FOLDS.get(str(fact.get("name"))):
-                fold(self, fact, row.at)
+                fold(self, fact, at)
 
     def add_event(self, event: HistoryEvent) -> None:
         """Fold the next event of a history that is read in stored names (``services.history.read_history``) instead of rows."""
@@ -146,8 +151,6 @@ def read_progress(
 
 
 # --- one fold per fact that people see ------------------------------------------------------------
-
-Fact = Mapping[str, Any]
 
 
 def _begin(progress: Progress, fact: Fact, at: float, status: RunStatus) -> StepRun:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -147,15 +148,26 @@ def rfc3339(at: float) -> str:
 # --- main lane ----------------------------------------------------------------------------------
 
 
+def events_of_fact(row: StoredEvent) -> list[int]:
+    """How many events each fact of a main-lane row is shown as, in order. Raises ValueError for what is no list of facts."""
+    return [len(told) for told in _tell_facts(0, row, _by_place)]
+
+
 def _tell_row(execution_id: int, row: StoredEvent, called: Called) -> Iterator[_Told]:
+    return chain.from_iterable(_tell_facts(execution_id, row, called))
+
+
+def _tell_facts(execution_id: int, row: StoredEvent, called: Called) -> Iterator[list[_Told]]:
+    """What each fact of a row is shown as; nothing for one that only folding needs."""
     command = _command_of(row.event_id)
     for fact in read_facts(row):
         if fact.get("name") in SILENT or fact.get("stage") == "route":
+            yield []
             continue
         if fact.get("index", -1) >= 0:
             fact = {**fact, "index": called(int(fact["run"]), int(fact["index"]))}
         by_worker = command is not None and fact.get("run") == _run_of(command[0])
-        yield from _tell_fact(execution_id, fact, command if by_worker else None)
+        yield list(_tell_fact(execution_id, fact, command if by_worker else None))
         if by_worker and fact.get("name") in _WORKER_FACTS:
             command = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from noetl.domain.facts.facts import decode_facts
 from noetl.domain.unreadable import demand
 from noetl.engine.folds.apply import rebuild
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.history.differences import differences
 from noetl.services.history.execution_state import demand_state
 from noetl.services.history.recover_state import main_lane
 from noetl.services.queries.read_execution import find
@@ -69,12 +71,10 @@ def _compare(store: ExecutionStore, info: ExecutionInfo) -> ReplayReport:
         "slots": _named(store.slots(info.execution_id)),
     }
     rebuilt = {"status": state.status, "state": msgspec.to_builtins(state), "slots": _named(slots)}
-    items, differences = _items(store, info.execution_id)
-    for found in _differences("", stored, rebuilt):
-        differences.append(found)
-        if len(differences) == MOST_DIFFERENCES:
-            break
-    return ReplayReport(str(info.execution_id), len(rows), items, differences)
+    items, of_items = _items(store, info.execution_id)
+    found = islice(differences("", stored, rebuilt), MOST_DIFFERENCES - len(of_items))
+    of_state = [Difference(path, _short(left), _short(right)) for path, left, right in found]
+    return ReplayReport(str(info.execution_id), len(rows), items, of_items + of_state)
 
 
 def _rows(store: ExecutionStore, execution_id: int) -> Iterator[tuple[int, list[Any]]]:
@@ -93,7 +93,7 @@ def _items(store: ExecutionStore, execution_id: int) -> tuple[int, list[Differen
         if row.event_id.count(":") == 3:
             loop = row.event_id.rsplit(":", 1)[0]
             (failed if row.type == "call.error" else done)[loop] += 1
-    differences = []
+    found = []
     for progress in store.loop_progress(execution_id):
         loop = f"item:{progress.run}:{progress.round}"
         for name, stored, counted in (
@@ -102,28 +102,12 @@ def _items(store: ExecutionStore, execution_id: int) -> tuple[int, list[Differen
         ):
             if stored != counted:
                 path = f"loops.{progress.step}#{progress.run}.{name}"
-                differences.append(Difference(path, str(stored), str(counted)))
-    return rows, differences
+                found.append(Difference(path, str(stored), str(counted)))
+    return rows, found[:MOST_DIFFERENCES]
 
 
 def _named(slots: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
     return {f"{scope}.{name}": msgspec.to_builtins(value) for (scope, name), value in slots.items()}
-
-
-_MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
-
-
-def _differences(path: str, stored: Any, rebuilt: Any) -> Iterator[Difference]:
-    if isinstance(stored, dict) and isinstance(rebuilt, dict):
-        for key in sorted({*stored, *rebuilt}, key=str):
-            yield from _differences(
-                f"{path}.{key}" if path else str(key), stored.get(key, _MISSING), rebuilt.get(key, _MISSING)
-            )
-    elif isinstance(stored, list) and isinstance(rebuilt, list) and len(stored) == len(rebuilt):
-        for index, (left, right) in enumerate(zip(stored, rebuilt, strict=True)):
-            yield from _differences(f"{path}[{index}]", left, right)
-    elif type(stored) is not type(rebuilt) or stored != rebuilt:
-        yield Difference(path, _short(stored), _short(rebuilt))
 
 
 def _short(value: Any) -> str:

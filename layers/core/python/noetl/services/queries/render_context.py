@@ -16,6 +16,7 @@ from noetl.engine.scopes.slot_view import Overlay, View
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.history.execution_state import demand_state
+from noetl.services.history.moments import Folded
 from noetl.services.queries.read_execution import find
 from noetl.services.queries.rendered_values import Rendered
 from noetl.services.results.hydration import make_hydrate
@@ -37,10 +38,12 @@ def render_context(
     now: float,
     step: str | None = None,
     extra: Mapping[str, Any] | None = None,
+    moment: Folded | None = None,
 ) -> Rendered:
     """``template``: a text, or any JSON value with texts in it; what it says is seen by the engine's rules for names.
 
     ``step``: with the arguments, and the result so far, of its latest run that is under way. ``extra``: further names, which win.
+    ``moment``: the execution as it was then.
     Raises NotFoundError, ConflictError (it has not started), InvalidInputError (too much at once, no such step or name).
     """
     info = find(store, execution_id)
@@ -51,7 +54,11 @@ def render_context(
             hint="it does within moments, or at its `trigger_at`: try again then",
             retryable=True,
         )
-    program, state, slots = programs(info.program), demand_state(info), dict(store.slots(execution_id))
+    if moment is None:
+        state, slots = demand_state(info), dict(store.slots(execution_id))
+    else:
+        state, slots = moment.state, moment.slots
+    program = programs(state.program or info.program)
     run = _latest_run(program, state, step)
     args = {} if run is None else slots.get(("args", str(run.run)), {})
     view = View(slots, scopes=_SCOPES, hydrate=make_hydrate(results))
