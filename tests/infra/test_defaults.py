@@ -46,11 +46,11 @@ def rows() -> list[tuple[str, str, str, str]]:
 
 
 def concerned(templates: Templates, kind: str, which: str) -> Iterator[Place]:
-    """Resources of a row: by their name, `!` in front of what it must not hold. CDK's own functions have none."""
+    """Resources of a row: by their name, `!` in front of what it must not hold. The CDK's own functions and alarms of scaling have none."""
     for place in templates.all(kind):
-        names = [place.properties.get(key) for key in ("FunctionName", "QueueName")]
+        names = [place.properties.get(key) for key in ("FunctionName", "QueueName", "AlarmName")]
         name = next((found for found in names if isinstance(found, str)), None)
-        if kind == "AWS::Lambda::Function" and name is None:
+        if kind in ("AWS::Lambda::Function", "AWS::CloudWatch::Alarm") and name is None:
             continue
         words = [word for word in which.split(",") if word]
         shown = f"{name or place.id}"
