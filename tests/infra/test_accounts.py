@@ -22,6 +22,7 @@ def corp(synthesise: Callable[..., Path]) -> Templates:
     prod = load_environment("prod")
     changes = {
         "network": replace(prod.network, existing=VPC),
+        "database": replace(prod.database, proxy=True),
         "permissions_boundary": "limits",
         "qualifier": "corp1",
         "backup": BackupConfig(copy_to=VAULT),
@@ -43,6 +44,16 @@ def test_a_network_that_exists_is_used_and_not_changed(corp: Templates) -> None:
     (long,) = corp.all("AWS::ECS::Service")
     where = long.properties["NetworkConfiguration"]["AwsvpcConfiguration"]
     assert (where["Subnets"], where["AssignPublicIp"]) == (list(VPC.engine_subnets), "DISABLED")
+
+
+def test_a_proxy_takes_tls_only_and_all_but_migrations_go_through_it(corp: Templates) -> None:
+    (proxy,) = corp.all("AWS::RDS::DBProxy")
+    assert proxy.properties["RequireTLS"] is True
+    pooled = {
+        name: corp.variables(corp.function(f"noetl-prod-{name}")).get("NOETL_DATABASE_POOLED")
+        for name in ("api", "engine", "scheduler", "maintenance", "migrate")
+    }
+    assert pooled == {name: None if name == "migrate" else "1" for name in pooled}
 
 
 def test_every_role_has_the_boundary_and_every_stack_the_tags(corp: Templates) -> None:

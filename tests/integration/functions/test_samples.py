@@ -167,7 +167,10 @@ def test_dead_commands_are_answered(deployment):
 
 def test_the_minute_publishes_what_nobody_did(deployment, monkeypatch):
     counted: list[str] = []
-    monkeypatch.setattr(Invocation, "count", lambda self, name, *rest: counted.append(name))
+    count = Invocation.count
+    monkeypatch.setattr(
+        Invocation, "count", lambda self, name, *rest: (counted.append(name), count(self, name, *rest))
+    )
     deployment.begin()
     with psycopg.connect(deployment.dsn) as connection:
         connection.execute("UPDATE noetl.outbox SET owner = 'until:1:killed'")

@@ -40,7 +40,8 @@ class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which playbook: ``path`` (and ``version``, or the latest), or ``playbook_id``/``catalog_id`` (``path@version``), or ``program`` (the hash
     of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with. ``trigger_at``: when it starts (ISO 8601
-    with a zone), at most a year ahead; what has passed is now. ``priority``: higher goes first; the playbook's own without it."""
+    with a zone), at most a year ahead; what has passed is now. ``priority``: higher goes first; the playbook's own without it.
+    ``labels``: text by name for lists and filters, over those of the playbook."""
 
     path: str | None = None
     version: int | str | None = None
@@ -53,6 +54,7 @@ class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parent_execution_id: None = None
     trigger_at: str | None = None
     priority: Annotated[int, msgspec.Meta(ge=-PRIORITY.value, le=PRIORITY.value)] | None = None
+    labels: dict[str, str] | None = None
 
 
 class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -221,6 +223,10 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     outstanding: dict[str, int]
     unreadable: str | None = None
     """Why the state of the execution cannot be read."""
+    version: int | None = None
+    program: str = ""
+    principal: str = ""
+    labels: dict[str, str] = {}
 
 
 class ExecutionAnswer(msgspec.Struct, frozen=True):
@@ -248,6 +254,10 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
     awaiting: list[AwaitedCallback] = []
     awaiting_left_out: int = 0
     unreadable: list[str] = []
+    version: int | None = None
+    program: str = ""
+    principal: str = ""
+    labels: dict[str, str] = {}
 
 
 class StepPage(msgspec.Struct, frozen=True):
