@@ -22,6 +22,7 @@ from infra.config import Environment
 from infra.constructs import grants
 from infra.constructs.grants import Grant
 from infra.constructs.python_function import Placement, PythonFunction
+from infra.constructs.rollout import LIVE
 from infra.stacks.data import DataStack
 from infra.stacks.messaging import MessagingStack
 from infra.triggers import Triggers
@@ -34,7 +35,7 @@ RESULT_FOLDERS = ("executions", "permanent", "programs", "revoked")
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """``code``: digest of the library that is deployed."""
+    """``code``: digest of the library that is deployed. ``outer_subnets``: public ones, where the network has any."""
 
     config: Environment
     plan: WorkerPlan
@@ -44,25 +45,31 @@ class Platform:
     worker_placement: Placement | None
     closed_placement: Placement | None
     vpc: ec2.IVpc | None
+    outer_subnets: ec2.SubnetSelection | None
     code: str
 
     def function_name(self, name: str) -> str:
         """Of a function or role, as others refer to it before it exists."""
         return f"{self.config.prefix}-{name}"
 
-    def function_arn(self, scope: Construct, name: str) -> str:
-        """Of a function of this environment, as others refer to it before it exists."""
+    def target_name(self, name: str) -> str:
+        """How a function of this environment is invoked: by its name, or by its alias where versions are rolled out."""
+        alias = f":{LIVE}" if self.config.deploys == "canary" else ""
+        return f"{self.function_name(name)}{alias}"
+
+    def target_arn(self, scope: Construct, name: str) -> str:
+        """Of a function as others invoke it, before it exists."""
         arn: str = cdk.Stack.of(scope).format_arn(
             service="lambda",
             resource="function",
-            resource_name=self.function_name(name),
+            resource_name=self.target_name(name),
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
         return arn
 
     def scheduler_arn(self, scope: Construct) -> str:
         """Of the function that schedules start."""
-        return self.function_arn(scope, "scheduler")
+        return self.target_arn(scope, "scheduler")
 
     def schedule_role_arn(self, scope: Construct) -> str:
         """Of the role that EventBridge Scheduler takes on."""
@@ -132,6 +139,8 @@ class Platform:
             variables=self._engine_variables(scope) | self._database_variables(owner) | dict(variables or {}),
             dead_letter_queue=dead_letter_queue,
             retries=retries,
+            # What a deployment itself invokes is the new version at once.
+            released=not owner,
         )
         if database := self.data.database:
             made.allow(grants.read_secret(database.app_secret, *([database.owner_secret] if owner else [])))
@@ -145,7 +154,7 @@ class Platform:
         it asks for them; ``public_url``: where others answer callbacks. ``direct``: it hands outcomes over by request."""
         variables = self._common_variables() | {"NOETL_WORKER": worker, "NOETL_PUBLIC_URL": public_url}
         if direct:
-            variables["NOETL_DECIDE_FUNCTION"] = self.function_name("decide")
+            variables["NOETL_DECIDE_FUNCTION"] = self.target_name("decide")
             variables["NOETL_DIRECT_STEPS"] = str(self.config.workers.direct_steps)
         if not isolated:
             variables |= self._cache_variables()

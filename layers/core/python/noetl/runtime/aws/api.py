@@ -120,7 +120,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
     schedules = schedule_deps(settings, parts.database, catalog, programs)
     inspection, lines = PostgresInspection(parts.database), task_logs(settings.results_bucket)
     sender = parts.sender("api", settings.message_limit)
-    starts = _direct_starts(settings, parts, sender) if settings.direct_starts else None
+    starts = _direct_starts(settings, parts, sender, counted) if settings.direct_starts else None
     claims = Claims(PostgresWorkers(parts.database), parts.store, pools(settings), keeps_pools=True)
     return ApiDeps(
         store=parts.store,
@@ -171,7 +171,9 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
     )
 
 
-def _direct_starts(settings: CloudSettings, parts: CloudParts, sender: EventSender) -> DirectStarts:
+def _direct_starts(
+    settings: CloudSettings, parts: CloudParts, sender: EventSender, counted: Callable[[str, float], None]
+) -> DirectStarts:
     """Starts that this function decides itself. The engine is loaded by the first of them."""
 
     @cache
@@ -183,7 +185,9 @@ def _direct_starts(settings: CloudSettings, parts: CloudParts, sender: EventSend
     def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> Begun:
         from noetl.services.orchestrator.answer_requests import begin_executions
 
-        return begin_executions(starts, engine(), deadline)
+        begun = begin_executions(starts, engine(), deadline)
+        counted("FailedExecutions", begun.failed)
+        return begun
 
     return DirectStarts(decide, sender, time.monotonic, telemetry.log)
 

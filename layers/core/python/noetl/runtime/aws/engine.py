@@ -255,6 +255,7 @@ def _count(call: Invocation, managed: Managed) -> None:
         ("RefusedEvents", managed.refused),
         ("EventFailures", managed.failures),
         ("LaidAside", managed.laid_aside),
+        ("FailedExecutions", managed.failed),
         ("Unsent", managed.unsent),
     ):
         if value:

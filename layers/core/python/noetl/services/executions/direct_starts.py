@@ -15,10 +15,12 @@ SECONDS = 15.0
 
 @dataclass(slots=True)
 class Begun:
-    """``left``: Starts that were not decided, and go through the queue. ``taken``: (execution, event) whose id another execution has."""
+    """``left``: Starts that were not decided, and go through the queue. ``taken``: (execution, event) whose id another execution has.
+    ``failed``: executions that ended so at once."""
 
     left: list[Start] = field(default_factory=list)
     taken: set[tuple[int, str]] = field(default_factory=set)
+    failed: int = 0
 
 
 Decide = Callable[[Sequence[Start], Callable[[], float]], Begun]

@@ -165,7 +165,7 @@ class _Starts(MessageBatch):
             self._publish()
         back = set(self.managed.give_back)
         left = [start for delivery, start in pairs if delivery.message_id in back]
-        return Begun(left, self.taken)
+        return Begun(left, self.taken, self.managed.failed)
 
     def _decide(self, pairs: list[tuple[Delivery, Event]]) -> None:
         error = self._try(pairs)
