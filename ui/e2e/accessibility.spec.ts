@@ -18,6 +18,8 @@ const PAGES: Record<string, (ids: { failed: string; done: string; asking: string
   "data of the past": ({ failed }) => `executions/${failed}?view=data&at=5`,
   why: ({ failed }) => `executions/${failed}?view=why`,
   "an execution that asks": ({ asking }) => `executions/${asking}`,
+  compare: ({ failed, done }) => `compare?a=${failed}&b=${done}`,
+  "compare, nothing named": () => "compare",
   "no such execution": () => "executions/1",
   playbooks: () => "playbooks",
   "text of a playbook": () => "playbooks/sales/orders",

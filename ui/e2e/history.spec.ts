@@ -51,3 +51,20 @@ test("every view shows the moment of the slider, and the end equals what noetl r
   await expect(bar).toContainText("step.exit");
   await expect(runs).toHaveCount(2);
 });
+
+test("two executions are picked from the list, and the page says where they part", async ({ page, server, ui }) => {
+  await server.register(COUNTER.replaceAll("counter", "compared"));
+  const a = await server.run("demo/compared", { count: 3 });
+  const b = await server.run("demo/compared", { count: 4 });
+  await page.goto(`${ui.address}/ui/executions?path=demo/compared`);
+  for (const { execution_id } of [b, a]) await page.getByLabel(`Select ${execution_id}`).check();
+  await page.getByRole("link", { name: "Compare" }).click();
+  await expect(page.getByText("They part at step start, run 3: a went to report, b to start.")).toBeVisible();
+  await expect(page.getByRole("region", { name: "Input" })).toContainText(/count\s*3\s*4/);
+  const steps = page.getByRole("region", { name: "Step runs side by side" });
+  await expect(steps.getByRole("row").filter({ hasText: "start 4" })).toContainText("did not run");
+  await page.getByRole("button", { name: "Show all" }).click();
+  await expect(steps.getByRole("row")).toHaveCount(6);
+  const printed = await server.command("compare", a.execution_id, b.execution_id);
+  expect(printed).toContain("first divergence: start, run 3: route");
+});

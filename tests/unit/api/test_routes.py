@@ -59,8 +59,8 @@ def exchange(ground: Ground, name: str):
     """One fitting request to the route of this name."""
     if name in ("health", "ready", "openapi"):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
-    if name == "registerPlaybook":
-        return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
+    if name in ("registerPlaybook", "migratePlaybook"):
+        return ground.ask("POST", path_of(name), {"content": HELLO, "source_name": "hello.yaml"})
     by_tag = {
         "workers": exchange_worker,
         "triggers": exchange_trigger,
@@ -68,6 +68,7 @@ def exchange(ground: Ground, name: str):
         "callbacks": exchange_callback,
         "sessions": exchange_session,
         "changes": exchange_change,
+        "history": exchange_history,
     }
     if (tag := described(name)["tags"][0]) in by_tag:
         return by_tag[tag](ground, name)
@@ -117,10 +118,18 @@ def exchange(ground: Ground, name: str):
         "getExecutionLogs": f"/api/executions/{execution_id}/logs",
         "getExecutionGraph": f"/api/executions/{execution_id}/graph",
         "getExecutionSteps": f"/api/executions/{execution_id}/steps",
-        "getExecutionState": f"/api/executions/{execution_id}/state",
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])
+
+
+def exchange_history(ground: Ground, name: str):
+    one = ground.run()
+    path, query = {
+        "getExecutionState": (f"/api/executions/{one}/state", {}),
+        "compareExecutions": ("/api/compare", {"a": one, "b": one}),
+    }[name]
+    return ground.ask("GET", path, query=query)
 
 
 def exchange_session(ground: Ground, name: str):

@@ -4,6 +4,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "
 import { Empty } from "../design/Empty";
 import { Failure } from "../design/Failure";
 import { Skeleton } from "../design/Skeleton";
+import { compareSearch } from "../features/compare/search";
 import { executionSearch } from "../features/execution/search";
 import { executionsSearch } from "../features/executions/search";
 import { playbookSearch, playbooksSearch } from "../features/playbooks/search";
@@ -29,6 +30,12 @@ const execution = createRoute({
   path: "/executions/$id",
   validateSearch: executionSearch,
   component: lazyRouteComponent(() => import("../features/execution/ExecutionPage")),
+});
+const compare = createRoute({
+  getParentRoute: () => shell,
+  path: "/compare",
+  validateSearch: compareSearch,
+  component: lazyRouteComponent(() => import("../features/compare/ComparePage")),
 });
 const catalog = createRoute({ getParentRoute: () => shell, path: "/playbooks" });
 const playbooks = createRoute({
@@ -81,6 +88,7 @@ export const router = createRouter({
       home,
       executions,
       execution,
+      compare,
       catalog.addChildren([playbooks, playbook]),
       approvals,
       schedules,

@@ -2,13 +2,12 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useId, useState } from "react";
 
-import type { Json } from "../../api/json";
 import { Button } from "../../design/Button";
+import { ChangeList } from "../../design/ChangeList";
 import { Failure } from "../../design/Failure";
 import { Icon } from "../../design/Icon";
 import { Moment } from "../../design/Moment";
 import { Status } from "../../design/Status";
-import { shortJson } from "./shortJson";
 import type { TabProps } from "./ExecutionPage";
 import { END, type PastState } from "./queries";
 import { usePast } from "./usePast";
@@ -85,22 +84,5 @@ function Slider({ past, go }: { past: PastState; go: (moment: string | undefined
 
 function Changes({ past }: { past: PastState }) {
   if (past.changes.length === 0) return <p className="muted small">This fact changed no status and no value.</p>;
-  return (
-    <ul className="past-changes" tabIndex={0} aria-label="What this fact changed">
-      {past.changes.map((change) => (
-        <li key={change.path} data-kind={change.kind}>
-          <span className="mono">{change.path}</span>
-          {change.omitted ? (
-            <span className="muted">{change.kind}; too large to show here</span>
-          ) : (
-            <span className="mono past-values">
-              {change.kind === "added" ? null : <del>{shortJson(change.before as Json)}</del>}
-              {change.kind === "removed" ? null : <ins>{shortJson(change.after as Json)}</ins>}
-            </span>
-          )}
-        </li>
-      ))}
-      {past.changes_left_out > 0 ? <li className="muted">{past.changes_left_out} more</li> : null}
-    </ul>
-  );
+  return <ChangeList label="What this fact changed" changes={past.changes} leftOut={past.changes_left_out} />;
 }

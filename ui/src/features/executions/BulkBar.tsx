@@ -1,4 +1,5 @@
 /** What can be done to the selected executions, or to all that fit the filter. */
+import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 
 import { ActionButton, Button } from "../../design/Button";
@@ -34,6 +35,7 @@ export function BulkBar({ ids, search, done }: { ids: ReadonlySet<string>; searc
         ) : null}
       </div>
       <div className="row">
+        {ids.size === 2 && !byFilter ? <CompareLink ids={[...ids]} /> : null}
         {ACTIONS.map(([action, label]) => (
           <ActionButton
             key={action}
@@ -60,6 +62,16 @@ export function BulkBar({ ids, search, done }: { ids: ReadonlySet<string>; searc
         ) : null}
       </Suspense>
     </div>
+  );
+}
+
+/** The older of two executions is on the left; ids grow with time. */
+function CompareLink({ ids }: { ids: string[] }) {
+  const [a, b] = [...ids].sort((one, other) => one.length - other.length || (one < other ? -1 : 1));
+  return (
+    <Link className="button" to="/compare" search={{ a, b }}>
+      Compare
+    </Link>
   );
 }
 

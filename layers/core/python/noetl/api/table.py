@@ -3,6 +3,7 @@ the tests read this one table."""
 
 from __future__ import annotations
 
+from noetl.api.history import comparisons, moments
 from noetl.api.http.route import Endpoint as Endpoint
 from noetl.api.http.route import Parameter as Parameter
 from noetl.api.http.route import Route as Route
@@ -17,7 +18,7 @@ from noetl.api.nouns import (
     keychain,
     limits,
     maintenance,
-    moments,
+    migrations,
     runtime,
     schedules,
     sessions,
@@ -29,6 +30,7 @@ from noetl.api.nouns import (
 
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
+    *migrations.ROUTES,
     *execution_routes.ROUTES,
     *control.ROUTES,
     *callbacks.ROUTES,
@@ -40,6 +42,7 @@ ROUTES: tuple[Route, ...] = (
     *triggers.ROUTES,
     *events.ROUTES,
     *moments.ROUTES,
+    *comparisons.ROUTES,
     *runtime.ROUTES,
     *maintenance.ROUTES,
     *workers.ROUTES,

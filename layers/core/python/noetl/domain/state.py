@@ -142,6 +142,8 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     """It could not be read, and history neither: it has no tokens, and cannot be redriven."""
     rounds: int = 0
     """How often it was redriven."""
+    idle: float = 0.0
+    """Seconds between its ends and the redrives that followed them."""
     priority: int = 0
     started: float = 0.0
     """When it began, or was last redriven: deadlines count from here."""

@@ -79,9 +79,9 @@ def _check_reachable(program: Program, names: list[str], handler: str, diagnosti
     reached = closure(starts, following) | set(starts)
     for step in program.steps:
         if step.name not in reached and step.name not in program.last_steps:
-            diagnostics.error(
+            diagnostics.warning(
                 "unreachable-step",
-                f"nothing leads to step {step.name!r}",
+                f"nothing leads to step {step.name!r}: it never runs",
                 step.pos,
                 hint=f"add an arc to it, or remove it; the execution begins at {program.entry!r}",
             )

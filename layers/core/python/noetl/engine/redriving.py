@@ -44,6 +44,7 @@ def redrive(d: Decider, event: Redrive) -> bool:
             arcs=event.arcs,
             reason=event.reason,
             principal=event.principal,
+            idle=max(0.0, d.now - event.ended) if event.ended else 0.0,
         )
     )
     return True

@@ -49,6 +49,9 @@ export function Actions({ execution }: { execution: Execution }) {
       >
         Run again…
       </Link>
+      <Link className="button" to="/compare" search={{ a: execution.execution_id }}>
+        Compare…
+      </Link>
       {asked === "cancel" ? (
         <SteerDialog
           title="Cancel the execution"

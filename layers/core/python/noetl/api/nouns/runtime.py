@@ -6,13 +6,13 @@ The running system: why executions stand where they stand, and templates against
 from __future__ import annotations
 
 from noetl.api.deps import ApiDeps
+from noetl.api.history.moments import read_at
 from noetl.api.http import parse
 from noetl.api.http import runtime_bodies as bodies
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.route import ONE, Route
 from noetl.api.http.runtime_bodies import RenderBody, RenderedAnswer
 from noetl.api.nouns.executions import escaped_size
-from noetl.api.nouns.moments import read_at
 from noetl.domain.errors import InvalidInputError
 from noetl.services.queries.analyze import Analysis, AnalyzeDeps, analyze
 from noetl.services.queries.read_execution import find

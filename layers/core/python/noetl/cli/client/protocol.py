@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from noetl.domain.event_names import Vocabulary
     from noetl.domain.task_logs import TaskLine
     from noetl.dsl.diagnostics import Diagnostic
+    from noetl.dsl.program import Program
     from noetl.ports.results import ResultStore
     from noetl.services.automations.backfill import Backfill, BackfillWish
     from noetl.services.automations.schedules import ScheduleView
     from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish
     from noetl.services.callbacks.complete_callback import AskedFor
     from noetl.services.callbacks.open_callbacks import OpenCallback
+    from noetl.services.catalog.playbook_needs import Present
     from noetl.services.credentials.credentials import (
         CredentialAccessView,
         CredentialView,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from noetl.services.executions.bulk_control import ManyFilter, ManyWish, SteeredMany, Verb
     from noetl.services.history.read_history import HistoryEvent
     from noetl.services.queries.analyze import Analysis
+    from noetl.services.queries.compare_executions import Comparison
     from noetl.services.queries.limits import LimitView, LimitWish
     from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
     from noetl.services.results.prune import Pruned, PruneWish
@@ -49,6 +52,19 @@ class Registered(msgspec.Struct, frozen=True):
     warnings: Sequence[Diagnostic] = ()
 
 
+class StartWish(msgspec.Struct, frozen=True):
+    """What an execution starts with. ``priority`` None: the playbook's own. ``key``: an idempotency key, or empty.
+
+    ``starts_at``: epoch seconds; None, or a moment that has passed: now.
+    """
+
+    payload: dict[str, Any] = {}
+    priority: int | None = None
+    key: str = ""
+    labels: Mapping[str, str] = {}
+    starts_at: float | None = None
+
+
 class Place(Protocol):
     """To look at executions and to change them without waiting. Ids are execution ids; everything raises NotFoundError for unknown ones,
     ConflictError for what does not fit the present state, and InfrastructureError when the place cannot be reached."""
@@ -64,6 +80,8 @@ class Place(Protocol):
 
     def describe(self, execution_id: int) -> ExecutionView: ...
     def analyze(self, execution_id: int) -> Analysis: ...
+
+    def compare(self, a: int, b: int) -> Comparison: ...
     def status(self, execution_id: int) -> str: ...
     def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
         """In order; ``follow``: until the execution ends."""
@@ -92,15 +110,14 @@ class Place(Protocol):
     def register_scheduled(self, text: str, *, source_name: str) -> tuple[Registered, ScheduleView | None]:
         """As ``register``, and its schedule with it."""
 
-    def start(
-        self,
-        entry: Registered,
-        payload: dict[str, Any],
-        *,
-        starts_at: float | None = None,
-        priority: int | None = None,
-    ) -> int:
-        """Durable when this returns. ``starts_at``: epoch seconds; None, or what has passed: now."""
+    def present(self) -> Present:
+        """What a playbook can use here: registered playbooks, and credentials."""
+
+    def program(self, entry: Registered) -> Program | None:
+        """Its compiled form; None when only the place itself can compile it."""
+
+    def start(self, entry: Registered, wish: StartWish) -> int:
+        """Durable when this returns."""
 
     def variables(self, execution_id: int) -> Mapping[str, VariableView]: ...
     def variable(self, execution_id: int, name: str) -> VariableView:

@@ -360,7 +360,10 @@ class Failed(msgspec.Struct, frozen=True, tag="playbook.failed", tag_field="name
 
 
 class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field="name", omit_defaults=True):
-    """It runs again, with ``arrivals``. ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive."""
+    """It runs again, with ``arrivals``. ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive.
+
+    ``idle``: seconds since it had ended, which do not count as its duration.
+    """
 
     program: str
     at: float
@@ -369,6 +372,7 @@ class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field=
     arcs: dict[int, int] = {}
     reason: str = ""
     principal: str = ""
+    idle: float = 0.0
 
 
 Fact = (

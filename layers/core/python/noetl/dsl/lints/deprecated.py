@@ -60,8 +60,9 @@ def check_deprecated(lowering: Lowering, root: Mapping) -> None:
     for key in ("on_success", "on_failure", "finally"):
         last = root.get(key)
         tool = mapping_of(last).get("tool") or last
-        for item in tool.items if isinstance(tool, Sequence) else [tool]:
-            _task(_body(item), diagnostics)
+        tasks: list[Tree | None] = [*tool.items] if isinstance(tool, Sequence) else [tool]
+        for task in tasks:
+            _task(_body(task), diagnostics)
     workbook = root.get("workbook")
     entries = items_of(workbook) or [value for _, value in mapping_of(workbook).items()]
     for entry in map(mapping_of, entries):

@@ -96,6 +96,7 @@ def plan(
         asked.reason,
         asked.principal,
         again,
+        info.ended_at or 0.0,
     )
 
 

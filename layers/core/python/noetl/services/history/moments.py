@@ -36,6 +36,10 @@ MOST_BYTES = 32 * 1024 * 1024
 """Bytes of history above which an execution has no further checkpoints: they hold its values."""
 
 
+MICROSECOND = 1e-6
+"""Times are shown in microseconds, and read back from what is shown."""
+
+
 class Moment(msgspec.Struct, frozen=True):
     """Where to stop: after ``fact`` facts, after event ``event`` of row ``seq``, or at the time ``time``; with nothing, at the end."""
 
@@ -168,7 +172,7 @@ def _wanted(row: StoredEvent, count: int, before: int, moment: Moment) -> int:
     if moment.fact is not None:
         return min(count, max(0, moment.fact - before))
     if moment.time is not None:
-        return count if row.at <= moment.time else 0
+        return count if row.at < moment.time + MICROSECOND else 0
     if moment.seq is None or row.seq < moment.seq:
         return count
     return _fact_of_event(row, moment.event) if row.seq == moment.seq else 0

@@ -1,0 +1,1 @@
+"""Routes over history: moments, comparisons, statistics, SQL."""

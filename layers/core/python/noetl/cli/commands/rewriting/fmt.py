@@ -1,0 +1,156 @@
+"""``noetl fmt``: playbook files in one layout, and in the newest form of the language."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noetl.cli import errors
+from noetl.cli.client import runtime_access
+from noetl.cli.commands.playbooks import as_dict, playbook_files, playbook_text
+from noetl.cli.render.output import note, out, out_json, out_text
+from noetl.domain.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from noetl.formatting.format import Formatted
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """``check`` and ``diff`` write nothing; ``canonical`` also rewrites spellings and forms."""
+
+    check: bool = False
+    diff: bool = False
+    canonical: bool = False
+    as_json: bool = False
+
+
+def fmt(targets: Sequence[str], wishes: Wishes) -> int:
+    """Format files (folders: every playbook below), or stdin for ``-``. All are read before the first is written."""
+    if STDIN in targets and len(targets) > 1:
+        raise InvalidInputError(
+            "- stands for stdin and cannot be combined with files",
+            code="usage",
+            hint="name files, or - alone",
+        )
+    if list(targets) == [STDIN]:
+        return _stdin(wishes)
+    read = [(path, text, _formatted(text, str(path), wishes)) for path, text in _texts(targets)]
+    if any(made is None for _, _, made in read):
+        for path, text, made in read:
+            if made is not None and wishes.as_json:
+                _tell(str(path), text, made, wishes)
+        return errors.USAGE
+    for path, text, made in read:
+        assert made is not None
+        _tell(str(path), text, made, wishes)
+        if made.text != text and not (wishes.check or wishes.diff):
+            write_whole(path, made.text)
+    changed = sum(made is not None and made.text != text for _, text, made in read)
+    if not wishes.as_json and len(read) > 1:
+        note(
+            f"{len(read)} playbooks, {changed} {'would change' if wishes.check or wishes.diff else 'changed'}"
+        )
+    return errors.FAILED if changed and (wishes.check or wishes.diff) else errors.DONE
+
+
+def _texts(targets: Sequence[str]) -> list[tuple[Path, str]]:
+    return [(path, playbook_text(path)) for path in playbook_files(targets)]
+
+
+def _stdin(wishes: Wishes) -> int:
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(
+            f"stdin is not UTF-8 text (byte {error.start})", code="not_a_playbook"
+        ) from None
+    made = _formatted(text, "<stdin>", wishes)
+    if made is None:
+        return errors.USAGE
+    asking = wishes.check or wishes.diff
+    if asking or wishes.as_json:
+        _tell("<stdin>", text, made, wishes)
+    else:
+        _tell_kept("<stdin>", made)
+        out_text(made.text)
+    return errors.FAILED if asking and made.text != text else errors.DONE
+
+
+def _formatted(text: str, name: str, wishes: Wishes) -> Formatted | None:
+    """None: it cannot be read, and every problem was told."""
+    from noetl.dsl.diagnostics import InvalidPlaybookError
+    from noetl.formatting.format import canonical_text, format_text
+
+    try:
+        if wishes.canonical:
+            return canonical_text(text, source_name=name, kinds=runtime_access.kinds())
+        return format_text(text, source_name=name)
+    except InvalidPlaybookError as invalid:
+        if wishes.as_json:
+            found = [as_dict(one, name, strict=False) for one in invalid.diagnostics]
+            out_json({"file": name, "valid": False, "changed": False, "diagnostics": found})
+        else:
+            note(errors.describe_diagnostics(invalid.diagnostics, name))
+        return None
+
+
+def _tell(name: str, text: str, made: Formatted, wishes: Wishes) -> None:
+    changed = made.text != text
+    if wishes.as_json:
+        out_json(_report(name, changed, made))
+        return
+    _tell_kept(name, made)
+    if wishes.diff and changed:
+        lines = difflib.unified_diff(
+            text.splitlines(keepends=True), made.text.splitlines(keepends=True), name, f"{name} (formatted)"
+        )
+        out(
+            "".join(
+                line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+            ).rstrip("\n")
+        )
+    elif changed:
+        out(f"{'would change' if wishes.check else 'changed'} {name}")
+
+
+def _tell_kept(name: str, made: Formatted) -> None:
+    for kept in made.kept:
+        note(f"{name}:{kept.line}: step {kept.step} stays in the event form: {kept.reason}")
+
+
+def _report(name: str, changed: bool, made: Formatted) -> dict[str, Any]:
+    kept = [{"step": one.step, "line": one.line, "reason": one.reason} for one in made.kept]
+    return {
+        "file": name,
+        "valid": True,
+        "changed": changed,
+        "converted": list(made.converted),
+        "kept": kept,
+        "diagnostics": [],
+    }
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file as a whole: whoever reads it meanwhile sees the one or the other.
+
+    Raises InvalidInputError.
+    """
+    beside = path.with_name(f".{path.name}.fmt")
+    try:
+        target = path.resolve()
+        beside = target.with_name(f".{target.name}.fmt")
+        beside.write_text(text, encoding="utf-8", newline="\n")
+        beside.chmod(target.stat().st_mode & 0o7777)
+        beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InvalidInputError(
+            f"{path} cannot be written: {error.strerror or error}", code="file_unwritable"
+        ) from error
