@@ -34,6 +34,7 @@ from noetl.domain.sizes.table import (
     LABELS,
     LIMIT_KEY,
     LOG_LINE,
+    MIGRATED_BYTES,
     NEXT_MOMENTS,
     PATCH_OPERATIONS,
     PATH,
@@ -90,6 +91,10 @@ def ids(ground: Ground, count: int) -> Reply:
 def registered(ground: Ground, length: int) -> Reply:
     text = HELLO.replace("demo/hello", "p" * length)
     return ground.ask("POST", "/api/catalog/register", text, headers={"content-type": "application/yaml"})
+
+
+def migrated(ground: Ground, length: int) -> Reply:
+    return ground.ask("POST", "/api/catalog/migrate", {"content": HELLO + "#" * (length - len(HELLO))})
 
 
 def worker(ground: Ground, length: int) -> Reply:
@@ -248,6 +253,7 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "path of a schedule": (PATH, lambda g, n: g.ask("POST", "/api/schedules", schedule(path="p" * n)), 422, "invalid_path"),
     "path of a trigger": (PATH, lambda g, n: g.ask("POST", "/api/triggers", trigger(path="p" * n)), 422, "invalid_path"),
     "path beside": (PATH, lambda g, n: g.ask("POST", "/api/catalog/register", {"content": HELLO, "path": "p" * n}), 422, "invalid_path"),
+    "migrated": (MIGRATED_BYTES, migrated, 422, "size_limit"),
     "batch bytes": (BATCH_BYTES, batch_bytes, 413, "body_too_large"),
     "body": (BODY_BYTES, body_bytes("/api/executions"), 413, "body_too_large"),
     "values": (BODY_VALUES, values("/api/executions", '{"path": "demo/hello", "payload": X}'), 413, "body_too_large"),

@@ -124,6 +124,7 @@ def exchange(ground: Ground, name: str):
 
 
 PUBLISHED = {
+    "migratePlaybook": ("POST", "/api/catalog/migrate", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybook": ("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybooks": ("POST", "/api/catalog/register/batch", {"items": [{"content": HELLO}]}),
     "rerunExecution": ("POST", "/api/executions/DONE/rerun", {"workload": {"n": 2}}),

@@ -18,6 +18,7 @@ from noetl.api.nouns import (
     keychain,
     limits,
     maintenance,
+    migrations,
     runtime,
     schedules,
     sessions,
@@ -30,6 +31,7 @@ from noetl.api.published import ROUTES as PUBLISHED
 
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
+    *migrations.ROUTES,
     *execution_routes.ROUTES,
     *control.ROUTES,
     *callbacks.ROUTES,

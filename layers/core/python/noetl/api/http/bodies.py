@@ -36,6 +36,13 @@ class ResourcesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resource_type: str = "playbook"
 
 
+class MigrateBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``content``: the YAML of a playbook of any dialect, or base64 of it. ``source_name``: what diagnostics print."""
+
+    content: str
+    source_name: str | None = None
+
+
 class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A playbook by path; ``version`` may be a number or ``latest``."""
 
@@ -124,6 +131,47 @@ class PlaybookDiagnostic(msgspec.Struct, frozen=True):
     message: str
     fix: str | None = None
     path: str | None = None
+
+
+class PlaybookChange(msgspec.Struct, frozen=True):
+    """What one rule did at one place. ``line``: of the playbook that was sent."""
+
+    rule: str
+    line: int
+    before: str
+    after: str
+
+
+class PlaybookNote(msgspec.Struct, frozen=True):
+    """What the reader has to check about a place that was rewritten."""
+
+    rule: str
+    line: int
+    text: str
+
+
+class PlaybookRefusal(msgspec.Struct, frozen=True):
+    """A place that a rule knows and cannot rewrite; ``fix``: what to write instead."""
+
+    rule: str
+    line: int
+    column: int
+    message: str
+    fix: str | None = None
+
+
+class MigratedAnswer(msgspec.Struct, frozen=True):
+    """``content``: the playbook as far as rules go. ``runs``: it compiles. ``proved``: it did before, and to the same program.
+    ``diagnostics``: what keeps it from running beside ``refusals``, at lines of the playbook that was sent."""
+
+    content: str
+    changed: bool
+    runs: bool
+    proved: bool
+    changes: list[PlaybookChange]
+    notes: list[PlaybookNote]
+    refusals: list[PlaybookRefusal]
+    diagnostics: list[PlaybookDiagnostic]
 
 
 class RegisteredAnswer(msgspec.Struct, frozen=True):

@@ -146,6 +146,9 @@ SET_DEPTH = _size("set_depth", "documents", 32, "levels",
 PLAYBOOK_BYTES = _size("playbook_bytes", "playbooks", 2 * MIB, "bytes",
     "the text of a playbook",
     f"{_COMPILER} (`yaml-too-large`)")
+MIGRATED_BYTES = _size("migrated_bytes", "playbooks", 256 * KIB, "bytes",
+    "the text of a playbook that a request rewrites to today's language; `noetl migrate` takes any playbook",
+    "the API (`size_limit`)")
 PLAYBOOK_DEPTH = _size("playbook_depth", "playbooks", 100, "levels",
     "lists and mappings nested in a playbook",
     f"{_COMPILER} (`yaml-too-deep`)")
