@@ -269,6 +269,28 @@ def compare(
 
 
 @app.command()
+def sql(
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY|-", help="One statement that reads; - reads it from stdin.")
+    ],
+    as_json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print rows as CSV.")] = False,
+    limit: Annotated[int, typer.Option(help="Most rows, up to 10,000.", min=1)] = 1000,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Ask history in SQL: executions, steps, facts, items, values, playbooks. It reads only.
+
+    \b
+      noetl sql "SELECT path, status, count(*) FROM executions GROUP BY 1, 2"
+    """
+    from noetl.cli.commands import sql
+
+    end(sql.show(query, as_json=as_json, as_csv=csv, limit=limit, at=where(home, remote, context)))
+
+
+@app.command()
 def register(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
     as_json: Json = False,
@@ -353,6 +375,7 @@ _LISTED = [
     "result",
     "analyze",
     "compare",
+    "sql",
     "cancel",
     "pause",
     "unpause",
