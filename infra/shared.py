@@ -22,6 +22,7 @@ from infra.config import Environment
 from infra.constructs import grants
 from infra.constructs.grants import Grant
 from infra.constructs.python_function import Placement, PythonFunction
+from infra.constructs.rollout import LIVE
 from infra.stacks.data import DataStack
 from infra.stacks.messaging import MessagingStack
 from infra.triggers import Triggers
@@ -34,7 +35,7 @@ RESULT_FOLDERS = ("executions", "permanent", "programs", "revoked")
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """``code``: digest of the library that is deployed."""
+    """``code``: digest of the library that is deployed. ``outer_subnets``: public ones, where the network has any."""
 
     config: Environment
     plan: WorkerPlan
@@ -44,6 +45,7 @@ class Platform:
     worker_placement: Placement | None
     closed_placement: Placement | None
     vpc: ec2.IVpc | None
+    outer_subnets: ec2.SubnetSelection | None
     code: str
 
     def function_name(self, name: str) -> str:
@@ -51,11 +53,12 @@ class Platform:
         return f"{self.config.prefix}-{name}"
 
     def scheduler_arn(self, scope: Construct) -> str:
-        """Of the function that schedules start."""
+        """Of the function that schedules start; of its alias, where versions are rolled out."""
+        alias = f":{LIVE}" if self.config.deploys == "canary" else ""
         arn: str = cdk.Stack.of(scope).format_arn(
             service="lambda",
             resource="function",
-            resource_name=self.function_name("scheduler"),
+            resource_name=f"{self.function_name('scheduler')}{alias}",
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
         return arn
@@ -133,6 +136,8 @@ class Platform:
             | dict(variables or {}),
             dead_letter_queue=dead_letter_queue,
             retries=retries,
+            # What a deployment itself invokes is the new version at once.
+            released=not owner,
         )
         if database := self.data.database:
             others = [database.owner_secret] if owner else []

@@ -83,7 +83,7 @@ class ApiStack(cdk.Stack):
             self,
             "Http",
             env=config,
-            function=self.function.function,
+            function=self.function.target,
             access_log=log_group(self, "AccessLog", config, "access", platform.data.data_key),
         )
         cdk.CfnOutput(self, "ApiEndpoint", value=self.http.url)

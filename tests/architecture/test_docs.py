@@ -153,8 +153,8 @@ def test_every_command_is_documented():
 
 
 def test_the_help_lists_first_what_a_newcomer_runs():
-    listed = CliRunner().invoke(app, ["--help"]).output.split("Commands:\n", 1)[1].split()
-    assert listed[0] == "run" and listed.index("status") < listed.index("deploy")
+    listed = CliRunner().invoke(app, ["--help"]).output.split("\nRun:\n", 1)[1].split()
+    assert listed[0] == "init" and listed.index("status") < listed.index("deploy")
 
 
 def test_the_page_of_limits_is_the_table_of_the_code():

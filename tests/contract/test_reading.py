@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from noetl.domain import ids
@@ -79,6 +80,7 @@ def test_executions_newest_first(store, make):
         ExecutionFilter(program="other"),
         ExecutionFilter(ids=(12345,)),
         ExecutionFilter(statuses=("paused", "completed")),
+        ExecutionFilter(labels={"team": "data"}),
     ):
         assert not store.executions(limit=3, wanted=none)
     some = ExecutionFilter(program="prog", ids=(EID, EID + 2, EID + 3), statuses=("failed", "paused"))
@@ -91,6 +93,23 @@ def test_executions_newest_first(store, make):
         b'{"v":1,"seq":1}',
     )
     assert store.info(12345) is None
+
+
+def test_labels_and_roots_narrow_a_list(store, make):
+    labels = {"team": "data", "stage": 'a=b, {c} "d" ä'}
+    start = make.start(execution_id=EID)
+    store.create(start, msgspec.structs.replace(make.created(), labels=labels))
+    store.commit([make.change(execution_id=EID)])
+    store.commit([make.change(execution_id=EID + 1)])
+    found = store.info(EID)
+    assert (found.labels, store.info(EID + 1).labels) == (labels, {})
+    for wanted in ({"team": "data"}, {"stage": labels["stage"]}, labels):
+        assert [
+            one.execution_id for one in store.executions(limit=9, wanted=ExecutionFilter(labels=wanted))
+        ] == [EID]
+    assert not store.executions(limit=9, wanted=ExecutionFilter(labels={**labels, "more": ""}))
+    assert not store.executions(limit=9, wanted=ExecutionFilter(labels={"team": "dat"}))
+    assert len(store.executions(limit=9, wanted=ExecutionFilter(roots=True))) == 2
 
 
 def test_catalog_versions(catalog):

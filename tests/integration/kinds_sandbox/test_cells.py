@@ -323,7 +323,7 @@ def test_a_worker_that_is_killed_leaves_no_cell():
 
 def test_programs_use_cells_too():
     """A shell that starts nothing and leaves nothing is followed by a task of another kind."""
-    Task("shell").run({"command": "exec true"}, settings=TaskSettings())
+    Task("shell").run({"command": "exec true"}, settings=TaskSettings(output_max_bytes=1 << 20))
     *_, last = template.templates()._current.values()
     ((_, cell),) = last._idle
     assert run("result = 1")[1] is cell

@@ -170,7 +170,13 @@ def test_a_child_that_died_while_idle_is_replaced(make_pool):
 @linux
 @pytest.mark.parametrize(
     "start",
-    ["subprocess.Popen(['sleep', '3600'])", "subprocess.run(['setsid', '-f', 'sleep', '3600'], check=True)"],
+    [
+        "subprocess.Popen(['sleep', '3600'])",
+        "subprocess.run(['setsid', '-f', 'sleep', '3600'], check=True)",
+        "import threading\nbegun = threading.Event()\ndef act():\n    subprocess.Popen(['sleep', '3600'])\n    begun.set()\n"
+        "    threading.Event().wait()\nthreading.Thread(target=act, daemon=True).start()\nbegun.wait()",
+    ],
+    ids=["a child", "an orphan", "a child of a thread"],
 )
 def test_a_child_whose_call_leaves_a_process_running_is_ended_with_its_call(make_pool, start):
     pool = make_pool(2)

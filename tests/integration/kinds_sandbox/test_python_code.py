@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import pytest
 
 from noetl.domain.kinds import TaskSettings
+from noetl.kinds.sandbox import request
+from noetl.kinds.sandbox.noetl_guest.usercode import FILENAME, compile_code
+from noetl.kinds.sandbox.request import MOST_CHARACTERS
+from tests.integration.kinds_sandbox.conftest import Task
 
 
 @pytest.mark.parametrize(
@@ -159,3 +166,29 @@ def test_scope_is_asked_only_for_what_is_missing(python_task):
     code = "def main(n, region, limit=3):\n    return [n, region, limit]"
     assert python_task.run({"code": code}, {"n": 1}).result == [1, "north", 3]
     assert asked == ["region", "limit"]
+
+
+def test_a_warning_about_code_is_output_of_its_task(python_task):
+    """The worker compiles code, and its own output is no place for that."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", category=SyntaxWarning, module=re.escape(FILENAME))  # as in a worker
+        assert python_task.run({"code": "result = (1 is 1)"}).result is True
+    assert "SyntaxWarning" in python_task.log[0] and python_task.log[0].startswith("<code>:1:")
+
+
+def test_code_that_is_too_long_for_the_worker_to_compile_does_the_same(python_task):
+    padding = "# \n" * MOST_CHARACTERS
+    assert python_task.run({"code": padding + "return n + 1"}, {"n": 1}).result == 2
+    error = python_task.error({"code": padding + "x = 1 / 0"})
+    assert error.code == "ZeroDivisionError" and error.details["line"] == MOST_CHARACTERS + 1
+
+
+def test_code_is_compiled_once_for_all_executions(monkeypatch):
+    """Each execution has a process of its own, which would compile the same code again."""
+    compiled: list[str] = []
+    monkeypatch.setattr(
+        request, "compile_code", lambda code, names: (compiled.append(code), compile_code(code, names))[1]
+    )
+    code = "result = n + 1  # as no other test has it"
+    assert [Task("python").run({"code": code}, {"n": number}).result for number in range(3)] == [1, 2, 3]
+    assert compiled == [code]

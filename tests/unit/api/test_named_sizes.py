@@ -29,8 +29,11 @@ from noetl.domain.sizes.table import (
     IDEMPOTENCY_KEY,
     IDENTIFIER,
     INLINE_BYTES,
+    LABEL,
+    LABELS,
     LIMIT_KEY,
     LOG_LINE,
+    MIGRATED_BYTES,
     NEXT_MOMENTS,
     PATCH_OPERATIONS,
     PATH,
@@ -89,6 +92,10 @@ def ids(ground: Ground, count: int) -> Reply:
 def registered(ground: Ground, length: int) -> Reply:
     text = HELLO.replace("demo/hello", "p" * length)
     return ground.ask("POST", "/api/catalog/register", text, headers={"content-type": "application/yaml"})
+
+
+def migrated(ground: Ground, length: int) -> Reply:
+    return ground.ask("POST", "/api/catalog/migrate", {"content": HELLO + "#" * (length - len(HELLO))})
 
 
 def worker(ground: Ground, length: int) -> Reply:
@@ -229,6 +236,9 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "idempotency": (IDEMPOTENCY_KEY, lambda g, n: started(g, headers={"idempotency-key": "k" * n}), 400, "invalid_parameter"),
     "priority": (PRIORITY, lambda g, n: started(g, priority=n), 422, "body_invalid"),
     "lowest priority": (PRIORITY, lambda g, n: started(g, priority=-n), 422, "body_invalid"),
+    "label": (LABEL, lambda g, n: started(g, labels={"team": "v" * n}), 422, "invalid_label"),
+    "label's name": (LABEL, lambda g, n: started(g, labels={"t" * n: "v"}), 422, "invalid_label"),
+    "labels": (LABELS, lambda g, n: started(g, labels={f"l{k}": "v" for k in range(n)}), 422, "size_limit"),
     "batch": (BATCH_EVENTS, batch, 422, "batch_size"),
     "operations": (PATCH_OPERATIONS, patch, 422, "invalid_patch"),
     "ids": (REQUEST_IDS, ids, 400, "invalid_parameter"),
@@ -238,6 +248,7 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "path of a schedule": (PATH, lambda g, n: g.ask("POST", "/api/schedules", schedule(path="p" * n)), 422, "invalid_path"),
     "path of a trigger": (PATH, lambda g, n: g.ask("POST", "/api/triggers", trigger(path="p" * n)), 422, "invalid_path"),
     "path beside": (PATH, lambda g, n: g.ask("POST", "/api/catalog/register", {"content": HELLO, "path": "p" * n}), 422, "invalid_path"),
+    "migrated": (MIGRATED_BYTES, migrated, 422, "size_limit"),
     "batch bytes": (BATCH_BYTES, batch_bytes, 413, "body_too_large"),
     "body": (BODY_BYTES, body_bytes("/api/executions"), 413, "body_too_large"),
     "values": (BODY_VALUES, values("/api/executions", '{"path": "demo/hello", "payload": X}'), 413, "body_too_large"),

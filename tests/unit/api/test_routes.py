@@ -59,8 +59,8 @@ def exchange(ground: Ground, name: str):
     """One fitting request to the route of this name."""
     if name in ("health", "ready", "openapi"):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
-    if name == "registerPlaybook":
-        return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
+    if name in ("registerPlaybook", "migratePlaybook"):
+        return ground.ask("POST", path_of(name), {"content": HELLO, "source_name": "hello.yaml"})
     by_tag = {
         "workers": exchange_worker,
         "triggers": exchange_trigger,

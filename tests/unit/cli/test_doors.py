@@ -61,6 +61,7 @@ CASES = {
     "trigger rotate": "trigger rotate hook",
     "trigger show": "trigger show hook",
     "unpause": "unpause PAUSED",
+    "validate": "validate hello.yaml",
     "vars delete": "vars delete WAITING n",
     "vars get": "vars get WAITING n",
     "vars list": "vars list WAITING",

@@ -22,6 +22,8 @@ from noetl.domain.sizes.table import (
     DOCUMENT_DEPTH,
     DOCUMENT_KEYS,
     INTEGER_DIGITS,
+    LABEL,
+    LABELS,
     LIMIT_KEY,
     NAME,
     PATCH_OPERATIONS,
@@ -221,6 +223,7 @@ NAMED = {
     "limit": (LIMIT_KEY, "limit set {} --concurrent 1"),
     "correlation": (CORRELATION_ID, "ctx patch WAITING --set a=1 --correlation-id {}"),
     "correlation of a token": (CORRELATION_ID, "inject WAITING start --correlation-id {}"),
+    "label": (LABEL, "exec demo/hello --label team={}"),
     "reason": (REASON, "cancel WAITING --reason {}"),
 }
 
@@ -254,6 +257,14 @@ def test_a_priority(both, sign: str, over: int) -> None:
     for ran in both(f"exec demo/hello --priority={sign}{PRIORITY.value + over}"):
         assert ran.code == (USAGE if over > 0 else 0), ran
         assert over <= 0 or str(PRIORITY.value) in ran.err
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_the_labels_of_one_start(both, over: int) -> None:
+    words = " ".join(f"--label l{number}=v" for number in range(LABELS.value + over))
+    for ran in both(f"exec demo/hello {words}"):
+        assert ran.code == (USAGE if over > 0 else 0), ran
+        assert over <= 0 or f"more than {LABELS.value}" in ran.err
 
 
 LONG = {"schema", "values", "steps", "brackets", "bytes", "aliases"}
@@ -302,6 +313,7 @@ def sizes_under_test() -> set[Size]:
         DOCUMENT_BYTES,
         SET_DEPTH,
         PRIORITY,
+        LABELS,
         PATCH_OPERATIONS,
         AHEAD_SECONDS,
         *SCHEMAS,

@@ -191,8 +191,8 @@ def test_writes_are_visible_at_once_and_reported_folded(run: Run) -> None:
         ("{ kind: python, args: '{{ 5 }}', code: x }", "task_input", None),
         ("{ kind: noop, spec: { timeout: '{{ -1 }}' } }", "task_timeout", None),
         (
-            "{ kind: noop, spec: { policy: { rules: [{ when: '{{ outcome.result.no }}', then: { do: break } }] } } }",
-            "undefined",
+            "{ kind: noop, spec: { policy: { rules: [{ when: '{{ outcome.result.yes + [] }}', then: { do: break } }] } } }",
+            "template_error",
             "t.yaml:8:",
         ),
         ("{ kind: noop, set: { ctx.n: { add: '{{ \"x\" }}' } } }", "patch_type", None),

@@ -171,11 +171,11 @@ def test_an_entry_that_does_not_answer_leaves_the_failure_to_call_done_and_runs_
 
 def test_a_guard_that_fails_is_an_error_with_its_place(run: Run) -> None:
     made = run(
-        step(on(f"{DONE} and response.nowhere", "{ next: other }")),
+        step(on(f"{DONE} and event + 1", "{ next: other }")),
         {"s_task": [http({})]},
     )
     error = made.outcome.error
-    assert error is not None and (error.code, (error.position or "")[:9]) == ("undefined", "t.yaml:9:")
+    assert error is not None and (error.code, (error.position or "")[:9]) == ("template_error", "t.yaml:9:")
 
 
 def retrying(fields: str, calls: list[Any], run: Run) -> Driven:

@@ -94,7 +94,7 @@ def test_what_a_failed_iteration_does(run: Run, more: str, status: str, calls: i
 
 
 def test_a_template_that_fails_inside_a_rule_fails_the_iteration_alone(run: Run) -> None:
-    rules = "{ policy: { rules: [{ when: '{{ nope.x }}', then: { do: break } }] } }"
+    rules = "{ policy: { rules: [{ when: '{{ nope + [] }}', then: { do: break } }] } }"
     made = run(
         "workload: { nope: 1 }\n"
         + each(

@@ -203,8 +203,12 @@ def test_a_playbook_finds_those_beside_it(noetl, write):
         "warning: broken.yaml is not registered as a sub-playbook" in ran.err
         and "noetl validate broken.yaml" in ran.err
     )
-    listed = noetl("list", "--json").json
+    listed = noetl("list", "--children", "--json").json
     assert {e["name"]: e["parent_execution_id"] is None for e in listed} == {"parent": True, "child": False}
+    (root,) = noetl("list", "--json").json
+    assert root["name"] == "parent"
+    child = next(e for e in listed if e["name"] == "child")
+    assert f"started {child['execution_id']}  test/child  completed" in noetl("status").out
     assert listed[0]["name"] == "child"
     assert noetl("status", "latest", "--json").json[0]["name"] == "parent"
 

@@ -119,7 +119,7 @@ def test_a_large_result_comes_from_where_it_lies(noetl, write):
     assert len(noetl("result").out) == 120_001
     shown = noetl("run", "big.yaml").out
     assert len(shown) < 6_000
-    assert "all of it: noetl result" in shown
+    assert "result: text of 120,000 characters" in shown and "next:   noetl result latest" in shown
     assert "result_ref" not in shown
 
 

@@ -165,7 +165,7 @@ def test_run_tells_each_firing_and_each_end_until_it_is_interrupted(noetl, regis
     ]
     lines = noetl("schedule", "run").out.splitlines()
     assert lines[0] == "1 schedule; interrupt to end"
-    assert lines[1][21:].startswith("etl.daily  execution ")
-    assert lines[2][21:] == "other  not started: no playbook\\x1b[31m"
+    assert lines[1].split(" ", 2)[2].lstrip().startswith("etl.daily  execution ")
+    assert lines[2].split(" ", 2)[2].lstrip() == "other  not started: no playbook\\x1b[31m"
     assert lines[3].endswith(" completed")
     assert len(lines) == 4

@@ -316,3 +316,58 @@ def test_the_engine_goes_on_after_it_could_not_report_a_failure(
     wait_until(lambda: engine.inbox.counts() == (0, 0), "the end of what was put")
     assert engine.inbox.ask(Cancel(9, "b", "p")) is not None
     engine.inbox.close()
+
+
+def test_the_engine_gathers_events_while_workers_have_enough_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit has what was reported meanwhile; the engine waits no longer once it has enough, or a worker has nothing to do."""
+    monkeypatch.setattr(inboxes, "GATHER_SECONDS", 10 * PATIENCE)
+    batches: list[list[int]] = []
+
+    def handle(events: Sequence[Event]) -> Handled:
+        with engine.changed:
+            batches.append([event.execution_id for event in events])
+            engine.changed.notify_all()
+        return Handled()
+
+    engine, loaded = Engine("", set()), [True]
+    engine.inbox = Inbox(handle, engine.failed, engine.changed, engine.lines.append, loaded=lambda: loaded[0])
+    engine.inbox.start()
+
+    def put(*numbers: int) -> None:
+        for number in numbers:
+            engine.inbox.put([Cancel(number, "cancel", "p")])
+
+    def handled(*wanted: list[int]) -> None:
+        wait_until(lambda: batches == list(wanted), "the batches of the engine")
+        batches.clear()
+
+    put(1)
+    wait_until(lambda: engine.inbox._gathering, "an engine that waits for more events")
+    put(2, 3)
+    engine.inbox.hurry()
+    handled([1, 2, 3])
+    put(0)
+    wait_until(lambda: engine.inbox._gathering, "an engine that waits for more events")
+    put(*range(1, inboxes.GATHER))
+    handled(list(range(inboxes.GATHER)))
+    loaded[0] = False
+    put(4)
+    handled([4])
+    engine.inbox.close()
+
+
+def test_a_worker_that_has_nothing_to_do_while_the_engine_begins_to_gather_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inboxes, "GATHER_SECONDS", 10 * PATIENCE)
+    engine = Engine("", set())
+
+    def loaded() -> bool:
+        engine.inbox.hurry()  # another thread, between the answer and the wait
+        return True
+
+    engine.inbox._loaded = loaded
+    engine.inbox.start()
+    engine.inbox.put([Cancel(1, "cancel", "p")])
+    engine.wait([1])
+    engine.inbox.close()

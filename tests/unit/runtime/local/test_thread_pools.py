@@ -11,7 +11,7 @@ import pytest
 from noetl.domain.commands import Command
 from noetl.domain.workers.process_need import Need
 from noetl.runtime.local.process import LocalRuntime
-from noetl.runtime.local.thread_pools import Pool
+from noetl.runtime.local.thread_pools import LOADED, Pool
 from noetl.runtime.settings import Settings
 from tests.waiting import PATIENCE, wait_until
 
@@ -173,3 +173,39 @@ def test_a_worker_that_takes_what_waits_here_gets_nothing_of_an_execution_that_h
     assert runtime.take("io", 5, None) == [command(1)] == gone
     assert len(runtime._here) == 1, "work that goes on elsewhere is ended here"
     assert runtime.pools["io"].take(5) == [outside]
+
+
+def test_a_pool_says_when_it_is_loaded_and_when_no_longer():
+    begun, go, starved = threading.Semaphore(0), threading.Semaphore(0), threading.Semaphore(0)
+
+    def run(one: Command) -> None:
+        begun.release()
+        go.acquire()
+
+    pool = Pool("io", 2, run, starved=starved.release)
+    for number in range(2 * LOADED - 1):
+        pool.submit(command(number))
+    for _ in range(2):
+        assert begun.acquire(timeout=PATIENCE)
+    assert not pool.loaded
+    pool.submit(command(number + 1))
+    assert pool.loaded
+    while starved.acquire(blocking=False):
+        pass
+    go.release()
+    assert starved.acquire(timeout=PATIENCE), (
+        "the thread that took the next command has seen how few are left"
+    )
+    assert not pool.loaded
+    go.release(2 * LOADED)
+    pool.close(PATIENCE)
+
+
+def test_commands_that_wait_for_a_place_are_no_load():
+    """Two executions have the places, and their next commands are what the engine decides about."""
+    pool = Pool("python", 1, lambda one: None, places=2, need=lambda execution_id: Need.SOON)
+    for number in range(10):
+        pool.submit(command(number))
+    wait_until(lambda: pool.idle == 0 and pool._refused == 1, "a thread that is refused a place")
+    assert not pool.loaded
+    pool.close(0.0)

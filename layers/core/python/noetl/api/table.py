@@ -18,6 +18,7 @@ from noetl.api.nouns import (
     keychain,
     limits,
     maintenance,
+    migrations,
     runtime,
     schedules,
     sessions,
@@ -29,6 +30,7 @@ from noetl.api.nouns import (
 
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
+    *migrations.ROUTES,
     *execution_routes.ROUTES,
     *control.ROUTES,
     *callbacks.ROUTES,

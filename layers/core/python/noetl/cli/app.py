@@ -12,6 +12,7 @@ from noetl.cli.commands.context import context_app
 from noetl.cli.commands.control import callback, cancel, exec_, inject, patch_app, pause, redrive, unpause
 from noetl.cli.commands.credential import credential_app
 from noetl.cli.commands.deploy import deploy
+from noetl.cli.commands.init import init
 from noetl.cli.commands.inspect import events, list_, logs, result, status
 from noetl.cli.commands.limit import limit_app
 from noetl.cli.commands.local import invoke, local_app
@@ -24,28 +25,34 @@ from noetl.cli.commands.trigger import trigger_app
 from noetl.cli.commands.ui import ui
 from noetl.cli.commands.vars import vars_app
 from noetl.cli.commands.worker import worker_app
+from noetl.cli.help_groups import GroupedCommands
 from noetl.cli.options import (
     Context,
     Home,
     Id,
     Json,
+    Key,
+    Labels,
     Payload,
     Priority,
     Quiet,
     Remote,
     Set,
+    Strict,
     Target,
     end,
     where,
 )
+from noetl.cli.render.output import UTC_SWITCH
 from noetl.domain.durations import parse_duration
 
 _HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed after any crash.
 
 \b
-  noetl run playbook.yaml --set city=Seattle
-  noetl status latest
-  noetl resume
+  noetl init hello                        a playbook to begin with
+  noetl run hello.yaml --set name=Ada     run it
+  noetl status latest                     see its steps
+  noetl resume                            continue after a crash
 
 Exit codes: 0 done (or waiting for approval), 1 the execution failed or was cancelled, 2 wrong usage or an invalid
 playbook, 3 the environment (see `noetl doctor`), 130 interrupted; what was interrupted can be resumed.
@@ -53,6 +60,7 @@ playbook, 3 the environment (see `noetl doctor`), 130 interrupted; what was inte
 
 app = typer.Typer(
     name="noetl",
+    cls=GroupedCommands,
     help=_HELP,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -72,6 +80,7 @@ app.add_typer(token_app, name="token")
 app.add_typer(trigger_app, name="trigger")
 app.add_typer(vars_app, name="vars")
 app.add_typer(worker_app, name="worker")
+app.command()(init)
 app.command()(deploy)
 app.command()(invoke)
 app.command()(test)
@@ -111,10 +120,27 @@ def _seconds(text: str | None) -> float | None:
     return seconds
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        version()
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", "-V", is_eager=True, callback=_version, help="Show the version, and exit."),
+]
+
+
 @app.callback()
-def _globals(home: Home = None) -> None:
+def _globals(
+    home: Home = None,
+    shown: Version = False,
+    utc: Annotated[bool, typer.Option("--utc", help="Show times in UTC, as NOETL_UTC=1 does.")] = False,
+) -> None:
     if home:
         os.environ["NOETL_HOME"] = home
+    if utc:
+        os.environ[UTC_SWITCH] = "1"
 
 
 @app.command()
@@ -126,6 +152,12 @@ def run(
     timeout: Timeout = None,
     quiet: Quiet = False,
     priority: Priority = None,
+    key: Key = "",
+    labels: Labels = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check playbook and payload, show the plan, start nothing.")
+    ] = False,
+    strict: Strict = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
@@ -136,25 +168,18 @@ def run(
       noetl run weather.yaml --set city=Seattle --set days=3
       noetl run etl.yaml --payload request.json --json | jq .event_type
       echo '{"city": "Paris"}' | noetl run weather.yaml -p -
+      noetl run weather.yaml --dry-run
 
     With --json every event is a line, and the last line has execution_id, status, result, error and duration_ms.
     An execution that waits for an approval ends this command with code 0 and tells how to approve. With --remote (or --context NAME)
     the server of a context runs it: noetl context --help.
     """
     from noetl.cli.actions import execute
+    from noetl.cli.actions.run_wish import RunWish
 
-    end(
-        execute.run(
-            target,
-            sets=sets or [],
-            payload=payload,
-            as_json=as_json,
-            quiet=quiet,
-            timeout=_seconds(timeout),
-            priority=priority,
-            at=where(home, remote, context),
-        )
-    )
+    wish = RunWish(target, sets or [], payload, priority, key, strict, labels or [], dry_run)
+    at = where(home, remote, context)
+    end(execute.run(wish, as_json=as_json, quiet=quiet, timeout=_seconds(timeout), at=at))
 
 
 @app.command()
@@ -199,12 +224,30 @@ def validate(
     strict: Annotated[
         bool, typer.Option("--strict", help="Warnings, older spellings and unused names count as errors.")
     ] = False,
+    online: Annotated[
+        bool,
+        typer.Option(
+            "--online",
+            help="Also check that the credentials and playbooks they name exist (--remote: there).",
+        ),
+    ] = False,
     as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
 ) -> None:
-    """Check playbooks: every problem with its line, column and what to write instead."""
+    """Check playbooks: every problem with its line, column and what to write instead.
+
+    \b
+      noetl validate playbooks/ --strict
+      noetl validate etl.yaml --online --context prod
+    """
     from noetl.cli.commands import playbooks
 
-    end(playbooks.validate(files, strict=strict, as_json=as_json))
+    # A context of the environment alone does not ask for its server: most checks need none.
+    online = online or remote
+    at = where(home, remote, context) if online else None
+    end(playbooks.validate(files, strict=strict, as_json=as_json, online=at))
 
 
 @app.command()
@@ -233,10 +276,41 @@ def fmt(
 
     A step that the canonical form cannot say with the same history stays in the event form, and is named with its reason.
     """
-    from noetl.cli.commands import fmt as formatter
+    from noetl.cli.commands.rewriting import fmt as formatter
 
     wishes = formatter.Wishes(check=check, diff=diff, canonical=canonical, as_json=as_json)
     end(formatter.fmt(files, wishes))
+
+
+@app.command()
+def migrate(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...|-", help="Playbooks, or folders of them; - for stdin.")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; 1 when a file would be rewritten.")
+    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="Replace the files that run afterwards.")] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show a unified diff instead of one change after the other.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Rewrite playbooks of older dialects to what runs today; each change is explained with its rule and its line.
+
+    \b
+      noetl migrate old.yaml               # explain what would change
+      noetl migrate --diff playbooks/
+      noetl migrate --write playbooks/
+      noetl migrate --check .              # in CI
+
+    Comments and the order of keys stay. A file that would not run afterwards is left as it is, with the lines that no rule rewrites, and
+    the exit code is 2. A playbook that compiles already keeps its program.
+    """
+    from noetl.cli.commands.rewriting import migrate as migrating
+
+    wishes = migrating.Wishes(check=check, write=write, diff=diff, as_json=as_json)
+    end(migrating.migrate(files, wishes))
 
 
 @app.command()
@@ -263,7 +337,7 @@ def compare(
     home: Home = None,
 ) -> None:
     """Show where two executions differ: playbooks, inputs, step runs, context, results."""
-    from noetl.cli.commands import compare
+    from noetl.cli.history import compare
 
     end(compare.show(a, b, as_json=as_json, at=where(home, remote, context)))
 
@@ -285,7 +359,7 @@ def sql(
     \b
       noetl sql "SELECT path, status, count(*) FROM executions GROUP BY 1, 2"
     """
-    from noetl.cli.commands import sql
+    from noetl.cli.history import sql
 
     end(sql.show(query, as_json=as_json, as_csv=csv, limit=limit, at=where(home, remote, context)))
 
@@ -293,6 +367,9 @@ def sql(
 @app.command()
 def register(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="Rewrite older dialects on the way; files stay as they are.")
+    ] = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -301,7 +378,7 @@ def register(
     """Keep playbooks in the catalog, so that they can be called and run by path, and their schedules with them."""
     from noetl.cli.commands import register as catalog
 
-    end(catalog.register(files, as_json=as_json, at=where(home, remote, context)))
+    end(catalog.register(files, as_json=as_json, at=where(home, remote, context), migrate=migrate))
 
 
 @app.command()
@@ -344,6 +421,26 @@ def database_migrate(as_json: Json = False, home: Home = None) -> None:
     end(database.migrate(as_json=as_json, home=home))
 
 
+@database_app.command("shell")
+def database_shell(
+    command: Annotated[
+        str | None, typer.Option("--command", "-c", metavar="SQL", help="Run this, and nothing else.")
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Let statements change rows.")] = False,
+    as_json: Json = False,
+    home: Home = None,
+) -> None:
+    """SQL on the database that executions live in, read only unless you ask otherwise; psql where there is one.
+
+    \b
+      noetl db shell
+      noetl db shell -c "SELECT status, count(*) FROM noetl.execution GROUP BY status"
+    """
+    from noetl.cli.actions import database_shell
+
+    end(database_shell.shell(command, write=write, as_json=as_json, home=home))
+
+
 @database_app.command("status")
 def database_status(as_json: Json = False, home: Home = None) -> None:
     """Where the database is, and whether its schema is the newest."""
@@ -362,40 +459,3 @@ def version() -> None:
 
     out(f"noetl {metadata.version('noetl-serverless')} (Python {platform.python_version()})")
     end(errors.DONE)
-
-
-_LISTED = [
-    "run",
-    "exec",
-    "resume",
-    "list",
-    "status",
-    "events",
-    "logs",
-    "result",
-    "analyze",
-    "compare",
-    "sql",
-    "cancel",
-    "pause",
-    "unpause",
-    "redrive",
-    "callback",
-    "inject",
-    "prune",
-    "replay",
-    "validate",
-    "fmt",
-    "graph",
-    "schema",
-    "test",
-    "register",
-    "serve",
-    "ui",
-    "deploy",
-    "invoke",
-    "doctor",
-    "version",
-]
-"""Commands in the order in which the help lists them: what a newcomer runs comes first."""
-app.registered_commands.sort(key=lambda one: _LISTED.index(one.name or one.callback.__name__))  # type: ignore[union-attr]

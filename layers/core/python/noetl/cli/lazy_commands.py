@@ -14,11 +14,14 @@ from typer.main import get_command, get_command_name
 
 from noetl.cli.option_parsers import read_plainly
 
+FLAGS = frozenset({"--utc", "--version", "-V", "--help", "-h"})
+"""Options of the program itself that take no value."""
+
 
 def asked(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
     """``app`` with nothing but the command or group that ``words`` begin with; all of it when they name none, or ask for help.
 
-    ``words``: what follows the program's name. Options of ``app`` itself take one value each.
+    ``words``: what follows the program's name. Options of ``app`` itself take one value each, but for ``FLAGS``.
     """
     name = _first(words)
     commands = [one for one in app.registered_commands if name == (one.name or _name_of(one.callback))]
@@ -41,7 +44,8 @@ def _first(words: Sequence[str]) -> str | None:
     """The first word that is neither an option nor the value of one."""
     rest = list(words)
     while rest and rest[0].startswith("-"):
-        if "=" not in rest.pop(0) and rest:
+        option = rest.pop(0)
+        if "=" not in option and option not in FLAGS and rest:
             rest.pop(0)
     return rest[0] if rest else None
 

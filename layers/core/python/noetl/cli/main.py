@@ -13,13 +13,21 @@ from noetl.cli.errors import ENVIRONMENT, guarded
 def main() -> int:
     """Run the command line in ``sys.argv``; gives the exit code (see ``noetl.cli.errors``)."""
     collect_rarely()
-    # The interpreter looks for garbage once more when it ends, in memory that the system takes back anyway.
-    atexit.register(gc.freeze)
+    atexit.register(_freeze)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     return guarded(_app)
+
+
+def _freeze() -> None:
+    """Spare the interpreter its last look for garbage, in memory that the system takes back anyway.
+
+    DuckDB reports every object that this look would have found as a leak, so a process that has loaded it takes the look.
+    """
+    if "_duckdb" not in sys.modules:
+        gc.freeze()
 
 
 def _app() -> None:

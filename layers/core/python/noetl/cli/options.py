@@ -59,12 +59,27 @@ Priority = Annotated[
 Target = Annotated[
     str, typer.Argument(metavar="FILE|PATH", help="A playbook file, or a registered path (path@version).")
 ]
+Key = Annotated[
+    str,
+    typer.Option(
+        "--idempotency-key",
+        metavar="KEY",
+        help="The same key starts one execution, however often the command is repeated.",
+    ),
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="NAME=VALUE", help="Text for lists and filters. Repeatable."),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse --set of a name that the playbook neither has nor reads.")
+]
 Filters = Annotated[
     list[str] | None,
     typer.Option(
         "--filter",
         metavar="KEY=VALUE",
-        help="All that fit: status, path, version, parent, started_before, started_after, id. Repeatable.",
+        help="All that fit: status, path, version, parent, started_before, started_after, id, label. Repeatable.",
     ),
 ]
 Before = Annotated[

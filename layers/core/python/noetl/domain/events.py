@@ -310,6 +310,7 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
     """An execution that has ended runs again: from what was under way, or from ``step`` with ``args`` (``again``: only items of its loop).
 
     ``program``: what it goes on with. ``arcs``: number of an arc in the program it had → in this one, where they differ.
+    ``ended``: when it had ended, in epoch seconds; 0: not known.
     """
 
     execution_id: int
@@ -321,6 +322,7 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
     reason: str = ""
     principal: str = ""
     again: Again | None = None
+    ended: float = 0.0
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_defaults=True):

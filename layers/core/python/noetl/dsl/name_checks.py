@@ -12,8 +12,10 @@ from noetl.dsl.lowering.context import (
     BOUNDARY,
     BOUNDARY_TOOL,
     BOUNDARY_VALUE,
+    GUARDS,
     KEYCHAIN,
     START,
+    STEP_ARGS,
     Frame,
     Lowering,
     Names,
@@ -21,6 +23,7 @@ from noetl.dsl.lowering.context import (
 )
 from noetl.dsl.lowering.tasks import CALLBACK
 from noetl.dsl.program import Pos
+from noetl.dsl.yaml_text.tree import Mapping
 
 _ALWAYS = BUILT_INS | FUNCTIONS | GLOBALS
 
@@ -40,7 +43,7 @@ def check_names(lowering: Lowering) -> None:
     lowering.names.ctx |= expected
     enough = len(lowering.diagnostics) + 2 * MAX_REPORTED
     for use in lowering.uses:
-        _Check(use, lowering.names, lowering.diagnostics, enough, outside).run()
+        _Check(use, lowering.names, lowering.diagnostics, enough, outside, lowering.semantics > 2).run()
 
 
 @dataclass(slots=True)
@@ -52,6 +55,8 @@ class _Check:
     """Problems after which nothing is looked for any more: more would not be shown."""
     outside: frozenset[str]
     """Keys of ``ctx`` that only an operator can set."""
+    lenient: bool
+    """A name in a guard that is not defined is false."""
 
     @property
     def frame(self) -> Frame:
@@ -89,13 +94,17 @@ class _Check:
             )
 
     def is_open(self) -> bool:
-        return self.frame.open or self.frame.step in self.names.args_open
+        if self.frame.open or self.frame.step in self.names.args_open:
+            return True
+        given = self.names.own_args.get(self.frame.step)
+        return given is not None and not isinstance(given, Mapping)
 
     def at(self, name: str) -> Pos:
         scalar = self.use.scalar
         return scalar.locate(name_offset(scalar.value, name))
 
     def undefined(self, name: str, known: set[str]) -> None:
+        """Report a name that nothing in the playbook gives: it is false in a guard, and an error elsewhere."""
         owners = [step for step, iterator in self.names.iterators.items() if iterator == name]
         hint = self.diagnostics.suggest(
             name,
@@ -108,9 +117,12 @@ class _Check:
             hint = (
                 f"{name!r} is the iterator of step {owners[0]!r}; hand it on through the step's result or ctx"
             )
-        self.diagnostics.error(
-            "undefined-name", f"nothing in this playbook is called {name!r}", self.at(name), hint=hint
-        )
+        message = f"nothing in this playbook is called {name!r}"
+        if self.lenient and self.frame.place in GUARDS:
+            message = f"{message}: it is false in this guard"
+            self.diagnostics.warning("undefined-name", message, self.at(name), hint=hint)
+            return
+        self.diagnostics.error("undefined-name", message, self.at(name), hint=hint)
 
     def out_of_scope(self, name: str) -> None:
         hint = "use the step's result (a list in order), or keep the value in ctx with a reducer"
@@ -170,7 +182,9 @@ class _Check:
             self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
         elif scope == "ctx" and entry in self.outside and self.frame.place is ADMIT:
             hint = (
-                "write `| default(false)`: until somebody sets it, this guard is an error and fails the step"
+                "until somebody sets it, it is false in this guard; write `| default(false)` to say so"
+                if self.lenient
+                else "write `| default(false)`: until somebody sets it, this guard is an error and fails the step"
             )
             self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
         elif scope == "vars" and entry not in names.vars:
@@ -197,5 +211,6 @@ def _known(names: Names, frame: Frame) -> list[Collection[str]]:
     """Names that mean something at this place, iterators and built-ins aside."""
     if frame.place in (START, KEYCHAIN):
         return [names.workload]
-    own = [names.args.get(frame.step, ()), names.labels.get(frame.step, ()), frame.names]
+    given = names.args.get(frame.step, ()) if frame.place is STEP_ARGS else names.arguments(frame.step)
+    own = [given, names.labels.get(frame.step, ()), frame.names]
     return [*own, names.ctx, names.vars, names.steps, names.aliases, names.workload]

@@ -23,7 +23,7 @@ class Lit(msgspec.Struct, frozen=True, tag="lit", tag_field="t"):
     value: Any
 
 
-class Expr(msgspec.Struct, frozen=True, tag="expr", tag_field="t"):
+class Expr(msgspec.Struct, frozen=True, tag="expr", tag_field="t", omit_defaults=True):
     """A string that is exactly one ``{{ … }}``: keeps the type of its value.
 
     ``source`` is the expression between the braces. ``reads`` are the names it touches, see ``Reads``.
@@ -32,14 +32,17 @@ class Expr(msgspec.Struct, frozen=True, tag="expr", tag_field="t"):
     source: str
     pos: Pos = Pos()
     reads: tuple[str, ...] = ()
+    lenient: bool = False
+    """A guard in which a name that is not defined is false."""
 
 
-class Text(msgspec.Struct, frozen=True, tag="text", tag_field="t"):
+class Text(msgspec.Struct, frozen=True, tag="text", tag_field="t", omit_defaults=True):
     """A string with templates in it (or ``{% … %}``): renders to text. ``source`` is the whole string."""
 
     source: str
     pos: Pos = Pos()
     reads: tuple[str, ...] = ()
+    lenient: bool = False
 
 
 class Sql(msgspec.Struct, frozen=True, tag="sql", tag_field="t"):

@@ -31,6 +31,7 @@ from noetl.dsl.program import Program
 from noetl.engine.scopes.slot_view import Limits
 from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.catalog import Catalog
+from noetl.ports.credential_store import CredentialStore
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.executions.inspection import Inspection
@@ -204,6 +205,11 @@ def open_readonly(settings: Settings, server: EmbeddedServer | None = None) -> I
     """
     with ExitStack() as stack:
         yield open_stores(settings, stack, server=server)
+
+
+def credential_names(settings: Settings, store: CredentialStore) -> CredentialNames:
+    """Names of credentials that tasks of this machine can use: registered ones, and those of its file."""
+    return KnownCredentials(store, FileCredentials(settings.credentials_file, lambda line: None))
 
 
 def folder_of(program: Program) -> str | None:

@@ -17,6 +17,7 @@ from noetl.templating.plain import to_text, unwrap
 from noetl.templating.positions import fail
 from noetl.templating.run import Run
 from noetl.templating.sql import compiled_sql, render_sql
+from noetl.templating.undefined import Undefined
 from noetl.templating.views import View, content
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _render_expr(node: Expr, scope: Scope, limits: Allowance) -> Any:
 
 
 def _render_text(node: Text, scope: Scope, limits: Allowance) -> str:
-    run = Run(scope, limits)
+    run = Run(scope, limits, lenient=node.lenient)
     out: Out = []
     try:
         compiled_text(node.source)(run, out)
@@ -125,8 +126,17 @@ _COMPILE: dict[type[Node], Callable[[str], Any]] = {
 def is_true(node: Node, scope: Scope, limits: Allowance = DEFAULT_LIMITS) -> bool:
     """A guard: true, 1 and yes against false, 0, no, none and nothing (texts in any case).
 
-    Raises TemplateError(code="template_type") for anything else.
+    A lenient node is false where it needs a value that is missing. Raises TemplateError(code="template_type") for anything else.
     """
+    try:
+        return _holds(node, scope, limits)
+    except TemplateError as error:
+        if error.code == "undefined" and isinstance(node, (Expr, Text)) and node.lenient:
+            return False
+        raise
+
+
+def _holds(node: Node, scope: Scope, limits: Allowance) -> bool:
     if not isinstance(node, Expr):
         value = render(node, scope, limits)
         try:
@@ -135,9 +145,10 @@ def is_true(node: Node, scope: Scope, limits: Allowance = DEFAULT_LIMITS) -> boo
             if isinstance(node, Text):
                 fail(error, node, 1)
             raise
-    run = Run(scope, limits)
+    run = Run(scope, limits, lenient=node.lenient)
     try:
-        return _verdict(content(compiled_expression(node.source)(run)))
+        value = compiled_expression(node.source)(run)
+        return False if node.lenient and isinstance(value, Undefined) else _verdict(content(value))
     except Exception as error:
         fail(error, node, run.line)
 

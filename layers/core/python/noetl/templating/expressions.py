@@ -147,19 +147,24 @@ def _dict(node: nodes.Dict) -> Evaluate:
     return lambda run: {operand(key(run)): value(run) for key, value in entries}
 
 
+def _seen(run: Run, value: Any) -> Any:
+    """Return ``value``; False for a missing one in a lenient run."""
+    return False if run.lenient and isinstance(value, Undefined) else value
+
+
 def _and(node: nodes.And) -> Evaluate:
     left, right = compile_node(node.left), compile_node(node.right)
-    return lambda run: left(run) and right(run)
+    return lambda run: _seen(run, left(run)) and right(run)
 
 
 def _or(node: nodes.Or) -> Evaluate:
     left, right = compile_node(node.left), compile_node(node.right)
-    return lambda run: left(run) or right(run)
+    return lambda run: _seen(run, left(run)) or right(run)
 
 
 def _not(node: nodes.Not) -> Evaluate:
     inner = compile_node(node.node)
-    return lambda run: not inner(run)
+    return lambda run: not _seen(run, inner(run))
 
 
 def _negative(node: nodes.Neg) -> Evaluate:
@@ -190,13 +195,13 @@ def _compare(node: nodes.Compare) -> Evaluate:
         apply, symbol, second = rest[0]
         if symbol in ("eq", "ne"):
             return _equality(first, second, apply, symbol == "eq")
-        return lambda run: apply(run.meter, first(run), second(run))
+        return lambda run: _compared(run, symbol, apply, first(run), second(run))
 
     def chain(run: Run) -> Any:
         left = first(run)
-        for apply, _, second in rest:
+        for apply, symbol, second in rest:
             right = second(run)
-            if not apply(run.meter, left, right):
+            if not _compared(run, symbol, apply, left, right):
                 return False
             left = right
         return True
@@ -209,17 +214,24 @@ def _equality(first: Evaluate, second: Evaluate, apply: Callable[..., Any], want
         left, right = first(run), second(run)
         if type(left) in SCALARS and type(right) in SCALARS:
             return (left == right) is wanted
-        return apply(run.meter, left, right)
+        return _compared(run, "eq" if wanted else "ne", apply, left, right)
 
     return compare
+
+
+def _compared(run: Run, symbol: str, apply: Callable[..., Any], left: Any, right: Any) -> Any:
+    """Compare two values. In a lenient run a missing one is unequal to everything, and in nothing."""
+    if run.lenient and (isinstance(left, Undefined) or isinstance(right, Undefined)):
+        return symbol in ("ne", "notin")
+    return apply(run.meter, left, right)
 
 
 def _condition(node: nodes.CondExpr) -> Evaluate:
     test, yes = compile_node(node.test), compile_node(node.expr1)
     if node.expr2 is None:
-        return lambda run: yes(run) if test(run) else BLANK
+        return lambda run: yes(run) if _seen(run, test(run)) else BLANK
     no = compile_node(node.expr2)
-    return lambda run: yes(run) if test(run) else no(run)
+    return lambda run: yes(run) if _seen(run, test(run)) else no(run)
 
 
 def _known(kind: str, name: str, table: dict[str, Any], line: int) -> None:
@@ -274,6 +286,8 @@ def make_filter(node: nodes.Filter, inner: Evaluate) -> Evaluate:
     def evaluate(run: Run) -> Any:
         value = inner(run)
         if isinstance(value, Undefined):
+            if run.lenient:
+                return _of_nothing(run, value, apply, arguments)
             raise value.error()
         meter = run.meter
         meter.tick(4)
@@ -283,6 +297,17 @@ def make_filter(node: nodes.Filter, inner: Evaluate) -> Evaluate:
         return apply(meter, value, *args, **named)
 
     return evaluate
+
+
+def _of_nothing(run: Run, missing: Undefined, apply: Callable[..., Any], arguments: Any) -> Any:
+    """Apply a filter to a missing value as to an empty text; what it cannot be applied to stays missing."""
+    args, named = arguments(run) if arguments is not None else ((), {})
+    try:
+        return apply(run.meter, "", *args, **named)
+    except TemplateError as error:
+        if error.code == "template_limit":
+            raise
+        return missing
 
 
 def _default(node: nodes.Filter, inner: Evaluate) -> Evaluate:
@@ -316,6 +341,8 @@ def _test(node: nodes.Test) -> Evaluate:
     def evaluate(run: Run) -> Any:
         value = inner(run)
         if isinstance(value, Undefined) and not takes_undefined:
+            if run.lenient:
+                return False
             raise value.error()
         args, named = arguments(run)
         return apply(run.meter, value, *args, **named)

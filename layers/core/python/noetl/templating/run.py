@@ -14,12 +14,16 @@ from noetl.templating.views import MISSING, Made, View, wrap
 
 
 class Run:
-    """State of one evaluation. ``line`` is the line of the source being evaluated, for errors."""
+    """State of one evaluation. ``line`` is the line of the source being evaluated, for errors.
 
-    __slots__ = ("_allowance", "line", "names", "scope", "vars")
+    ``lenient``: a guard, in which a missing value is false, unequal to everything, and empty for filters.
+    """
 
-    def __init__(self, scope: Scope, allowance: Allowance) -> None:
+    __slots__ = ("_allowance", "lenient", "line", "names", "scope", "vars")
+
+    def __init__(self, scope: Scope, allowance: Allowance, *, lenient: bool = False) -> None:
         self.scope = scope
+        self.lenient = lenient
         self.vars: dict[str, Any] = {}
         self.names: dict[str, Any] = {}
         self.line = 1

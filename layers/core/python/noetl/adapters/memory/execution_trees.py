@@ -95,6 +95,8 @@ def fits(entry: ExecutionEntry, wanted: ExecutionFilter, tables: Tables) -> bool
         and (wanted.started_after is None or started >= wanted.started_after)
         and (wanted.started_before is None or started < wanted.started_before)
         and wanted.program in (None, entry.program)
+        and wanted.labels.items() <= created.labels.items()
+        and not (wanted.roots and created.parent_execution_id is not None)
         and (wanted.ids is None or entry.execution_id in wanted.ids)
         and (
             not wanted.statuses
@@ -118,4 +120,7 @@ def info_of(entry: ExecutionEntry, now: float) -> ExecutionInfo:
         parent_execution_id=entry.created.parent_execution_id,
         state=entry.state,
         ahead=entry.version == 0 and entry.started_at > now,
+        playbook_version=entry.created.playbook_version,
+        principal=entry.created.principal,
+        labels=entry.created.labels,
     )

@@ -158,7 +158,7 @@ def _move(tables: Tables, change: Change) -> None:
         entry = ExecutionEntry(change.execution_id, change.created, tables.clock())
         tables.executions[change.execution_id] = entry
     if not entry.created.name and change.created is not None:
-        entry.created = change.created
+        entry.created = msgspec.structs.replace(change.created, labels=entry.created.labels)
     entry.version += 1
     entry.status = change.status
     entry.program = change.program

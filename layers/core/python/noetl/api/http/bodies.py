@@ -30,6 +30,13 @@ class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resource_type: Literal["playbook", "Playbook"] | None = None
 
 
+class MigrateBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``content``: the YAML of a playbook of any dialect, or base64 of it. ``source_name``: what diagnostics print."""
+
+    content: str
+    source_name: str | None = None
+
+
 class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A playbook by path; ``version`` may be a number or ``latest``."""
 
@@ -40,7 +47,8 @@ class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which playbook: ``path`` (and ``version``, or the latest), or ``playbook_id``/``catalog_id`` (``path@version``), or ``program`` (the hash
     of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with. ``trigger_at``: when it starts (ISO 8601
-    with a zone), at most a year ahead; what has passed is now. ``priority``: higher goes first; the playbook's own without it."""
+    with a zone), at most a year ahead; what has passed is now. ``priority``: higher goes first; the playbook's own without it.
+    ``labels``: text by name for lists and filters, over those of the playbook."""
 
     path: str | None = None
     version: int | str | None = None
@@ -53,6 +61,7 @@ class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parent_execution_id: None = None
     trigger_at: str | None = None
     priority: Annotated[int, msgspec.Meta(ge=-PRIORITY.value, le=PRIORITY.value)] | None = None
+    labels: dict[str, str] | None = None
 
 
 class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,6 +125,47 @@ class PlaybookDiagnostic(msgspec.Struct, frozen=True):
     message: str
     fix: str | None = None
     path: str | None = None
+
+
+class PlaybookChange(msgspec.Struct, frozen=True):
+    """What one rule did at one place. ``line``: of the playbook that was sent."""
+
+    rule: str
+    line: int
+    before: str
+    after: str
+
+
+class PlaybookNote(msgspec.Struct, frozen=True):
+    """What the reader has to check about a place that was rewritten."""
+
+    rule: str
+    line: int
+    text: str
+
+
+class PlaybookRefusal(msgspec.Struct, frozen=True):
+    """A place that a rule knows and cannot rewrite; ``fix``: what to write instead."""
+
+    rule: str
+    line: int
+    column: int
+    message: str
+    fix: str | None = None
+
+
+class MigratedAnswer(msgspec.Struct, frozen=True):
+    """``content``: the playbook as far as rules go. ``runs``: it compiles. ``proved``: it did before, and to the same program.
+    ``diagnostics``: what keeps it from running beside ``refusals``, at lines of the playbook that was sent."""
+
+    content: str
+    changed: bool
+    runs: bool
+    proved: bool
+    changes: list[PlaybookChange]
+    notes: list[PlaybookNote]
+    refusals: list[PlaybookRefusal]
+    diagnostics: list[PlaybookDiagnostic]
 
 
 class RegisteredAnswer(msgspec.Struct, frozen=True):
@@ -221,6 +271,10 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     outstanding: dict[str, int]
     unreadable: str | None = None
     """Why the state of the execution cannot be read."""
+    version: int | None = None
+    program: str = ""
+    principal: str = ""
+    labels: dict[str, str] = {}
 
 
 class ExecutionAnswer(msgspec.Struct, frozen=True):
@@ -248,6 +302,10 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
     awaiting: list[AwaitedCallback] = []
     awaiting_left_out: int = 0
     unreadable: list[str] = []
+    version: int | None = None
+    program: str = ""
+    principal: str = ""
+    labels: dict[str, str] = {}
 
 
 class StepPage(msgspec.Struct, frozen=True):

@@ -19,8 +19,12 @@ _WANTED = (
     _STATUS,
     Parameter("path", "Only executions of this playbook."),
     Parameter("version", "Only those that run this version of `path`.", {"type": "string"}),
+    Parameter("roots", "`true`: leave out executions that another one started.", FLAG),
     Parameter("parent", "Only what this execution has started.", {"type": "string", "pattern": "^[0-9]+$"}),
     Parameter("ids", "Only these: execution ids with commas between them, at most 100."),
+    Parameter(
+        "labels", "Only executions that have all of these labels: `name=value` with commas between them."
+    ),
     Parameter("started_after", "From this moment on: RFC 3339, or seconds since 1970."),
     Parameter("started_before", "Before this moment."),
 )

@@ -71,6 +71,7 @@ def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
         codec.decode(request.body or b"{}") if key else None,
         at=None if asked.trigger_at is None else parse_instant(asked.trigger_at),
         priority=asked.priority,
+        labels=asked.labels or {},
     )
     started = start_execution(
         deps.programs(found.program),
@@ -159,12 +160,29 @@ def list_executions(deps: ApiDeps, request: Request) -> Answer:
         started_before=parse.moment(request, "started_before"),
         program=find_playbook(deps.catalog, path, version).program if path and version else None,
         ids=parse.execution_ids(request),
+        labels=_labels(request),
+        roots=parse.flag(request, "roots"),
     )
     found = read_execution.list_executions(
         deps.store, limit=limit, now=deps.clock(), before=before, status=status, wanted=wanted
     )
     more = found[-1].execution_id if len(found) == limit else None
     return Answer(200, ExecutionPage(found, more))
+
+
+def _labels(request: Request) -> dict[str, str]:
+    """``?labels=team=data,stage=raw``. Raises BadRequestError."""
+    found: dict[str, str] = {}
+    for part in filter(None, request.query.get("labels", "").split(",")):
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            raise BadRequestError(
+                f"labels={part[:40]!r} is not name=value",
+                code="invalid_parameter",
+                hint="such as labels=team=data,stage=raw",
+            )
+        found[name] = value
+    return found
 
 
 def get_execution(deps: ApiDeps, request: Request) -> Answer:

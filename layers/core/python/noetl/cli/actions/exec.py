@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+
+import msgspec
 
 from noetl.cli import errors
-from noetl.cli.actions.execute import checked_text, entry_of
+from noetl.cli.actions.execute import check_names, entry_of
 from noetl.cli.actions.payload import read_payload
+from noetl.cli.actions.run_wish import RunWish, checked_text
 from noetl.cli.client.connect import open_place
 from noetl.cli.options import Where
 from noetl.cli.render.output import note, out, out_json
@@ -19,23 +21,15 @@ _AHEAD = re.compile(r"\+(\d{1,9})\s*([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def start(
-    target: str,
-    *,
-    sets: Sequence[str],
-    payload: str | None,
-    moment: str | None,
-    as_json: bool,
-    at: Where,
-    priority: int | None = None,
-) -> int:
-    """``moment``: as ``parse_moment`` reads it; None: now. ``priority`` None: the playbook's own."""
-    given = read_payload(payload, sets)
+def start(wish: RunWish, *, moment: str | None, as_json: bool, at: Where) -> int:
+    """Start a playbook. ``moment``: as ``parse_moment`` reads it; None: now."""
     starts_at = None if moment is None else parse_moment(moment, time.time())
-    text = checked_text(target, at, warn=not as_json)
+    start = msgspec.structs.replace(wish.start(read_payload(wish.payload, wish.sets)), starts_at=starts_at)
+    text, program = checked_text(wish.target, at, warn=not as_json)
     with open_place(at) as place:
-        entry = entry_of(place, target, text, warn=not as_json)
-        execution_id = place.start(entry, given, starts_at=starts_at, priority=priority)
+        entry = entry_of(place, wish.target, text, warn=not as_json)
+        check_names(place, entry, program, wish)
+        execution_id = place.start(entry, start)
     ahead = starts_at is not None and starts_at > time.time()
     if as_json:
         told = {"execution_id": str(execution_id), "path": entry.path, "version": entry.version}

@@ -5,39 +5,43 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl.cli import errors
 from noetl.cli.actions.payload import read_payload
-from noetl.cli.actions.playbook_files import full, playbook_text
-from noetl.cli.client import runtime_access
+from noetl.cli.actions.playbook_files import full
+from noetl.cli.actions.run_wish import RunWish, checked_text
 from noetl.cli.client.connect import open_running
 from noetl.cli.client.local_transport import open_running_here
-from noetl.cli.client.protocol import Place, Registered, Running, resolve_id
+from noetl.cli.client.protocol import Place, Registered, Running, StartWish, resolve_id
 from noetl.cli.commands.register import register_neighbours
 from noetl.cli.options import Where
 from noetl.cli.render.callbacks import Teller, last_words, tell_callbacks, tell_parked
 from noetl.cli.render.event_stream import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
-from noetl.cli.render.output import duration, note, one_line, out, out_json, out_text, pretty, shortened
+from noetl.cli.render.output import duration, note, one_line, out, out_json, out_text, pretty
+from noetl.cli.render.summary import tell_end
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError
 from noetl.domain.state import TERMINAL
+from noetl.services.executions.bulk_control import ManyFilter
 from noetl.services.queries.read_execution import ExecutionView
 
+if TYPE_CHECKING:
+    from noetl.dsl.program import Program
 
-def run(
-    target: str,
-    *,
-    sets: Sequence[str],
-    payload: str | None,
-    as_json: bool,
-    quiet: bool,
-    timeout: float | None,
-    at: Where,
-    priority: int | None = None,
-) -> int:
-    """Start a playbook and follow it to its end."""
+
+_NAMED = 20
+"""Most executions that `resume` names."""
+
+
+def run(wish: RunWish, *, as_json: bool, quiet: bool, timeout: float | None, at: Where) -> int:
+    """Start a playbook and follow it to its end; with ``dry_run``, show what would start."""
     try:
-        return _run(target, read_payload(payload, sets), priority, as_json, quiet, timeout, at)
+        start = wish.start(read_payload(wish.payload, wish.sets))
+        if wish.dry_run:
+            from noetl.cli.actions.dry_run import show_plan
+
+            return show_plan(wish, start, as_json=as_json, at=at)
+        return _run(wish, start, as_json, quiet, timeout, at)
     except NoetlError as error:
         if not as_json:
             raise
@@ -47,35 +51,30 @@ def run(
 
 
 def _run(
-    target: str,
-    payload: dict[str, Any],
-    priority: int | None,
-    as_json: bool,
-    quiet: bool,
-    timeout: float | None,
-    at: Where,
+    wish: RunWish, start: StartWish, as_json: bool, quiet: bool, timeout: float | None, at: Where
 ) -> int:
-    text = checked_text(target, at, warn=not (as_json or quiet), runs=True)
+    text, program = checked_text(wish.target, at, warn=not (as_json or quiet), runs=True)
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
-        entry = entry_of(place, target, text, warn=not (as_json or quiet))
-        execution_id = place.start(entry, payload, priority=priority)
+        entry = entry_of(place, wish.target, text, warn=not (as_json or quiet))
+        check_names(place, entry, program, wish)
+        execution_id = place.start(entry, start)
         if not (as_json or quiet):
             out(f"execution {execution_id}  {entry.path} version {entry.version}")
-        return follow(place, [execution_id], as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
+        return follow(
+            place, [execution_id], as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at, began=True
+        )
 
 
-def checked_text(target: str, at: Where, *, warn: bool, runs: bool = False) -> str | None:
-    """The text of a playbook file; None for a path of the catalog. An invalid one is refused before anything is opened (elsewhere, the
-    server says what it has kinds for). ``runs``: this process runs it, and prepares its first task."""
-    text = playbook_text(target)
-    if text is not None and not at.remote:
-        checked = runtime_access.compile_playbook(text, full(target), at.home)
-        if warn and checked.warnings:
-            note(errors.describe_diagnostics(checked.warnings, full(target)))
-        if runs:
-            runtime_access.prepare_first_task(checked.program, at.home)
-    return text
+def check_names(place: Place, entry: Registered, program: Program | None, wish: RunWish) -> None:
+    """Warn about ``--set`` of names that the playbook does not know. Raises InvalidInputError where that is to be refused."""
+    if not wish.sets:
+        return
+    from noetl.cli.actions.unknown_sets import check_sets
+
+    known = program or place.program(entry)
+    if known is not None:
+        check_sets(known, wish.sets, strict=wish.strict)
 
 
 def entry_of(place: Place, target: str, text: str | None, *, warn: bool) -> Registered:
@@ -112,8 +111,12 @@ def follow(
     at: Where,
     timeout: float | None = None,
     log: TaskLog | None = None,
+    began: bool = False,
 ) -> int:
-    """Stay with executions until they end, park, or ``timeout`` seconds have passed; tell what came of them."""
+    """Stay with executions until they end, park, or ``timeout`` seconds have passed; report how each ended.
+
+    ``began``: this command started the only one, so that here ``latest`` names it.
+    """
     feed = place.feed()
     log = log or TaskLog()
     watcher = _watcher(feed, ids, as_json, quiet, log)
@@ -131,7 +134,18 @@ def follow(
         interrupted = True
     finally:
         watcher.finish()
-    codes = [_tell_end(place, execution_id, as_json, quiet, interrupted, at) for execution_id in ids]
+    codes = [
+        _tell_end(
+            place,
+            execution_id,
+            as_json,
+            quiet,
+            interrupted,
+            at,
+            "latest" if began and not at.remote else str(execution_id),
+        )
+        for execution_id in ids
+    ]
     return max(codes, default=errors.DONE)
 
 
@@ -148,7 +162,7 @@ def _watcher(feed: Feed, ids: Sequence[int], as_json: bool, quiet: bool, log: Ta
 
 
 def _tell_end(
-    place: Place, execution_id: int, as_json: bool, quiet: bool, interrupted: bool, at: Where
+    place: Place, execution_id: int, as_json: bool, quiet: bool, interrupted: bool, at: Where, name: str
 ) -> int:
     view = place.describe(execution_id)
     value = place.result(execution_id) if view.status == "completed" else None
@@ -165,7 +179,7 @@ def _tell_end(
             | ({"callbacks": last_words(place, execution_id)} if view.awaiting else {})
         )
     else:
-        _tell(place, view, value, execution_id, quiet, at)
+        _tell(place, view, value, execution_id, quiet, at, name)
     if view.status in TERMINAL:
         return errors.DONE if view.status == "completed" else errors.FAILED
     if view.status in ("waiting", "paused") and not interrupted:
@@ -194,16 +208,16 @@ def _last_line(
     }
 
 
-def _tell(place: Place, view: ExecutionView, value: Any, execution_id: int, quiet: bool, at: Where) -> None:
+def _tell(
+    place: Place, view: ExecutionView, value: Any, execution_id: int, quiet: bool, at: Where, name: str
+) -> None:
     spent = duration(view.summary.duration_ms)
     if view.status == "completed":
-        if not quiet:
-            out(f"completed in {spent}")
-        text = pretty(value)
+        named = "" if name == "latest" else f"execution {execution_id} "
         if quiet:
-            out_text(f"{text}\n")
+            out_text(f"{pretty(value)}\n")
         else:
-            out(shortened(text, f"all of it: noetl result {execution_id}{at.option}"))
+            tell_end(f"{named}completed in {spent}: {_steps(view)}", value, name, at.option)
     elif view.status == "failed" and view.error:
         step = view.error.get("step")
         note(f"failed in {spent}{f' at step {step}' if step else ''}")
@@ -217,11 +231,17 @@ def _tell(place: Place, view: ExecutionView, value: Any, execution_id: int, quie
         out(f"paused: noetl unpause {execution_id}{at.option} continues it")
 
 
+def _steps(view: ExecutionView) -> str:
+    """``5 steps of examples/seattle_weather``"""
+    count = len(view.steps)
+    return f"{count:,} step{'' if count == 1 else 's'} of {view.summary.path or view.summary.name}"
+
+
 def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where) -> None:
     """What lets an execution go on that waits for somebody outside."""
     if view.awaiting:
         out(f"waiting: execution {execution_id} goes on when it is answered")
-        tell_callbacks(place.callbacks(execution_id), at)
+        tell_callbacks(place.callbacks(execution_id), execution_id, at, asked=False)
     if view.parked:
         tell_parked(view, execution_id, at)
 
@@ -244,8 +264,20 @@ def resume(
             if not as_json:
                 out("nothing to resume")
             return errors.DONE
+        if not (as_json or quiet):
+            tell_resumed(place, ids)
         at = Where(home)
         return follow(place, ids, as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
+
+
+def tell_resumed(place: Place, ids: Sequence[int]) -> None:
+    """Name what is resumed, so that the ends which follow can be told apart."""
+    out(f"resuming {len(ids):,} execution{'' if len(ids) == 1 else 's'}")
+    shown = ManyFilter(ids=[str(execution_id) for execution_id in ids[:_NAMED]])
+    for summary in place.executions(shown, limit=_NAMED):
+        out(f"  {summary.execution_id}  {summary.path or summary.name}  {summary.status}")
+    if len(ids) > _NAMED:
+        out(f"  … and {len(ids) - _NAMED:,} more")
 
 
 def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -> int:

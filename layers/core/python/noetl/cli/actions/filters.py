@@ -7,10 +7,12 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import typer
 
 from noetl.cli import errors
+from noetl.cli.actions.labels import parse_labels
 from noetl.cli.client.connect import open_place, open_running
 from noetl.cli.client.protocol import Place
 from noetl.cli.options import Selection, Where
@@ -19,7 +21,7 @@ from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InvalidInputError
 from noetl.services.executions.bulk_control import MOST, ManyFilter, ManyWish, Steered, SteeredMany, Verb
 
-KEYS = ("status", "path", "version", "parent", "started_before", "started_after", "id")
+KEYS = ("status", "path", "version", "parent", "started_before", "started_after", "id", "label")
 _AGE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h|d|w)", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 DONE = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "redrive": "redriven"}
@@ -29,17 +31,23 @@ SHOWN = 20
 
 
 def parse_filter(texts: Sequence[str], before: str | None = None) -> ManyFilter:
-    """``status=failed``, ``path=…`` …; ``id`` may be repeated. ``before``: an age, or a moment. Raises InvalidInputError."""
-    found: dict[str, str] = {}
+    """``status=failed``, ``path=…`` …; ``id`` and ``label`` (``label=team=data``) may be repeated.
+
+    ``before``: an age, or a moment. Raises InvalidInputError.
+    """
+    found: dict[str, Any] = {}
     ids: list[str] = []
+    labels: list[str] = []
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or key not in KEYS or not value:
             raise _invalid(f"{text[:80]!r} is no filter", f"write KEY=VALUE, with one of {', '.join(KEYS)}")
         if key == "id":
             ids.append(value)
+        elif key == "label":
+            labels.append(value)
         elif key in found:
-            raise _invalid(f"{key} is given twice", "one value each; only id may be repeated")
+            raise _invalid(f"{key} is given twice", "one value each; only id and label may be repeated")
         else:
             found[key] = value
     if before is not None:
@@ -52,7 +60,12 @@ def parse_filter(texts: Sequence[str], before: str | None = None) -> ManyFilter:
     version = found.pop("version", None)
     if version is not None and not (version.isascii() and version.isdigit() and len(version) <= 9):
         raise _invalid(f"version={version[:40]!r} is not a version", "versions are numbers from 1")
-    return ManyFilter(**found, version=int(version) if version else None, ids=ids or None)
+    return ManyFilter(
+        **found,
+        version=int(version) if version else None,
+        ids=ids or None,
+        labels=parse_labels(labels) or None,
+    )
 
 
 def _moment(text: str, whole: Callable[[float], int]) -> str:

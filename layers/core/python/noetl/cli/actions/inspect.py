@@ -18,6 +18,7 @@ from noetl.cli.render.callbacks import about, tell_parked
 from noetl.cli.render.event_stream import run_of, step_line
 from noetl.cli.render.output import (
     clock,
+    clock_time,
     duration,
     note,
     one_line,
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from noetl.services.history.replay import ReplayReport
 
 
+_CHILDREN = 10
+"""Most sub-executions that a status names."""
+
+
 def show_list(wanted: ManyFilter, *, limit: int, as_json: bool, at: Where) -> int:
     """Executions, newest first."""
     status = wanted.status
@@ -55,8 +60,9 @@ def show_list(wanted: ManyFilter, *, limit: int, as_json: bool, at: Where) -> in
             out_json(summary)
         return errors.DONE
     if not found:
-        if wanted != ManyFilter():
-            note(f"no execution is {status}" if wanted == ManyFilter(status) else "no execution fits")
+        plain = (ManyFilter(status), ManyFilter(status, roots=True))
+        if wanted not in (ManyFilter(), ManyFilter(roots=True)):
+            note(f"no execution is {status}" if wanted in plain else "no execution fits")
         else:
             note("nothing has been executed yet: try `noetl run FILE`")
         return errors.DONE
@@ -97,7 +103,18 @@ def show_status(name: str, *, as_json: bool, at: Where) -> int:
             out(f"  to answer: noetl callback {execution_id} --set NAME=VALUE{at.option}")
         if view.parked:
             tell_parked(view, execution_id, at)
+        _tell_children(place, execution_id, at)
     return errors.DONE
+
+
+def _tell_children(place: Place, execution_id: int, at: Where) -> None:
+    """The newest executions that this one has started."""
+    found = place.executions(ManyFilter(parent=str(execution_id)), limit=_CHILDREN + 1)
+    for child in found[:_CHILDREN]:
+        spent = duration(child.duration_ms)
+        out(f"  started {child.execution_id}  {child.path or child.name}  {_shown_status(child)}  {spent}")
+    if len(found) > _CHILDREN:
+        out(f"  … and more: noetl list --filter parent={execution_id}{at.option}")
 
 
 def _tell_status(view: ExecutionView) -> None:
@@ -106,6 +123,8 @@ def _tell_status(view: ExecutionView) -> None:
     out(f"{summary.status}  started {clock(summary.started_at)}  {duration(summary.duration_ms)}")
     if summary.parent_execution_id:
         out(f"child of {summary.parent_execution_id}")
+    if summary.labels:
+        out_line(f"labels: {', '.join(f'{name}={value}' for name, value in summary.labels.items())}")
     if view.reason:
         out_line(f"reason: {view.reason}")
     outstanding = ", ".join(f"{what} {count}" for what, count in view.outstanding.items() if count)
@@ -151,20 +170,19 @@ def show_logs(name: str, *, follow: bool, step: str | None, as_json: bool, at: W
 
 
 def log_line(line: TaskLine) -> str:
-    """``01:02:03.004  fetch[3]  printed text``; the second and later attempts of a task as ``fetch #2``."""
+    """``01:02:03.004Z  fetch[3]  printed text``; the second and later attempts of a task as ``fetch #2``."""
     where = line.step if line.index is None else f"{line.step}[{line.index}]"
     again = f" #{line.attempt}" if line.attempt > 1 else ""
-    return f"{line.time[11:23]}  {where + again:<20} {printable(line.line, 10_000)}"
+    return f"{clock_time(line.time)}  {where + again:<20} {printable(line.line, 10_000)}"
 
 
 def event_line(event: HistoryEvent) -> str:
-    """``01:02:03.004  step.exit   fetch   success  {…}``"""
+    """``01:02:03.004Z  step.exit   fetch   success  {…}``"""
     payload = {key: value for key, value in event.payload.items() if value != event.entity_id}
     details = one_line(codec.encode(payload).decode("utf-8", "backslashreplace"), 110) if payload else ""
     index = event.meta.get("loop_iteration_index")
     entity = event.entity_id if index is None else f"{event.entity_id}[{index}]"
-    clock_time = event.timestamp[11:23]
-    return f"{clock_time}  {event.event_type:<22} {entity:<20} {event.status:<11} {details}".rstrip()
+    return f"{clock_time(event.timestamp)}  {event.event_type:<22} {entity:<20} {event.status:<11} {details}".rstrip()
 
 
 def show_result(name: str, *, save: str | None, as_json: bool, at: Where) -> int:

@@ -19,6 +19,7 @@ from noetl.api.http.bodies import (
     ExecutionPage,
     NextAnswer,
     PlaybookAnswer,
+    PlaybookPage,
     RegisteredAnswer,
     SchedulePage,
     StartedAnswer,
@@ -32,26 +33,29 @@ from noetl.api.http.result_bodies import ResultAnswer
 from noetl.api.http.runtime_bodies import LimitPage, LimitRemovedAnswer
 from noetl.api.nouns.callbacks import CallbacksAnswer, CallbackTaken
 from noetl.cli.actions.context_patch import ContextPatch
+from noetl.cli.client import runtime_access
 from noetl.cli.client.event_polling import ONE, History, RemoteFeed, lines, run_until, status_of
 from noetl.cli.client.http_client import Client, segment
 from noetl.cli.client.http_problems import diagnostics
 from noetl.cli.client.http_results import RemoteResults
 from noetl.cli.client.http_triggers import RemoteTriggers
 from noetl.cli.client.profiles import Context
-from noetl.cli.client.protocol import Change, Registered
+from noetl.cli.client.protocol import Change, Registered, StartWish
 from noetl.cli.render.event_stream import Feed
 from noetl.domain.automations.schedules import instant, name_for, parse_instant
 from noetl.domain.callbacks import PATH
-from noetl.domain.errors import NotFoundError
+from noetl.domain.errors import NotFoundError, PlaybookError
 from noetl.domain.event_names import Vocabulary
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_logs import TaskLine
+from noetl.dsl.program import Program
 from noetl.ports.history_sql import SqlTable
 from noetl.ports.results import ResultStore
 from noetl.services.automations.backfill import Backfill, BackfillWish
 from noetl.services.automations.schedules import ScheduleView
 from noetl.services.callbacks.complete_callback import AskedFor
 from noetl.services.callbacks.open_callbacks import OpenCallback
+from noetl.services.catalog.playbook_needs import Present
 from noetl.services.credentials.credentials import (
     CredentialAccessView,
     CredentialView,
@@ -84,10 +88,9 @@ class RemotePlace(RemoteTriggers):
     # --- looking ---
 
     def latest(self) -> int:
-        for page in self._client.pages("/api/executions", ExecutionPage, limit=100):
-            for one in page.executions:
-                if one.parent_execution_id is None:
-                    return int(one.execution_id)
+        found = self._client.get("/api/executions", ExecutionPage, limit=1, roots="true").executions
+        if found:
+            return int(found[0].execution_id)
         raise NotFoundError(
             "nothing has been executed there yet",
             code="execution_not_found",
@@ -98,6 +101,10 @@ class RemotePlace(RemoteTriggers):
         query = {key: value for key, value in msgspec.structs.asdict(wanted).items() if value is not None}
         if wanted.ids is not None:
             query["ids"] = ",".join(wanted.ids)
+        if wanted.roots is not None:
+            query["roots"] = str(wanted.roots).lower()
+        if wanted.labels is not None:
+            query["labels"] = ",".join(f"{name}={value}" for name, value in wanted.labels.items())
         return self._client.entries(
             "/api/executions", ExecutionPage, lambda page: page.executions, limit, **query
         )
@@ -123,6 +130,10 @@ class RemotePlace(RemoteTriggers):
             found.ended_at,
             found.duration_ms,
             found.parent_execution_id,
+            version=found.version,
+            program=found.program,
+            principal=found.principal,
+            labels=found.labels,
         )
         return ExecutionView(
             summary,
@@ -197,19 +208,34 @@ class RemotePlace(RemoteTriggers):
             return entry, None
         return entry, schedule if schedule.declared and schedule.path == entry.path else None
 
-    def start(
-        self,
-        entry: Registered,
-        payload: dict[str, Any],
-        *,
-        starts_at: float | None = None,
-        priority: int | None = None,
-    ) -> int:
-        body: dict[str, Any] = {"path": entry.path, "version": entry.version, "payload": payload}
-        body |= {} if priority is None else {"priority": priority}
-        if starts_at is not None:
-            body["trigger_at"] = instant(starts_at)
-        return int(self._client.post("/api/executions", StartedAnswer, body).execution_id)
+    def present(self) -> Present:
+        playbooks = {
+            one.path: one.version
+            for page in self._client.pages("/api/catalog", PlaybookPage, limit=500)
+            for one in page.playbooks
+        }
+        known = {
+            one.name
+            for page in self._client.pages("/api/credentials", CredentialPage, limit=500)
+            for one in page.credentials
+        }
+        return Present(playbooks, lambda wanted: known & set(wanted), known)
+
+    def program(self, entry: Registered) -> Program | None:
+        where = "/".join(segment(part) for part in entry.path.split("/"))
+        found = self._client.get(f"/api/catalog/{where}", PlaybookAnswer, version=entry.version)
+        try:
+            return runtime_access.compile_playbook(found.content, entry.path, None).program
+        except PlaybookError:  # the server may have kinds that this machine lacks
+            return None
+
+    def start(self, entry: Registered, wish: StartWish) -> int:
+        body: dict[str, Any] = {"path": entry.path, "version": entry.version, "payload": wish.payload}
+        body |= {} if wish.priority is None else {"priority": wish.priority}
+        body |= {"labels": dict(wish.labels)} if wish.labels else {}
+        if wish.starts_at is not None:
+            body["trigger_at"] = instant(wish.starts_at)
+        return int(self._client.post("/api/executions", StartedAnswer, body, key=wish.key).execution_id)
 
     def prune(self, wish: PruneWish) -> Pruned:
         return self._client.post("/api/admin/prune", Pruned, msgspec.to_builtins(wish))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
 import secrets
 import time
@@ -19,7 +20,7 @@ from noetl.cli.client.local_results import ResultsHere
 from noetl.cli.client.local_schedules import SchedulesHere
 from noetl.cli.client.local_triggers import TriggersHere
 from noetl.cli.client.local_variables import no_variable, variable_view
-from noetl.cli.client.protocol import Registered
+from noetl.cli.client.protocol import Registered, StartWish
 from noetl.cli.render.event_stream import Feed, StoreFeed
 from noetl.domain.errors import ConflictError, NotFoundError
 from noetl.domain.event_names import Vocabulary
@@ -42,8 +43,11 @@ from noetl.services.results.prune import Pruned, PruneWish, prune
 
 if TYPE_CHECKING:
     from noetl.api.http.bodies import VariableView
+    from noetl.dsl.program import Program
     from noetl.services.automations.schedules import ScheduleView
     from noetl.services.callbacks.complete_callback import AskedFor, CallbackDeps
+    from noetl.services.catalog.playbook_needs import Present
+    from noetl.services.executions.start_execution import Started
     from noetl.services.queries.analyze import Analysis
     from noetl.services.queries.compare_executions import Comparison
 
@@ -181,27 +185,44 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
         )
         return entry, None if schedule is None else view(schedule)
 
-    def start(
-        self,
-        entry: Registered,
-        payload: dict[str, Any],
-        *,
-        starts_at: float | None = None,
-        priority: int | None = None,
-    ) -> int:
+    def present(self) -> Present:
+        from noetl.runtime.bootstrap import credential_names
+        from noetl.services.catalog.playbook_needs import Present, every_playbook
+
+        names = credential_names(runtime_access.settings(self._home), self._reading.credentials.store)
+        playbooks = every_playbook(self._reading.catalog)
+        return Present(playbooks, lambda wanted: names.types(wanted).keys(), names.known())
+
+    def program(self, entry: Registered) -> Program | None:
+        return self._reading.programs(entry.program)
+
+    def start(self, entry: Registered, wish: StartWish) -> int:
+        return self._start(entry, wish, "").execution_id
+
+    def _start(self, entry: Registered, wish: StartWish, owner: str) -> Started:
         from noetl.services.executions.start_execution import Wish, start_execution
 
         who = f"local:{os.getuid()}"
-        wish = Wish(payload, entry.path, entry.version, who, at=starts_at, priority=priority)
-        started = start_execution(
+        key = hashlib.sha256(f"{who}\n{wish.key}".encode()).hexdigest()
+        asked = {"path": entry.path, "payload": wish.payload, "labels": dict(wish.labels)}
+        return start_execution(
             self._reading.programs(entry.program),
-            wish,
+            Wish(
+                wish.payload,
+                entry.path,
+                entry.version,
+                who,
+                key=f"cli:{key}" if wish.key else "",
+                asked=asked if wish.key else None,
+                at=wish.starts_at,
+                priority=wish.priority,
+                labels=wish.labels,
+            ),
             self._reading.store,
-            owner="",
+            owner=owner,
             now_ms=time.time_ns() // 1_000_000,
             random_bits=random_bits(),
         )
-        return started.execution_id
 
     # --- variables ---
 
@@ -239,20 +260,16 @@ class RunningHere(Here):
     def register(self, text: str, *, source_name: str) -> Registered:
         return _registered(self.runtime.register(text, source_name=source_name))
 
-    def start(
-        self,
-        entry: Registered,
-        payload: dict[str, Any],
-        *,
-        starts_at: float | None = None,
-        priority: int | None = None,
-    ) -> int:
-        if starts_at is not None:
-            return super().start(entry, payload, starts_at=starts_at, priority=priority)
+    def start(self, entry: Registered, wish: StartWish) -> int:
+        if wish.starts_at is not None or wish.key or wish.labels:
+            started = self._start(entry, wish, self.runtime.owner)
+            if started.event is not None:
+                self.runtime.accept([started.event])
+            return started.execution_id
         kept = self.runtime.catalog.get(entry.path, entry.version)
         if kept is None:
             raise NotFoundError(f"{entry.path} has no version {entry.version}", code="playbook_not_found")
-        return self.runtime.start(kept, payload, priority)
+        return self.runtime.start(kept, wish.payload, wish.priority)
 
     def feed(self) -> Feed:
         return StoreFeed(self.runtime.store)

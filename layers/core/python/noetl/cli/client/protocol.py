@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from noetl.domain.event_names import Vocabulary
     from noetl.domain.task_logs import TaskLine
     from noetl.dsl.diagnostics import Diagnostic
+    from noetl.dsl.program import Program
     from noetl.ports.history_sql import SqlTable
     from noetl.ports.results import ResultStore
     from noetl.services.automations.backfill import Backfill, BackfillWish
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish
     from noetl.services.callbacks.complete_callback import AskedFor
     from noetl.services.callbacks.open_callbacks import OpenCallback
+    from noetl.services.catalog.playbook_needs import Present
     from noetl.services.credentials.credentials import (
         CredentialAccessView,
         CredentialView,
@@ -49,6 +51,19 @@ class Registered(msgspec.Struct, frozen=True):
     name: str
     program: str
     warnings: Sequence[Diagnostic] = ()
+
+
+class StartWish(msgspec.Struct, frozen=True):
+    """What an execution starts with. ``priority`` None: the playbook's own. ``key``: an idempotency key, or empty.
+
+    ``starts_at``: epoch seconds; None, or a moment that has passed: now.
+    """
+
+    payload: dict[str, Any] = {}
+    priority: int | None = None
+    key: str = ""
+    labels: Mapping[str, str] = {}
+    starts_at: float | None = None
 
 
 class Place(Protocol):
@@ -100,15 +115,14 @@ class Place(Protocol):
     def register_scheduled(self, text: str, *, source_name: str) -> tuple[Registered, ScheduleView | None]:
         """As ``register``, and its schedule with it."""
 
-    def start(
-        self,
-        entry: Registered,
-        payload: dict[str, Any],
-        *,
-        starts_at: float | None = None,
-        priority: int | None = None,
-    ) -> int:
-        """Durable when this returns. ``starts_at``: epoch seconds; None, or what has passed: now."""
+    def present(self) -> Present:
+        """What a playbook can use here: registered playbooks, and credentials."""
+
+    def program(self, entry: Registered) -> Program | None:
+        """Its compiled form; None when only the place itself can compile it."""
+
+    def start(self, entry: Registered, wish: StartWish) -> int:
+        """Durable when this returns."""
 
     def variables(self, execution_id: int) -> Mapping[str, VariableView]: ...
     def variable(self, execution_id: int, name: str) -> VariableView:

@@ -53,7 +53,7 @@ def _look(target: str, as_json: bool, at: Where) -> int:
                 for one in found:
                     out_json(one)
             elif found:
-                tell_callbacks(found, at)
+                tell_callbacks(found, execution_id, at, asked=True)
             else:
                 note(f"execution {execution_id} waits for no callback")
             return errors.DONE

@@ -15,6 +15,8 @@ from noetl.cli.options import (
     Home,
     Id,
     Json,
+    Key,
+    Labels,
     Limit,
     MaybeId,
     Payload,
@@ -24,6 +26,7 @@ from noetl.cli.options import (
     Remote,
     Selection,
     Set,
+    Strict,
     Target,
     Yes,
     end,
@@ -49,6 +52,9 @@ def exec_(
         ),
     ] = None,
     priority: Priority = None,
+    key: Key = "",
+    labels: Labels = None,
+    strict: Strict = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -65,19 +71,11 @@ def exec_(
     --status scheduled` shows it, and `noetl cancel` cancels it.
     """
     from noetl.cli.actions import exec
+    from noetl.cli.actions.run_wish import RunWish
 
     at = where(home, remote, context)
-    end(
-        exec.start(
-            target,
-            sets=sets or [],
-            payload=payload,
-            moment=moment,
-            priority=priority,
-            as_json=as_json,
-            at=at,
-        )
-    )
+    wish = RunWish(target, sets or [], payload, priority, key, strict, labels or [])
+    end(exec.start(wish, moment=moment, as_json=as_json, at=at))
 
 
 def _many(verb: Verb, execution: str | None, some: Selection, **wish: Any) -> None:

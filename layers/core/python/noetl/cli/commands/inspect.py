@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from noetl.cli.options import Before, Context, Filters, Home, Id, Json, Remote, end, where
@@ -14,6 +15,13 @@ def list_(
         str | None, typer.Option(help="running, waiting, paused, completed, failed or cancelled.")
     ] = None,
     filters: Filters = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="NAME=VALUE", help="Only executions with this label. Repeatable."),
+    ] = None,
+    children: Annotated[
+        bool, typer.Option("--children", help="Also executions that other executions have started.")
+    ] = False,
     before: Before = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 20,
     as_json: Json = False,
@@ -26,12 +34,16 @@ def list_(
     \b
       noetl list --status failed
       noetl list --filter path=etl/daily --filter started_after=2d
+      noetl list --label team=data
     """
     from noetl.cli.actions import inspect
     from noetl.cli.actions.filters import parse_filter
 
     texts = [*(filters or []), *([f"status={status}"] if status is not None else [])]
+    texts += [f"label={label}" for label in labels or []]
     wanted = parse_filter(texts, before)
+    if not children and wanted.parent is None and wanted.ids is None:
+        wanted = msgspec.structs.replace(wanted, roots=True)
     end(inspect.show_list(wanted, limit=limit, as_json=as_json, at=where(home, remote, context)))
 
 

@@ -5,39 +5,82 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from glob import iglob
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
+from noetl.cli.options import Where
 from noetl.cli.render.output import note, out, out_json, out_text
-from noetl.domain.errors import InvalidInputError, NotFoundError, PlaybookError
+from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError, PlaybookError
 from noetl.services.catalog.register_playbook import is_playbook, playbooks_below
+
+if TYPE_CHECKING:
+    from noetl.dsl.program import Program
 
 GRAPHS = ("mermaid", "dot", "json")
 
 
-def validate(targets: Sequence[str], *, strict: bool, as_json: bool) -> int:
+def validate(targets: Sequence[str], *, strict: bool, as_json: bool, online: Where | None = None) -> int:
     """Check playbook files (folders: every playbook below; patterns: what they match).
 
-    ``strict``: warnings count as errors, and so do spellings of older generations and names that nothing uses. The exit code is 0
-    when every file is valid, 2 when one is not.
+    ``strict``: warnings count as errors, and so do spellings of older generations and names that nothing uses. ``online``: also check
+    that the credentials and playbooks which they name are there. The exit code is 0 when every file is valid, 2 when one is not.
     """
     files = list(playbook_files(targets))
-    found = [(path, _diagnostics(path, strict=strict)) for path in files]
+    checked = [(path, *_check(path, strict=strict)) for path in files]
+    found = [(path, diagnostics) for path, diagnostics, _ in checked]
+    if online is not None:
+        found = _against(online, checked)
     refused = 0
     for path, diagnostics in found:
         bad = any(d.severity == "error" or strict for d in diagnostics)
         refused += bad
+        invalid = any(d.severity == "error" for d in diagnostics)
         if as_json:
             problems = [as_dict(d, str(path), strict=strict) for d in diagnostics]
-            out_json({"file": str(path), "valid": not bad, "diagnostics": problems})
+            report = {"file": str(path), "valid": not bad, "diagnostics": problems}
+            if invalid and _is_older(path):
+                report["hint"] = f"noetl migrate {path}"
+            out_json(report)
         elif diagnostics:
             out(errors.describe_diagnostics(diagnostics, str(path)))
+            if invalid and _is_older(path):
+                out(f"  hint: `noetl migrate {path}` rewrites older spellings of the language")
         else:
             out(f"{path}: valid")
     if len(files) > 1 and not as_json:
         out(_summary(refused, [diagnostics for _, diagnostics in found]))
     return errors.USAGE if refused else errors.DONE
+
+
+def _is_older(path: Path) -> bool:
+    """Return whether a playbook that is not valid is written in an older dialect."""
+    from noetl.migration.migrate import migrate_text
+
+    try:
+        made = migrate_text(playbook_text(path), source_name=str(path), kinds=runtime_access.kinds())
+    except NoetlError:
+        return False
+    return made.changed and not made.proved
+
+
+def _against(
+    at: Where, checked: Sequence[tuple[Path, Sequence[Any], Program | None]]
+) -> list[tuple[Path, Sequence[Any]]]:
+    """Add what the place lacks. Playbooks that are checked together find each other: they can be registered together."""
+    from noetl.cli.client.connect import open_place
+    from noetl.services.catalog.playbook_needs import missing, needs_of
+
+    with open_place(at) as place:
+        present = place.present()
+    beside = {program.path: 1 for _, _, program in checked if program is not None}
+    present = msgspec.structs.replace(present, playbooks={**beside, **present.playbooks})
+    return [
+        (path, [*diagnostics, *(missing(needs_of(program), present) if program is not None else ())])
+        for path, diagnostics, program in checked
+    ]
 
 
 def _summary(refused: int, found: Sequence[Sequence[Any]]) -> str:
@@ -100,19 +143,18 @@ def playbook_text(path: Path) -> str:
         ) from None
 
 
-def _diagnostics(path: Path, *, strict: bool) -> tuple[Any, ...]:
+def _check(path: Path, *, strict: bool) -> tuple[Sequence[Any], Program | None]:
     from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 
     try:
         text = read_playbook(path)
-        return compile_playbook(
-            text, source_name=str(path), kinds=runtime_access.kinds(), strict=strict
-        ).diagnostics
+        done = compile_playbook(text, source_name=str(path), kinds=runtime_access.kinds(), strict=strict)
+        return done.diagnostics, done.program
     except InvalidPlaybookError as invalid:
-        return invalid.diagnostics
+        return invalid.diagnostics, None
     except PlaybookError as error:
-        return (Diagnostic(error.code, error.message, 1, 1, hint=error.hint),)
+        return (Diagnostic(error.code, error.message, 1, 1, hint=error.hint),), None
 
 
 def as_dict(diagnostic: Any, file: str, *, strict: bool) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from noetl.cli.client.protocol import Place
 from noetl.cli.options import Where
@@ -16,21 +19,41 @@ if TYPE_CHECKING:
     from noetl.services.queries.read_execution import ExecutionView
 
 
-def tell_callbacks(found: Sequence[OpenCallback], at: Where) -> None:
-    """What is awaited, and how it is answered."""
-    for line in lines_of(found, at):
+def tell_callbacks(found: Sequence[OpenCallback], execution_id: int, at: Where, *, asked: bool) -> None:
+    """What is awaited, and how it is answered. ``asked``: a person asked for it, so that tokens are shown anywhere."""
+    for line in lines_of(found, execution_id, at, asked=asked):
         out(f"  {line}")
 
 
-def lines_of(found: Sequence[OpenCallback], at: Where) -> list[str]:
+def lines_of(
+    found: Sequence[OpenCallback], execution_id: int, at: Where, *, asked: bool = False
+) -> list[str]:
+    """A token answers for whoever has it: without a terminal, where logs are kept, lines name the execution instead."""
+    shown = asked or sys.stdout.isatty()
     lines = []
     for one in found:
         lines.append(about(one.callback))
-        lines.append(
-            f"to answer: noetl callback {one.token} {example_answer(one.callback.approve)}{at.option}"
-        )
-        lines.append(f"{'a page for it' if one.callback.approve else 'or POST to'}: {one.url}")
+        name = one.token if shown else str(execution_id)
+        lines.append(f"to answer: noetl callback {name} {example_answer(one.callback.approve)}{at.option}")
+        if shown:
+            lines.append(
+                f"{'a page for it' if one.callback.approve else 'or POST to'}: {one.url}{_served(one.url)}"
+            )
+    if found and not shown:
+        lines.append(f"its token and address: noetl callback {execution_id}{at.option}")
     return lines
+
+
+def _served(url: str) -> str:
+    """What has to be done first where an address is that of this machine's server, and no server listens."""
+    place = urlsplit(url)
+    if place.hostname not in ("127.0.0.1", "localhost"):
+        return ""
+    try:
+        with socket.create_connection((place.hostname, place.port or 80), timeout=0.5):
+            return ""
+    except OSError:
+        return "  (once `noetl server start --detach` runs: no server listens there now)"
 
 
 def about(found: AwaitedCallback) -> str:
@@ -67,16 +90,15 @@ class Teller:
             # Told at the next look: whoever only reads may not see the addresses, and nothing else depends on it.
             return
         self._told.update(one.token for one in found)
-        for line in lines_of(found, self._at):
+        for line in lines_of(found, execution_id, self._at):
             self._log.add(line)
 
 
 def last_words(place: Place, execution_id: int) -> list[dict[str, Any]]:
-    """What a machine that ran an execution is told about callbacks it waits for."""
+    """What the last line of JSON says about callbacks; their tokens are shown by ``noetl callback ID --json`` alone."""
     import msgspec
 
-    found: list[dict[str, Any]] = msgspec.to_builtins(list(place.callbacks(execution_id)))
-    return found
+    return [msgspec.to_builtins(one.callback) for one in place.callbacks(execution_id)]
 
 
 def tell_parked(view: ExecutionView, execution_id: int, at: Where) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -16,6 +17,8 @@ from noetl.domain import codec
 from noetl.domain.text.untrusted_text import escape_block, escape_json, escape_line, log_entry
 
 _SHOWN = 4_000
+UTC_SWITCH = "NOETL_UTC"
+"""Set: every time is shown in UTC (`noetl --utc`)."""
 
 
 def out(text: str = "") -> None:
@@ -98,8 +101,24 @@ def duration(milliseconds: float) -> str:
 
 
 def clock(at: float) -> str:
-    """Epoch seconds as local date and time."""
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    """Epoch seconds as date and time with their zone: ``2026-03-01 12:00:00+01:00``."""
+    return _zoned(datetime.fromtimestamp(at, UTC), "%Y-%m-%d %H:%M:%S")
+
+
+def clock_time(timestamp: str) -> str:
+    """The time of an RFC 3339 timestamp, in milliseconds and with its zone: ``12:00:00.004+01:00``."""
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return one_line(timestamp, 40)
+    return _zoned(moment, f"%H:%M:%S.{moment.microsecond // 1000:03d}")
+
+
+def _zoned(moment: datetime, form: str) -> str:
+    """In the zone of this machine, or in UTC where ``NOETL_UTC`` asks for it."""
+    there = moment.astimezone(UTC if os.environ.get(UTC_SWITCH, "") not in ("", "0") else None)
+    offset = there.strftime("%z")
+    return f"{there.strftime(form)}{'Z' if offset == '+0000' else f'{offset[:3]}:{offset[3:5]}'}"
 
 
 def one_line(text: str, width: int) -> str:

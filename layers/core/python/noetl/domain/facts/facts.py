@@ -339,13 +339,31 @@ class Compensating(
     step: str = ""
 
 
+class Ending(msgspec.Struct, frozen=True, tag="ending.started", tag_field="name", omit_defaults=True):
+    """The outcome is decided, and the last tasks of the playbook run before the execution ends.
+
+    ``step``: the one that failed. ``steps``: those whose results are the execution's. ``arrival``: at the first of the last steps.
+    """
+
+    status: Literal["completed", "failed", "cancelled"]
+    arrival: Arrival
+    error: ErrorInfo | None = None
+    step: str = ""
+    steps: tuple[str, ...] = ()
+    reason: str = ""
+    principal: str = ""
+
+
 class Failed(msgspec.Struct, frozen=True, tag="playbook.failed", tag_field="name", omit_defaults=True):
     error: ErrorInfo
     step: str = ""
 
 
 class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field="name", omit_defaults=True):
-    """It runs again, with ``arrivals``. ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive."""
+    """It runs again, with ``arrivals``. ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive.
+
+    ``idle``: seconds since it had ended, which do not count as its duration.
+    """
 
     program: str
     at: float
@@ -354,6 +372,7 @@ class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field=
     arcs: dict[int, int] = {}
     reason: str = ""
     principal: str = ""
+    idle: float = 0.0
 
 
 Fact = (
@@ -386,6 +405,7 @@ Fact = (
     | Superseded
     | Completed
     | Compensating
+    | Ending
     | Failed
     | Cancelled
     | Paused

@@ -102,6 +102,12 @@ CORRELATION_ID = _size("correlation_id", "names", 255, "characters",
 REASON = _size("reason", "names", 2000, "characters",
     "the reason in a request",
     "the API and the command line (`size_limit`)")
+LABEL = _size("label", "names", 200, "characters",
+    "the name or the value of a label of an execution",
+    "the API and the command line (`invalid_label`)")
+LABELS = _size("labels", "names", 32, "entries",
+    "labels of an execution, with those of its playbook",
+    "the API and the command line (`size_limit`)")
 REFERENCE = _size("reference", "names", 1000, "characters",
     "the reference of a result",
     "the API (`invalid_reference`) and the engine, which counts bytes of UTF-8 and forgets longer ones")
@@ -140,6 +146,9 @@ SET_DEPTH = _size("set_depth", "documents", 32, "levels",
 PLAYBOOK_BYTES = _size("playbook_bytes", "playbooks", 2 * MIB, "bytes",
     "the text of a playbook",
     f"{_COMPILER} (`yaml-too-large`)")
+MIGRATED_BYTES = _size("migrated_bytes", "playbooks", 256 * KIB, "bytes",
+    "the text of a playbook that a request rewrites to today's language; `noetl migrate` takes any playbook",
+    "the API (`size_limit`)")
 PLAYBOOK_DEPTH = _size("playbook_depth", "playbooks", 100, "levels",
     "lists and mappings nested in a playbook",
     f"{_COMPILER} (`yaml-too-deep`)")

@@ -273,7 +273,7 @@ def _check_early_end(step: Step, lowering: Lowering) -> None:
 def _check_no_event(step: Step, lowering: Lowering) -> None:
     """Rules of the canonical form, and admission, are not offered events."""
     names = lowering.names
-    if "event" in names.ctx | names.vars | names.workload | names.args.get(step.name, set()):
+    if "event" in names.ctx | names.vars | names.workload | names.arguments(step.name):
         return
     canonical = [task for task in (step.body.tasks if step.body else ()) if task.form == "canonical"]
     guards = [rule.when for task in canonical for rule in task.rules]

@@ -49,6 +49,9 @@ class _Upstream:
         final = self._before.places.get(program.final_step or "")
         if final is not None:
             self._before.bits[final] |= ((1 << len(names)) - 1) & ~(1 << final)
+        for last in program.last_steps:
+            place = self._before.places[last]
+            self._before.bits[place] |= ((1 << len(names)) - 1) & ~(1 << place)
         gated = [step.name for step in program.steps if step.admit is not None]
         self._gated = sum(1 << self._before.places[name] for name in gated)
 
@@ -72,7 +75,7 @@ def _check_steps(use: TemplateUse, lowering: Lowering, upstream: _Upstream) -> N
     if not read:
         return
     names, frame = lowering.names, use.frame
-    own = names.args.get(frame.step, set()) | names.labels.get(frame.step, set()) | frame.names
+    own = names.arguments(frame.step) | names.labels.get(frame.step, set()) | frame.names
     iterator = names.iterators.get(frame.step, "")
     for name in sorted(read):
         given = name in own or name == iterator
@@ -98,7 +101,7 @@ def _check_steps(use: TemplateUse, lowering: Lowering, upstream: _Upstream) -> N
 def _check_given(use: TemplateUse, lowering: Lowering) -> None:
     """``args.x`` that nobody gives, ``iter.x`` that nobody sets."""
     names, frame = lowering.names, use.frame
-    given = names.args.get(frame.step, set()) | frame.names
+    given = names.arguments(frame.step) | frame.names
     open_ = frame.open or frame.step in names.args_open
     iterator = names.iterators.get(frame.step)
     known = names.iter.get(frame.step, set()) | _ITER | ({iterator} if iterator else set())

@@ -131,7 +131,7 @@ def _side_frame(frame: Frame, on_worker: bool) -> Frame:
 def _entry(
     lowering: Lowering, entry: Mapping, guard: Tree | None, frame: Frame, tool: Mapping, index: int
 ) -> Rule:
-    when = lowering.optional(guard, frame)
+    when = lowering.guard(guard, frame)
     then = entry.get("then")
     builder = _Then(lowering, frame, tool, f"{frame.step}_case_{index}")
     return Rule(builder.actions(then), when, pos=entry.pos)

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from noetl.domain.durations import parse_duration, plain_seconds
 from noetl.domain.kinds import HOLE, KindLookup
 from noetl.domain.sizes.table import NAME, TEMPLATES, Size
@@ -44,6 +46,8 @@ NEXT_ARGS = Place("next.args")
 ON_ERROR_ARGS = Place("on_error.args")
 START = Place("workload")
 KEYCHAIN = Place("keychain", secrets=True)
+GUARDS = (RULE, BOUNDARY, ADMIT)
+"""Places of conditions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +107,19 @@ class Names:
     iterators: dict[str, str] = field(default_factory=dict)
     """step → its iterator"""
     args: dict[str, set[str]] = field(default_factory=dict)
-    """step → names that arcs and its own ``args`` give it"""
+    """step → names that arcs give it"""
+    own_args: dict[str, Tree | None] = field(default_factory=dict)
+    """step → its own ``args``"""
     args_open: set[str] = field(default_factory=set)
     labels: dict[str, set[str]] = field(default_factory=dict)
     calls_back: set[str] = field(default_factory=set)
     """Steps that may wait for a callback: their tasks know ``callback``."""
     iter: dict[str, set[str]] = field(default_factory=dict)
+
+    def arguments(self, step: str) -> set[str]:
+        """Names that arcs and the step's own ``args`` give a step."""
+        own = self.own_args.get(step)
+        return self.args.get(step, set()) | (set(own.entries) if isinstance(own, Mapping) else set())
 
     def give_args(self, step: str, tree: Tree | None) -> None:
         """``tree`` is a payload for ``step``."""
@@ -153,6 +164,13 @@ class Lowering:
     def optional(self, tree: Tree | None, frame: Frame) -> Node | None:
         return None if tree is None else self.node(tree, frame)
 
+    def guard(self, tree: Tree | None, frame: Frame) -> Node | None:
+        """A condition. Since meaning 3, a name in it that is not defined is false."""
+        node = self.optional(tree, frame)
+        if self.semantics > 2 and isinstance(node, (Expr, Text)):
+            return msgspec.structs.replace(node, lenient=True)
+        return node
+
     def seconds(self, tree: Tree | None, frame: Frame) -> Node | None:
         """A duration: a literal becomes its seconds; a template may yield seconds or a duration's text."""
         if isinstance(tree, Mapping):
@@ -189,7 +207,17 @@ class Lowering:
         if analysis is not None:
             self.uses.append(TemplateUse(analysis, tree, frame))
             reads = analysis.reads(self.ambiguous)
+            self._check_sql(tree)
         return Sql(tree.value, tree.content_pos(), reads)
+
+    def _check_sql(self, tree: Scalar) -> None:
+        found = self.kinds.sql_problem(tree.value) if self.semantics > 2 else None
+        if found is None:
+            return
+        message, hint, line = found
+        start = sum(len(part) + 1 for part in tree.value.split("\n")[: line - 1])
+        place = tree.locate(max(tree.value.find("{{", start), start))
+        self.diagnostics.error("sql-template", message, place, hint=hint)
 
     def analysis(self, tree: Tree | None) -> Analysis | None:
         """What is known about a template; None for anything that is not one, or is broken (reported)."""

@@ -216,7 +216,7 @@ def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) 
     if lowering.semantics > 1:
         entries = _written_by_http(entries)
     where = frame.tool()
-    when = lowering.optional(block.get("when"), frame.guard())
+    when = lowering.guard(block.get("when"), frame.guard())
     task = lower_body(lowering, label, Mapping(entries, tool.pos), where, Layers())
     if task.nested is not None or task.choices:
         lowering.diagnostics.error(

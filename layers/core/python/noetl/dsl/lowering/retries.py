@@ -62,8 +62,8 @@ def lower_retry(lowering: Lowering, tree: Tree | None, pos: Pos, frame: Frame) -
     fields, guard = mapping_of(tree), frame.guard()
     return StepRetry(
         action=retry_action(lowering, tree, pos, frame.value()),
-        retry_when=lowering.optional(spelled(lowering, fields, "when", "retry_when"), guard),
-        stop_when=lowering.optional(spelled(lowering, fields, "until", "stop_when"), guard),
+        retry_when=lowering.guard(spelled(lowering, fields, "when", "retry_when"), guard),
+        stop_when=lowering.guard(spelled(lowering, fields, "until", "stop_when"), guard),
     )
 
 

@@ -73,7 +73,7 @@ def _arc(lowering: Lowering, entry: Mapping, frame: Frame) -> tuple[Arc, tuple[B
     arc = Arc(
         target=step,
         index=_number(lowering),
-        when=lowering.optional(guard, frame.at(BOUNDARY)),
+        when=lowering.guard(guard, frame.at(BOUNDARY)),
         args=lowering.optional(args, frame.at(NEXT_ARGS)),
         sets=lower_sets(lowering, entry, frame.at(BOUNDARY_VALUE)),
         on=on,

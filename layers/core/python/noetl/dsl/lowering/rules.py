@@ -44,7 +44,7 @@ def lower_rules(
         guard = rule.get("when")
         otherwise = rule.get("else")
         then = mapping_of(mapping_of(otherwise).get("then") if otherwise is not None else rule.get("then"))
-        when = None if otherwise is not None else lowering.optional(guard, frame)
+        when = None if otherwise is not None else lowering.guard(guard, frame)
         certain = certain or when is None or always(lowering, guard)
         actions = _actions(lowering, then, frame, labels, label)
         block = then.get("sink")

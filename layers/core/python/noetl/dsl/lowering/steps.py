@@ -26,6 +26,7 @@ from noetl.dsl.lowering.pipelines import item_task, label_tasks, lower_sink, low
 from noetl.dsl.lowering.retries import lower_retry, retries, wants_none
 from noetl.dsl.lowering.routing import lower_next
 from noetl.dsl.lowering.rules import always, never_fires
+from noetl.dsl.lowering.step_args import StepArgs, split_args, with_args
 from noetl.dsl.lowering.tasks import Layers
 from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
 from noetl.dsl.program import (
@@ -77,10 +78,12 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
     tool = plan.tool
     if tool is None and plan.loop is not None:
         tool = item_task(block, plan.loop.iterator)
-    body = _body(lowering, block, tool, cases, body_frame, layers)
+    args = split_args(
+        lowering, spelled(lowering, block, "args", "input"), tool, plan.loop.iterator if plan.loop else None
+    )
+    lowering.names.own_args[name] = args.once
+    body = _body(lowering, block, tool, cases, body_frame, layers, args)
     _check_failure_mode(lowering, spec, plan.loop, body)
-    given = spelled(lowering, block, "args", "input")
-    lowering.names.give_args(name, given)
     routes = lower_next(lowering, block.get("next"), frame)
     on_error = lower_on_error(lowering, spec.get("on_error") or made_text("fail", block.pos), frame)
     loops = plan.loop is not None
@@ -91,7 +94,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         desc=text_of(block.get("desc")) or "",
         alias=_alias(lowering, block, name),
         admit=_admission(lowering, mapping_of(policy.get("admit")), frame.at(ADMIT)),
-        args=lowering.optional(given, frame),
+        args=lowering.optional(args.once, frame),
         loop=plan.loop,
         body=body,
         cases=cases.engine,
@@ -141,7 +144,7 @@ def _admission(lowering: Lowering, block: Mapping, frame: Frame) -> Admission | 
         then = mapping_of(mapping_of(otherwise).get("then") if otherwise is not None else rule.get("then"))
         guard = None if otherwise is not None else rule.get("when")
         certain = certain or always(lowering, guard)
-        rules.append(AdmitRule(_allow(then.get("allow")), lowering.optional(guard, frame), rule.pos))
+        rules.append(AdmitRule(_allow(then.get("allow")), lowering.guard(guard, frame), rule.pos))
     return Admission(tuple(rules), lowering.seconds(block.get("timeout"), frame))
 
 
@@ -170,7 +173,13 @@ def _alias(lowering: Lowering, block: Mapping, step: str) -> str:
 
 
 def _body(
-    lowering: Lowering, block: Mapping, tool: Tree | None, cases: Cases, frame: Frame, layers: Layers
+    lowering: Lowering,
+    block: Mapping,
+    tool: Tree | None,
+    cases: Cases,
+    frame: Frame,
+    layers: Layers,
+    args: StepArgs,
 ) -> Pipeline | None:
     name, form = frame.step, frame.form
     retry = _step_retry(lowering, block, tool, frame)
@@ -185,12 +194,13 @@ def _body(
     ):
         sinks = (*sinks, lower_sink(lowering, sink, frame, label=f"{name}_sink{index or ''}"))
     inner_form: Form = "canonical" if isinstance(tool, Sequence) else form
-    pairs = label_tasks(lowering, tool, name)
+    pairs = [(label, with_args(task, args)) for label, task in label_tasks(lowering, tool, name)]
     if retries(cases.worker):
         layers = replace(layers, retry=None)
     tasks = lower_tasks(lowering, pairs, replace(frame, form=inner_form), layers, retry=retry)
     before, values, after = _vars(lowering, block, frame.value())
     return Pipeline(
+        raw_output=lowering.semantics > 2,
         tasks=_with_rules(tasks, cases.worker),
         vars=values,
         vars_before=before,

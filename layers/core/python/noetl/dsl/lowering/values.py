@@ -54,14 +54,18 @@ def _set_block(lowering: Lowering, block: Mapping, frame: Frame) -> list[SetActi
             found += _one(lowering, scope, name, value, key.pos, frame)
         elif not dot and scope in SCOPES and isinstance(value, Mapping):
             found += _entries(lowering, scope, value, frame)
-        elif not dot and frame.form == "event":
+        elif not dot and (frame.form == "event" or scope not in SCOPES):
             found += _one(lowering, "ctx", key.text, value, key.pos, frame)
         else:
             lowering.diagnostics.error(
                 "set-scope",
-                f"`{key.text}` does not name a scope to write to",
+                f"`{key.text}` does not name a scope to write to"
+                if dot
+                else f"`{key.text}` is a scope: its entries are a mapping",
                 key.pos,
-                hint=f"write `ctx.{name or scope}: …`",
+                hint=f"write `ctx.{name}: …`"
+                if dot
+                else f"write `{scope}: {{ name: … }}`, or `{scope}.name: …`",
             )
     return found
 

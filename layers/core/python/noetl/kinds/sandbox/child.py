@@ -16,12 +16,12 @@ from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.kinds.sandbox.disk import DiskUse, disk_fits
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
-from noetl.kinds.sandbox.places import Places, library_path
-from noetl.kinds.sandbox.process import Task, TaskLimits, describe_end, start_confined
+from noetl.kinds.sandbox.places import Places
+from noetl.kinds.sandbox.process import Task, TaskLimits, describe_end, serving, start_confined
+from noetl.kinds.sandbox.request import LENGTH, call_frame, frame_of
 from noetl.kinds.sandbox.watch import Watch
 from noetl.kinds.support.foreign_json import foreign_value
 
-LENGTH = 4
 CHUNK = 1 << 16
 """Bytes that are read at a time; more of an answer that announces more. A larger buffer would be mapped and unmapped for each."""
 FRAME_OVERHEAD = 64 * 1024
@@ -45,11 +45,10 @@ class Child:
         """Starts the process and returns before it is ready. Raises OSError and InfrastructureError."""
         self.owner = owner
         limits = owner.limits
-        order = {"answer_size": limits.output_bytes, "path": library_path()}
         pipes = [os.pipe() for _ in range(3)]
         (stdin, self._requests), (self._output, stdout), (self._answers, answers) = pipes
         try:
-            task = Task(limits, owner.places, order=order)
+            task = Task(limits, owner.places, order=serving(limits))
             self._confined = start_confined("serve", task, (stdin, stdout, stdout), own=(answers,))
         except BaseException:
             self._close_own()
@@ -95,15 +94,15 @@ class Child:
         output = LogLines(watch.log)
         call_id = f"{self._calls}-{os.urandom(8).hex()}"
         self._calls += 1
-        request = {"id": call_id, "code": code, "input": values, "seconds": watch.context.timeout}
+        request = call_frame(call_id, code, values, watch.context.timeout)
         try:
-            self._send(_frame(request), watch, output)
+            self._send(request, watch, output)
             if not self._ready:
                 self._answer_to(READY, watch, output)
                 self._ready = True
             answer = self._answer_to(call_id, watch, output)
             while "need" in answer:
-                self._send(_frame({"values": _look_up(answer["need"], watch)}), watch, output)
+                self._send(frame_of(codec.encode(_look_up(answer["need"], watch))), watch, output)
                 answer = self._answer_to(call_id, watch, output)
         finally:
             with contextlib.suppress(OSError):
@@ -225,11 +224,6 @@ class Child:
             hint="return a result instead of ending the process" if returncode >= 0 else None,
             details={"returncode": returncode},
         )
-
-
-def _frame(value: Any) -> bytes:
-    data = codec.encode(value)
-    return len(data).to_bytes(LENGTH, "big") + data
 
 
 def _look_up(names: Any, watch: Watch) -> dict[str, Any]:

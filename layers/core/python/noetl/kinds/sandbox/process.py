@@ -24,12 +24,13 @@ from noetl.kinds.sandbox.cell import MOST_USES, Cell, CellGoneError, Tenant
 from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.in_flight import raise_limit
 from noetl.kinds.sandbox.layers import GUEST_FOLDER, OTHER_USERS, Layers, layers
+from noetl.kinds.sandbox.lone import Lone
 from noetl.kinds.sandbox.memory import MemoryUse, processes_below
 from noetl.kinds.sandbox.noetl_guest.confine import Confinement
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.noetl_guest.supervise import descendants
 from noetl.kinds.sandbox.order import as_bytes, as_file
-from noetl.kinds.sandbox.places import Places, readable, writable
+from noetl.kinds.sandbox.places import Places, library_path, readable, writable
 from noetl.kinds.sandbox.template import BOOT, Ground, Mode, Template, TemplateGoneError, templates
 
 PR_SET_DUMPABLE = 4
@@ -69,6 +70,7 @@ class Confined:
         self.folder = folder
         self._lifeline = lifeline
         self._own = own
+        self._lone = Lone(process.pid)
         self._killed = False
 
     def let_go(self) -> None:
@@ -82,6 +84,8 @@ class Confined:
     def left_processes(self) -> bool:
         """Whether anything runs besides the supervisor and the guest; False where /proc is missing."""
         own, pid = self._own, self.process.pid
+        if own == 1 and self._lone.is_alone():
+            return False
         # The first list includes what has ended and was not reaped, and takes a tenth of the time of a look at all processes.
         return (
             sys.platform == "linux" and len(processes_below(pid, own)) > own and len(descendants(pid)) > own
@@ -99,6 +103,7 @@ class Confined:
         if self._killed:
             return
         self._killed = True
+        self._lone.close()
         self.let_go()
         if isinstance(self.process, Tenant):
             self.process.leave()
@@ -167,29 +172,45 @@ Starter = Callable[[tuple[int, ...], Streams, Path, Mapping[str, str]], Process]
 def _start_in_cell(
     template: Template, ground: Ground, mode: Mode, task: Task, descriptors: Sequence[int]
 ) -> Confined:
-    limits = task.limits
-    order = {
-        "env": dict(task.env),
-        "limits": (limits.memory_bytes, limits.output_bytes, limits.processes),
-        **task.order,
-    }
-    kind = limits.processes, layers()
-    told = as_file(order)
+    if mode == "serve":
+        requests, output, _, answers = descriptors  # what else it is told, its cell knows
+        return _put_in_cell(template, ground, mode, task, (requests, output, answers))
+    told = as_file({"env": dict(task.env), **task.order})
     try:
-        while True:
-            cell = template.take(kind) or _new_cell(template, ground, task, kind)
-            try:
-                return Confined(cell.start(mode, (told, *descriptors)), cell.folder, -1, 1)
-            except CellGoneError:
-                cell.kill()
-            except BaseException:
-                cell.kill()
-                raise
+        return _put_in_cell(template, ground, mode, task, (told, *descriptors))
     finally:
         os.close(told)
 
 
-def _new_cell(template: Template, ground: Ground, task: Task, kind: tuple[int, Layers]) -> Cell:
+def _put_in_cell(
+    template: Template, ground: Ground, mode: Mode, task: Task, descriptors: Sequence[int]
+) -> Confined:
+    kind = CellKind(task.limits, tuple(library_path()), layers())
+    while True:
+        cell = template.take(kind) or _new_cell(template, ground, task, kind)
+        try:
+            return Confined(cell.start(mode, descriptors), cell.folder, -1, 1)
+        except CellGoneError:
+            cell.kill()
+        except BaseException:
+            cell.kill()
+            raise
+
+
+class CellKind(msgspec.Struct, frozen=True):
+    """What tasks must have in common to be in the same cell, one after the other: its first process has all of it before their code is known."""
+
+    limits: TaskLimits
+    libraries: tuple[str, ...]
+    layers: Layers
+
+
+def serving(limits: TaskLimits) -> dict[str, Any]:
+    """What a task of Python is told beside its confinement."""
+    return {"answer_size": limits.output_bytes, "path": library_path()}
+
+
+def _new_cell(template: Template, ground: Ground, task: Task, kind: CellKind) -> Cell:
     """Its folder is the tasks' own. Where keys of the kernel are open, a task could leave one in the session that its successor has."""
     folder = template.new_folder()
     try:
@@ -197,7 +218,8 @@ def _new_cell(template: Template, ground: Ground, task: Task, kind: tuple[int, L
             "folder": str(folder),
             "env": {**scrubbed_environment(), "HOME": str(folder), "TMPDIR": str(folder)},
             "confinement": vars(confinement(folder, task, ground)),
-            "uses": MOST_USES if kind[1].key_filter else 1,
+            "serving": serving(task.limits),
+            "uses": MOST_USES if kind.layers.key_filter else 1,
         }
         return Cell(template, kind, order, folder)
     except BaseException:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -21,8 +21,11 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
 class ExecutionFilter(msgspec.Struct, frozen=True):
     """Which executions are meant: all that fit everything given. ``path``: of their playbook. ``parent``: the execution that started them.
+
     Times are epoch seconds of their start: from ``started_after``, and before ``started_before``. ``program``: what they run now.
-    ``ids``: only these. ``statuses``: any of these; empty: any. ``pausing``: also those for which a pause is on its way."""
+    ``ids``: only these. ``statuses``: any of these; empty: any. ``pausing``: also those for which a pause is on its way.
+    ``labels``: it has all of them. ``roots``: no other execution started it.
+    """
 
     path: str | None = None
     parent: int | None = None
@@ -32,6 +35,8 @@ class ExecutionFilter(msgspec.Struct, frozen=True):
     ids: tuple[int, ...] | None = None
     statuses: tuple[str, ...] = ()
     pausing: bool = False
+    labels: Mapping[str, str] = {}
+    roots: bool = False
 
 
 class CreatedExecution(msgspec.Struct, frozen=True):
@@ -49,6 +54,7 @@ class CreatedExecution(msgspec.Struct, frozen=True):
     starts_at: float | None = None
     start: str = ""
     awaited_by: int | None = None
+    labels: Mapping[str, str] = {}
 
     @property
     def kept(self) -> bool:

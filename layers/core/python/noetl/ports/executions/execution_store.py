@@ -68,6 +68,9 @@ class ExecutionInfo(msgspec.Struct, frozen=True):
     state: bytes
     ahead: bool = False
     """It was asked for a later time, which has not come by the clock of the store. A reader's own clock may be behind that one."""
+    playbook_version: str = ""
+    principal: str = ""
+    labels: Mapping[str, str] = {}
 
 
 class Ending(msgspec.Struct, frozen=True):

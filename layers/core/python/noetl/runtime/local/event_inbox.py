@@ -18,7 +18,10 @@ from noetl.services.orchestrator.failed_events import is_outage
 from noetl.services.orchestrator.paused_events import held_id
 
 BATCH = 512
-"""Most events in one commit; it takes what is waiting and never waits for more."""
+"""Most events in one commit."""
+GATHER, GATHER_SECONDS = 32, 0.02
+"""Events that are enough for a commit, and how long the engine waits for them while a pool is loaded: what it would decide sooner would
+wait in the queue of that pool. A commit costs as much as four decisions."""
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Pauses while the database is unreachable; the events wait in memory meanwhile."""
 ASIDE_SECONDS = (1.0, 2.0, 5.0, 10.0)
@@ -62,7 +65,8 @@ class Inbox:
     ``handle``: the engine. When it raises a retryable InfrastructureError, the inbox waits and tries again. ``failed``:
     is called with an event, the error and the number of this event's failures; returns the seconds after which the
     inbox tries the event again, None when it is settled. ``changed``: guards this inbox, and is notified of every
-    change. ``decided``: is called after each batch, when its commands and events are under way.
+    change. ``decided``: is called after each batch, when its commands and events are under way. ``loaded``: whether a
+    decision can wait, because workers have enough to do; it takes no lock.
     """
 
     def __init__(
@@ -72,12 +76,17 @@ class Inbox:
         changed: threading.Condition,
         log: Callable[[str], None],
         decided: Callable[[], object] = lambda: None,
+        loaded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._handle = handle
         self._failed = failed
         self._changed = changed
         self._log = log
         self._decided = decided
+        self._loaded = loaded
+        self._gathering = False
+        self._enough = threading.Semaphore(0)
+        """Released to end a wait for more events."""
         self._waiting: deque[Event] = deque()
         self._asked: deque[_Aside] = deque()
         """Events that threads wait for: they go first."""
@@ -103,6 +112,7 @@ class Inbox:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        self.hurry()
         self._thread.join(timeout=10.0)
 
     def put(self, events: Iterable[Event]) -> None:
@@ -111,6 +121,25 @@ class Inbox:
                 self._waiting.append(event)
                 self._held[event.execution_id] += 1
             self._changed.notify_all()
+            if self._gathering and len(self._waiting) + len(self._asked) >= GATHER:
+                self.hurry()
+
+    def hurry(self) -> None:
+        """Have the engine wait for no more events: workers soon have nothing to do. It takes no lock."""
+        if self._gathering:
+            self._gathering = False
+            self._enough.release()
+
+    def _gather(self) -> None:
+        """Wait for more events, as long as no worker is about to wait for a decision."""
+        if len(self._waiting) + len(self._asked) >= GATHER or self._closing:
+            return
+        while self._enough.acquire(blocking=False):
+            pass
+        self._gathering = True  # first: a pool that is not loaded from now on says so
+        if self._loaded():
+            self._enough.acquire(timeout=GATHER_SECONDS)
+        self._gathering = False
 
     def ask(self, event: Event) -> Handled | None:
         """Have the engine handle an event in its next batch, and return its answer for that batch.
@@ -154,7 +183,7 @@ class Inbox:
             return len(self._asked) + len(self._waiting) + len(self._aside), int(self._busy)
 
     def _loop(self) -> None:
-        while (taken := self._take()) is not None:
+        while (taken := self._next()) is not None:
             unasked = [one for one in taken if one.asker is None]
             try:
                 self._handle_patiently(taken)
@@ -179,8 +208,16 @@ class Inbox:
             if not self._held[execution_id]:
                 del self._held[execution_id]
 
-    def _take(self) -> list[_Aside] | None:
+    def _next(self) -> list[_Aside] | None:
         """Return the events to handle next; None when the inbox closes."""
+        with self._changed:
+            while not (self._closing or self._asked or self._waiting or self._aside):
+                self._changed.wait()
+        if self._asked or self._waiting:
+            self._gather()
+        return self._take()
+
+    def _take(self) -> list[_Aside] | None:
         with self._changed:
             while not self._closing:
                 left = None

@@ -55,10 +55,17 @@ class Here:
         return Need.ELSEWHERE if execution_id in self._commands else Need.NONE
 
 
-def make_pools(sizes: Mapping[str, int], run: Callable[[Command], None], here: Here) -> dict[str, Pool]:
+def make_pools(
+    sizes: Mapping[str, int], run: Callable[[Command], None], here: Here, starved: Callable[[], object]
+) -> dict[str, Pool]:
     """Make the pools of a process, by name. ``sizes``: threads of each."""
     places = {CODE: kept_children()}
-    return {name: Pool(name, size, run, places.get(name), here.need) for name, size in sizes.items()}
+    return {name: Pool(name, size, run, places.get(name), here.need, starved) for name, size in sizes.items()}
+
+
+def loaded(pools: Mapping[str, Pool]) -> bool:
+    """Whether a pool has more commands than threads. It takes no lock."""
+    return any(pool.loaded for pool in pools.values())
 
 
 def submit(command: Command, pools: Mapping[str, Pool], here: Here) -> None:

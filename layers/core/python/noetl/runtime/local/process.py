@@ -35,7 +35,7 @@ from noetl.runtime.local.event_inbox import BATCH, Inbox
 from noetl.runtime.local.lease_keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.local.lost_commands import Company, attempt, fence_of, free_dead
 from noetl.runtime.local.orphaned_jobs import LeftBehind
-from noetl.runtime.local.pools_of_process import Here, forget, look_again, make_pools, need_in, submit
+from noetl.runtime.local.pools_of_process import Here, forget, loaded, look_again, make_pools, need_in, submit
 from noetl.runtime.local.process_locks import Presence
 from noetl.runtime.local.remote_pool_offers import Offers
 from noetl.runtime.local.scheduler import Scheduler
@@ -89,7 +89,12 @@ class LocalRuntime:
         self.presence = Presence(settings.home / "owners", self.owner)
         self._company, self._changed = Company(), threading.Condition()
         self._inbox = Inbox(
-            self._handle, self._after_failure, self._changed, self.log, lambda: look_again(self.pools)
+            self._handle,
+            self._after_failure,
+            self._changed,
+            self.log,
+            lambda: look_again(self.pools),
+            lambda: loaded(self.pools),
         )
         self._here, self._ended = Here(self._inbox.holds), Ends()
         self.pools: dict[str, Pool] = {}
@@ -122,7 +127,7 @@ class LocalRuntime:
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         free_dead(self.store, self.presence)
-        self.pools = make_pools(self.opened.pool_sizes, self._run, self._here)
+        self.pools = make_pools(self.opened.pool_sizes, self._run, self._here, self._inbox.hurry)
         self.opened.stack.enter_context(telling_needs(need_in(self.pools, self._here)))
         tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
         lease = self.settings.lease_seconds

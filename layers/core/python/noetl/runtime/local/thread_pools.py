@@ -13,11 +13,14 @@ from noetl.domain.workers.process_need import Need
 from noetl.ports.gauges import QueueGauge
 from noetl.services.worker.ready_commands import Turns
 
+LOADED = 3
+"""Commands for each thread, the running ones among them, with which a pool is loaded."""
+
 
 class Pool:
     """A pool of up to ``size`` threads that run commands.
 
-    ``places`` and ``need``: see ``Turns``.
+    ``places`` and ``need``: see ``Turns``. ``starved``: is called when the pool is not loaded any more.
     """
 
     def __init__(
@@ -27,10 +30,12 @@ class Pool:
         run: Callable[[Command], None],
         places: int | None = None,
         need: Callable[[int], Need] = lambda execution_id: Need.NONE,
+        starved: Callable[[], object] = lambda: None,
     ) -> None:
         self.name = name
         self.size = size
         self.run = run
+        self._starved = starved
         self.ready = threading.Condition()
         self.closed = False
         self.threads: list[threading.Thread] = []
@@ -47,6 +52,14 @@ class Pool:
         A thread that was notified of a command may take a while to move.
         """
         return max(0, len(self.threads) - self._turns.running - self._turns.ready)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether there is enough for all threads while the engine decides. It takes no lock.
+
+        A thread that was notified of a command may take a while to move, so those that run none are not looked at.
+        """
+        return self._turns.running + self._turns.runnable >= LOADED * self.size > 0
 
     def submit(self, command: Command) -> None:
         """Queue a command, and start a thread for it while there are fewer than ``size``.
@@ -139,11 +152,14 @@ class Pool:
         with self.ready:
             while not self.closed:
                 if (command := self._turns.next(self._clock())) is not None:
+                    if not self.loaded:
+                        self._starved()
                     return command
                 self._wait()
             return None
 
     def _wait(self) -> None:
+        self._starved()
         pause = self._turns.pause
         self._refused += pause is not None
         try:

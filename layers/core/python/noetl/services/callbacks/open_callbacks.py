@@ -98,11 +98,11 @@ def only_one(found: list[OpenCallback], execution_id: int) -> OpenCallback:
             code="callback_not_awaited",
             hint=f"`noetl status {execution_id}` shows what it does",
         )
-    listed = "; ".join(f"{one.callback.step}: {one.token}" for one in found[:10])
+    steps = ", ".join(dict.fromkeys(one.callback.step for one in found[:10]))
     raise ConflictError(
         f"execution {execution_id} waits for {len(found)} callbacks",
         code="callback_ambiguous",
-        hint=f"name one by its token: {listed}",
+        hint=f"`noetl callback {execution_id}` shows the tokens of {steps}: name one of them",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -22,7 +22,7 @@ from noetl.services.executions import redrive_execution
 from noetl.services.executions.change_execution import Asked, event_id, steer
 from noetl.services.history.execution_state import demand_state
 from noetl.services.history.steering_order import accepted_before, check_paused
-from noetl.services.queries.read_execution import STATUSES, summarize
+from noetl.services.queries.read_execution import STATUSES, statuses, summarize
 
 Verb = Literal["cancel", "pause", "resume", "redrive"]
 BATCH = 256
@@ -41,7 +41,8 @@ _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 
 class ManyFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Executions that fit everything given; at least one thing has to be. ``version``: of the playbook ``path``. Moments are RFC 3339, or
-    seconds since 1970. ``ids``: only these."""
+    seconds since 1970. ``ids``: only these. ``labels``: all of them. ``roots``: true leaves out those that
+    another execution started."""
 
     status: str | None = None
     path: str | None = None
@@ -50,6 +51,8 @@ class ManyFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     started_after: str | None = None
     parent: str | None = None
     ids: list[str] | None = None
+    labels: dict[str, str] | None = None
+    roots: bool | None = None
 
 
 class ManyWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -150,6 +153,8 @@ def execution_filter(asked: ManyFilter, catalog: Catalog, statuses: tuple[str, .
         program,
         None if asked.ids is None else tuple(_id(one) for one in asked.ids),
         statuses,
+        labels=asked.labels or {},
+        roots=bool(asked.roots),
     )
 
 
@@ -231,6 +236,7 @@ def _steer(
 ) -> list[Steered]:
     told: dict[int, Steered] = {}
     events: list[Event] = []
+    shown = statuses(deps.store, batch, deps.clock())
     steering = (
         deps.store.steering([info.execution_id for info in batch]) if verb in ("pause", "resume") else {}
     )
@@ -239,26 +245,31 @@ def _steer(
         try:
             event = _event(verb, wish, asked, info, before, again, deps)
         except NoetlError as error:
-            told[info.execution_id] = _told(info, error)
+            told[info.execution_id] = _told(info, shown, error)
             continue
         events.append(event)
-        told[info.execution_id] = _told(info, None, "would" if wish.dry_run else "done")
+        told[info.execution_id] = _told(info, shown, None, "would" if wish.dry_run else "done")
     if events and not wish.dry_run:
         posted = deps.store.post_all(events, asked.owner)
         for info in batch:
             problem = _problem(verb, posted.get(info.execution_id))
             if told[info.execution_id].outcome == "done" and problem is not None:
-                told[info.execution_id] = _told(info, problem)
+                told[info.execution_id] = _told(info, shown, problem)
         deps.publish([event for event in events if told[event.execution_id].outcome == "done"])
     return list(told.values())
 
 
 def _told(
-    info: ExecutionInfo, error: NoetlError | None, outcome: Literal["done", "would"] = "done"
+    info: ExecutionInfo,
+    shown: Mapping[int, str],
+    error: NoetlError | None,
+    outcome: Literal["done", "would"] = "done",
 ) -> Steered:
+    """``shown``: statuses as lists show them, by execution."""
+    status = shown[info.execution_id]
     if error is None:
-        return Steered(str(info.execution_id), info.path, info.status, outcome)
-    return Steered(str(info.execution_id), info.path, info.status, "refused", error.code, error.message)
+        return Steered(str(info.execution_id), info.path, status, outcome)
+    return Steered(str(info.execution_id), info.path, status, "refused", error.code, error.message)
 
 
 def _event(

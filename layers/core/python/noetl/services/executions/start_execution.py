@@ -17,6 +17,7 @@ from noetl.domain import codec, ids
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Start
+from noetl.domain.labels import check_labels
 from noetl.domain.limits import refusal
 from noetl.domain.outcomes.report_checks import plain_text
 from noetl.domain.sizes.gate import check_document, exceeded
@@ -40,7 +41,7 @@ class Wish(msgspec.Struct, frozen=True):
     """Who wants what. ``playbook``: path and version it was found under. ``key``/``asked``: an idempotency key (of this principal's), and
     everything that was asked for under it. ``told``: what the workload is told of the start itself; the payload's own names win, and
     ``input`` is not held against it. ``at``: when it is to start (epoch seconds); what has passed is now.
-    ``priority``: instead of the playbook's own."""
+    ``priority``: instead of the playbook's own. ``labels``: over those of the playbook."""
 
     payload: dict[str, Any]
     path: str = ""
@@ -52,6 +53,7 @@ class Wish(msgspec.Struct, frozen=True):
     told: Mapping[str, Any] = msgspec.field(default_factory=dict)
     at: float | None = None
     priority: int | None = None
+    labels: Mapping[str, str] = {}
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -121,7 +123,9 @@ def _start(
 ) -> Started:
     # By the store's clock, which is what starts it then: a process that is ahead would start it now.
     starts_at = None if wish.at is None else _ahead(wish.at, store.load([]).now)
-    if key is not None or starts_at is not None or program.concurrency is not None:
+    labels = {**program.labels, **wish.labels}
+    check_labels(labels)
+    if key is not None or starts_at is not None or program.concurrency is not None or labels:
         begin = None
     owner = owner if starts_at is None else later(starts_at)
     created = CreatedExecution(
@@ -130,6 +134,7 @@ def _start(
         playbook_version="" if wish.version is None else str(wish.version),
         principal=wish.principal,
         starts_at=starts_at,
+        labels=labels,
     )
     for number in range(TRIES):
         bits = random_bits + number

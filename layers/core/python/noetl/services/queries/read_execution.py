@@ -65,8 +65,11 @@ class ParkedStep(msgspec.Struct, frozen=True):
 
 
 class ExecutionSummary(msgspec.Struct, frozen=True):
-    """One line of a list. ``status`` is ``waiting`` when every token waits for something outside, ``queued`` until it has a slot to
-    begin, and ``scheduled`` until ``started_at`` when the start was asked for a later time."""
+    """One line of a list. ``duration_ms`` leaves out the time between an end and a redrive.
+
+    ``status`` is ``waiting`` when every token waits for something outside, ``queued`` until it has a slot to begin, and ``scheduled``
+    until ``started_at`` when the start was asked for a later time.
+    """
 
     execution_id: str
     path: str
@@ -78,6 +81,13 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
     parent_execution_id: str | None
     unreadable: str | None = None
     """Why its state cannot be read; what else is said of it comes from its row."""
+    version: int | None = None
+    """The version of its playbook that it was started with; None when it was started without the catalog."""
+    program: str = ""
+    """Hash of the compiled form that it runs now."""
+    principal: str = ""
+    """Who started it."""
+    labels: dict[str, str] = {}
 
 
 class ExecutionView(msgspec.Struct, frozen=True):
@@ -175,17 +185,6 @@ def list_executions(
     return found
 
 
-def _all(
-    store: ExecutionStore,
-    limit: int,
-    before: int | None,
-    status: str | None,
-    wanted: ExecutionFilter = EVERY,
-) -> Iterator[ExecutionInfo]:
-    for page in _pages(store, limit, before, status, wanted):
-        yield from page
-
-
 def _pages(
     store: ExecutionStore, limit: int, before: int | None, status: str | None, wanted: ExecutionFilter
 ) -> Iterator[Sequence[ExecutionInfo]]:
@@ -199,9 +198,8 @@ def _pages(
 
 def latest(store: ExecutionStore) -> int:
     """Return the latest execution that no other execution started. Raises NotFoundError when there is none."""
-    for info in _all(store, limit=100, before=None, status=None):
-        if info.parent_execution_id is None:
-            return info.execution_id
+    for info in store.executions(limit=1, wanted=ExecutionFilter(roots=True)):
+        return info.execution_id
     raise NotFoundError(
         "nothing has been executed yet", code="execution_not_found", hint="start with `noetl run FILE`"
     )
@@ -310,6 +308,14 @@ def _queued(store: ExecutionStore, infos: Sequence[ExecutionInfo]) -> frozenset[
     return store.queued_starts(unbegun) if unbegun else frozenset()
 
 
+def statuses(store: ExecutionStore, infos: Sequence[ExecutionInfo], now: float) -> dict[int, str]:
+    """Statuses by execution, as lists show them."""
+    queued = _queued(store, infos)
+    return {
+        info.execution_id: summarize(info, now, queued=info.execution_id in queued).status for info in infos
+    }
+
+
 def _status(info: ExecutionInfo, queued: bool) -> str:
     if info.status == "running" and info.ahead:
         return "scheduled"
@@ -319,7 +325,7 @@ def _status(info: ExecutionInfo, queued: bool) -> str:
 def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> ExecutionSummary:
     """One line about an execution, from its row alone. ``queued``: it waits for a slot to begin."""
     parent = info.parent_execution_id
-    unreadable = read_state(info)[1]
+    state, unreadable = read_state(info)
     return ExecutionSummary(
         execution_id=str(info.execution_id),
         path=info.path,
@@ -327,9 +333,13 @@ def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> Execu
         status=_status(info, queued),
         started_at=info.started_at,
         ended_at=info.ended_at,
-        duration_ms=_milliseconds(info.started_at, info.ended_at, now),
+        duration_ms=max(0, _milliseconds(info.started_at, info.ended_at, now) - round(state.idle * 1000)),
         parent_execution_id=None if parent is None else str(parent),
         unreadable=None if unreadable is None else unreadable.why,
+        version=int(info.playbook_version) if info.playbook_version.isdigit() else None,
+        program=info.program,
+        principal=info.principal,
+        labels=dict(info.labels),
     )
 
 

@@ -84,6 +84,15 @@ class Turns(Generic[T]):
         """Return whether an item is ready."""
         return self.ready > 0
 
+    @property
+    def runnable(self) -> int:
+        """Count what could run now, or about that: without what waits for a place. Any thread may ask."""
+        if self._places is None:
+            return self.ready
+        levels = list(self._levels.values())
+        new = sum(len(level.cold) for level in levels)
+        return sum(len(level.warm) for level in levels) + min(new, self._places - self.children)
+
     def wants(self, execution_id: int) -> bool:
         """Return whether an item of this execution is ready or running. Any thread may ask."""
         warm = self._warm.get(execution_id)

@@ -29,6 +29,7 @@ from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, TimerFired, decode_event, encode_event
 from noetl.domain.ids import timer_event
+from noetl.domain.labels import label_texts
 from noetl.domain.state import Status
 from noetl.domain.unreadable import demand
 from noetl.domain.variables import VariableWrite
@@ -136,6 +137,7 @@ class PostgresExecutionStore(PostgresLooking):
             "key": text(key.key if key else ""),
             "fingerprint": text(key.fingerprint if key else ""),
             "starts_at": None if created.starts_at is None else number(created.starts_at),
+            "labels": texts(label_texts(created.labels)) if created.labels else None,
         }
         rows: list[Row] = []
         for _ in range(2 if key else 1):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from noetl.adapters.postgres.literals import documents, flag, flags, number, numbers, text, texts
 from noetl.domain.events import Cancel, Event, Redrive, encode_event
+from noetl.domain.labels import label_texts
 from noetl.domain.results.retention import mentioned
 from noetl.ports.executions.answers import ExecutionFilter
 
@@ -24,6 +25,8 @@ def listing(
         "since": None if wanted.started_after is None else number(wanted.started_after),
         "until": None if wanted.started_before is None else number(wanted.started_before),
         "program": None if wanted.program is None else text(wanted.program),
+        "roots": flag(wanted.roots),
+        "labels": texts(label_texts(wanted.labels)) if wanted.labels else None,
         "ids": None if wanted.ids is None else numbers(wanted.ids),
         "statuses": texts(wanted.statuses) if wanted.statuses else None,
         "pausing": flag(wanted.pausing),

@@ -7,6 +7,7 @@ from typing import Any, cast
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.executions.unreadable_rows import moment
 from noetl.domain import codec
+from noetl.domain.labels import labels_of
 from noetl.domain.state import Status
 from noetl.ports.executions.execution_store import (
     Ending,
@@ -39,7 +40,8 @@ def progress(row: Row) -> LoopProgress:
 
 def info(row: Row) -> ExecutionInfo:
     """Of ``execution_info`` and the queries that list executions."""
-    execution, path, name, status, program, version, started, ended, parent, state, ahead = row
+    execution, path, name, status, program, version, started, ended, parent, state, ahead, *rest = row
+    playbook_version, principal, labels = rest
     return ExecutionInfo(
         execution_id=int(execution or b""),
         path=(path or b"").decode(),
@@ -52,6 +54,9 @@ def info(row: Row) -> ExecutionInfo:
         parent_execution_id=None if parent is None else int(parent),
         state=state or b"",
         ahead=ahead == b"t",
+        playbook_version=(playbook_version or b"").decode(),
+        principal=(principal or b"").decode(),
+        labels=labels_of(codec.decode(labels)) if labels else {},
     )
 
 

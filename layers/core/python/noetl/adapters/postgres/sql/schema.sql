@@ -48,6 +48,7 @@ CREATE TABLE noetl.execution (
     leaving_at TIMESTAMPTZ,
     awaited_by BIGINT,
     leads_on BOOLEAN NOT NULL DEFAULT false,
+    labels TEXT[],
     CHECK ((state IS NULL) = (version = 0)),
     CHECK ((ended_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled')))
 ) WITH (fillfactor = 60);
@@ -55,6 +56,7 @@ CREATE INDEX execution_ended ON noetl.execution (ended_at) WHERE ended_at IS NOT
 CREATE INDEX execution_leaving ON noetl.execution (leaving_at) WHERE leaving_at IS NOT NULL AND parent_execution_id IS NULL;
 CREATE INDEX execution_parent ON noetl.execution (parent_execution_id, execution_id) WHERE parent_execution_id IS NOT NULL;
 CREATE INDEX execution_child_live ON noetl.execution (parent_execution_id) WHERE ended_at IS NULL AND parent_execution_id IS NOT NULL;
+CREATE INDEX execution_labels ON noetl.execution USING gin (labels) WHERE labels IS NOT NULL;
 CREATE INDEX execution_leading ON noetl.execution (parent_execution_id) WHERE leads_on AND parent_execution_id IS NOT NULL;
 
 CREATE TABLE noetl.slot (

@@ -24,9 +24,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from . import launch, serve
-from .confine import Confinement, confine_cell, confine_task
-from .kernel import PR_SET_DUMPABLE, prctl, syscall
+from . import landlock, launch, serve
+from .confine import Confinement, confine_cell, limit
+from .kernel import PR_SET_DUMPABLE, prctl, prepare, prepare_to_give_up_capabilities, syscall
 from .namespaces import SCRATCH, Ground, renew_ipc
 from .order import read_order, receive
 from .supervise import keep_only
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 CELL, SERVE, LAUNCH, END = b"c", b"s", b"l", b"e"
 """What a worker asks for: a cell, of its template; a task of Python, a program, and the end of that, of a cell."""
 ORDER, STREAMS = 0, slice(1, 4)
-"""What the descriptors of a message are for; those after ``STREAMS`` are the task's own."""
+"""What the descriptors of a message for a program are for. One for a task of Python has those of requests, output and answers."""
 ENDED, FAILED = b"=", b"!"
 """Begin what a cell reports: four bytes of a status (as ``os.wait`` has it) and whether it serves on, or words."""
 MESSAGE_BYTES = 500
@@ -89,8 +89,17 @@ class _Cell:
         # The kernel keeps the maps of a user namespace closed otherwise; ``confine_cell`` takes it away again.
         prctl(PR_SET_DUMPABLE, 1)
         ground.enter_task(self._folder, wanted.processes)
-        os.chdir("/")
+        os.chdir(self._folder)
         self._ruleset = confine_cell(wanted)
+        self._confining = [
+            ("to give up capabilities", prepare_to_give_up_capabilities()),
+            ("to be read by the worker", prepare("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)),
+        ]
+        if self._ruleset >= 0:
+            self._confining.insert(0, ("rules of Landlock", landlock.prepare_to_enter(self._ruleset)))
+        self._memory: int = order["confinement"]["memory"]
+        self._serving = order["serving"]
+        serve.prepare_output()
         self._uses: int = order["uses"]
         self._standing: _Standing | None = None
         if self._uses > 1:
@@ -166,16 +175,40 @@ class _Cell:
     def _live_as_task(self, mode: bytes, descriptors: Sequence[int]) -> None:
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         gc.enable()
+        if mode == SERVE:
+            self._serve(*descriptors)
+        else:
+            self._launch(descriptors)
+
+    def _serve(self, requests: int, output: int, answers: int) -> None:
+        """Serve calls of Python code. All that such tasks are told is the same for each one, and was read with the order of the cell."""
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        self._confine_task()
+        keep_only((0, 1, 2, requests, answers))
+        serve.serve(requests, answers, self._serving)
+
+    def _confine_task(self) -> None:
+        """Take away what the first process keeps, and the rules that it makes no use of itself. Raises OSError.
+
+        The worker counts the task's memory, which the kernel shows of a process that may be read. Other tasks are in other user namespaces.
+        """
+        for what, take_away in self._confining:
+            if take_away() < 0:
+                raise OSError(0, f"the kernel refuses: {what}")
+        if self._memory:
+            limit(resource.RLIMIT_AS, self._memory)
+
+    def _launch(self, descriptors: Sequence[int]) -> None:
         for target, source in enumerate(descriptors[STREAMS]):
             os.dup2(source, target)
-        order, own = descriptors[ORDER], list(descriptors[STREAMS.stop :])
-        keep_only((0, 1, 2, order, *own, *((self._ruleset,) if self._ruleset >= 0 else ())))
+        order = descriptors[ORDER]
+        keep_only((0, 1, 2, order, *((self._ruleset,) if self._ruleset >= 0 else ())))
         wanted = read_order(order)
-        os.chdir(self._folder)
         for name, value in wanted["env"].items():
             os.environ[name] = value
-        confine_task(wanted["limits"], self._ruleset)
-        run_task(mode, wanted, own)
+        self._confine_task()
+        launch.run(wanted, [])
 
 
 class _Standing:

@@ -12,11 +12,6 @@ import os
 import resource
 import sys
 
-TYPE_CHECKING = False
-"""As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 OPEN_FILES = 512
 """Of a process. It is also what tasks may have in flight, which the kernel counts for the user (see ``noetl.kinds.sandbox.in_flight``)."""
 SHARES = {"RLIMIT_SIGPENDING": 1024, "RLIMIT_MSGQUEUE": 100 * 1024}
@@ -89,7 +84,7 @@ def confine(wanted: Confinement, lifeline: int) -> None:
     end. Raises OSError when the system refuses to take something away: the code must not run then.
     """
     os.umask(0o077)
-    _limit(resource.RLIMIT_CORE, NO_CORE)
+    limit(resource.RLIMIT_CORE, NO_CORE)
     if sys.platform == "linux":
         # Loaded before the fork: afterwards the root may be another.
         from . import landlock, syscall_filter  # noqa: F401
@@ -116,13 +111,16 @@ def confine(wanted: Confinement, lifeline: int) -> None:
 def confine_cell(wanted: Confinement) -> int:
     """Take away what no task of a cell has, from its first process, which is in its namespaces and keeps one right for tasks to come.
 
-    Returns the Landlock rules for them, or -1. Raises OSError.
+    Tasks inherit all of it. Returns the Landlock rules for them, or -1. Raises OSError.
     """
     from .kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, give_up_bounds, keep_administration, prctl
 
     os.umask(0o077)
-    _limit(resource.RLIMIT_CORE, NO_CORE)
-    _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+    limit(resource.RLIMIT_CORE, NO_CORE)
+    limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+    limit(resource.RLIMIT_FSIZE, wanted.file_size)
+    if wanted.processes:
+        limit(resource.RLIMIT_NPROC, wanted.processes + 1)  # the first process is of the same user
     _limit_shares()
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     give_up_bounds()
@@ -133,36 +131,16 @@ def confine_cell(wanted: Confinement) -> int:
     return _rules_of_files(wanted)
 
 
-def confine_task(limits: Sequence[int], ruleset: int) -> None:
-    """Take away the rest, in the process of a task that was forked in a cell. ``limits``: memory, file size, processes. Raises OSError.
-
-    Its worker counts its memory, which the kernel shows of a process that may be read. Other tasks are in other user namespaces.
-    """
-    from .kernel import PR_SET_DUMPABLE, give_up_capabilities, prctl
-    from .landlock import enter
-
-    memory, file_size, processes = limits
-    _limit(resource.RLIMIT_FSIZE, file_size)
-    if processes:
-        _limit(resource.RLIMIT_NPROC, processes + 1)  # the first process is of the same user
-    if ruleset >= 0:
-        enter(ruleset)
-    give_up_capabilities()
-    prctl(PR_SET_DUMPABLE, 1)
-    if memory:
-        _limit(resource.RLIMIT_AS, memory)
-
-
 def restrict_self(wanted: Confinement) -> None:
     """The layers that need no other process: limits, privileges, Landlock, the filter of system calls. Raises OSError."""
-    _limit(resource.RLIMIT_FSIZE, wanted.file_size)
-    _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+    limit(resource.RLIMIT_FSIZE, wanted.file_size)
+    limit(resource.RLIMIT_NOFILE, OPEN_FILES)
     if sys.platform == "linux":
         if wanted.namespaces:
             _limit_shares()
         if wanted.processes:
             # Counted in the user namespace, or for the user; it does not count for root.
-            _limit(resource.RLIMIT_NPROC, wanted.processes + wanted.others)
+            limit(resource.RLIMIT_NPROC, wanted.processes + wanted.others)
         _drop_privileges(readable=bool(wanted.namespaces or wanted.landlock or wanted.user))
         if (ruleset := _rules_of_files(wanted)) >= 0:
             from .landlock import enter
@@ -170,12 +148,12 @@ def restrict_self(wanted: Confinement) -> None:
             enter(ruleset)
         _filter_calls(wanted)
         if wanted.memory:
-            _limit(resource.RLIMIT_AS, wanted.memory)
+            limit(resource.RLIMIT_AS, wanted.memory)
 
 
 def _limit_shares() -> None:
     for name, most in SHARES.items():
-        _limit(getattr(resource, name), most)
+        limit(getattr(resource, name), most)
 
 
 def _filter_calls(wanted: Confinement) -> None:
@@ -202,7 +180,8 @@ def _rules_of_files(wanted: Confinement) -> int:
     )
 
 
-def _limit(what: int, wanted: int) -> None:
+def limit(what: int, wanted: int) -> None:
+    """Set the soft and the hard limit, no higher than the hard one is."""
     hard = resource.getrlimit(what)[1]
     value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(what, (value, value))

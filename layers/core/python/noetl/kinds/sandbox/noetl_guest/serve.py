@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import _thread
 import json
+import marshal
 import math
 import os
 import resource
 import select
 import sys
+import time
 from contextlib import suppress
 from itertools import islice
 from textwrap import dedent
@@ -26,6 +28,8 @@ from .plain import NotJsonError, plain
 from .usercode import FILENAME, execute
 
 LENGTH = 4
+CHUNK = 4096
+"""Bytes of a frame that are read at first: most frames are shorter."""
 READY = "ready"
 """The id of the first frame: limits are in force."""
 MESSAGE_CHARACTERS = 2000
@@ -43,20 +47,30 @@ def main() -> None:
 
 def run(order: Any, own: list[int]) -> None:
     """Serve until end of file, in a process that is confined. ``own``: the descriptor of answers."""
-    (answers,) = own
-    sys.argv[:] = [FILENAME]
     requests = os.dup(0)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
+    (answers,) = own
     os.set_inheritable(answers, False)
-    sys.dont_write_bytecode = True
-    sys.path[:] = order["path"]
     if sys.platform != "linux":  # there a supervisor does that
         _thread.start_new_thread(_end_with_parent, (requests,))
+    prepare_output()
+    serve(requests, answers, order)
+
+
+def prepare_output() -> None:
+    """Have what code prints written line by line, as UTF-8; what else is the same for all code."""
+    sys.argv[:] = [FILENAME]
+    sys.dont_write_bytecode = True
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
-    _write(answers, _encode({"id": READY}))
+
+
+def serve(requests: int, answers: int, order: Any) -> NoReturn:
+    """Serve until end of file, in a process whose output is prepared. ``order``: its ``path`` of libraries, and the ``answer_size``."""
+    sys.path[:] = order["path"]
+    os.write(answers, _READY)
     session = _Session(requests, answers, order["answer_size"])
     while (request := _read(requests)) is not None:
         session.answer(request)
@@ -72,26 +86,25 @@ class _Session:
         self._answer_size = answer_size
         self._streams = (sys.stdout, sys.stderr)
 
-    def answer(self, request: dict[str, Any]) -> None:
-        """Run one call and send what came of it."""
-        call_id: str = request["id"]
+    def answer(self, request: bytes) -> None:
+        """Run one call and send what came of it. ``request``: see ``noetl.kinds.sandbox.request``."""
+        call_id, code, names, made, values, seconds = marshal.loads(request)
         sys.stdout, sys.stderr = self._streams
-        _allow_cpu(request["seconds"])
+        _allow_cpu(seconds)
 
         def ask(names: list[str]) -> dict[str, Any]:
-            _write(self._answers, json.dumps({"id": call_id, "need": names}).encode())
+            _write(self._answers, _encode({"id": call_id, "need": names}))
             found = _read(self._requests)
             if found is None:
                 _leave()
-            values: dict[str, Any] = found["values"]
-            return values
+            return _decode(found)  # type: ignore[no-any-return]
 
         try:
-            answer = {"id": call_id, "result": plain(execute(request["code"], request["input"], ask))}
+            answer = {"id": call_id, "result": plain(execute(code, _decode(values), ask, names, made))}
         except NotJsonError as error:
             answer = _problem(call_id, "result_not_json", str(error))
         except BaseException as error:
-            answer = {"id": call_id, "error": _describe(error, request["code"])}
+            answer = {"id": call_id, "error": _describe(error, code)}
             answer["worn"] = isinstance(error, MemoryError)
         if not self._flush():
             answer["worn"] = True
@@ -120,8 +133,17 @@ class _Session:
         return _encode(_problem(answer["id"], "result_too_large", message))
 
 
+_encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+"""Made once, before a process is forked for a task: whatever a task makes or changes, it copies pages of memory for."""
+
+
+def _decode(data: bytes) -> Any:
+    return _scan(data.decode("utf-8", "surrogatepass"), 0)[0]
+
+
 def _encode(answer: dict[str, Any]) -> bytes:
-    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+    return _encoder.encode(answer).encode()
 
 
 def _problem(call_id: str, code: str, message: str) -> dict[str, Any]:
@@ -191,9 +213,7 @@ def _message(error: BaseException) -> str:
 
 def _allow_cpu(seconds: float) -> None:
     """A backstop, for code whose parent died while C code held the interpreter."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    spent = usage.ru_utime + usage.ru_stime
-    soft = math.ceil(spent + seconds * PROCESSORS) + SPARE_CPU_SECONDS
+    soft = math.ceil(time.process_time() + seconds * PROCESSORS) + SPARE_CPU_SECONDS
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(
         resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard)
@@ -215,26 +235,30 @@ def _leave() -> NoReturn:
     os._exit(0)
 
 
-def _read(source: int) -> Any:
-    """The next frame's value, or None at end of file."""
-    header = _read_exactly(source, LENGTH)
-    if not header:
-        return None
-    data = _read_exactly(source, int.from_bytes(header, "big"))
-    return json.loads(data) if data else None
-
-
-def _read_exactly(source: int, size: int) -> bytes:
-    data = os.read(source, size)
-    while 0 < len(data) < size:
+def _read(source: int) -> bytes | None:
+    """The next frame, or None at end of file. The worker sends no frame before it has the answer to the last one."""
+    data = os.read(source, CHUNK)
+    size = LENGTH + int.from_bytes(data[:LENGTH], "big")
+    while len(data) < size:
         more = os.read(source, size - len(data))
         if not more:
-            return b""
+            return None
         data += more
-    return data
+    return data[LENGTH:]
 
 
 def _write(target: int, data: bytes) -> None:
-    view = memoryview(len(data).to_bytes(LENGTH, "big") + data)
-    while view:
-        view = view[os.write(target, view) :]
+    frame = len(data).to_bytes(LENGTH, "big") + data
+    written = os.write(target, frame)
+    if written < len(frame):
+        view = memoryview(frame)[written:]
+        while view:
+            view = view[os.write(target, view) :]
+
+
+def _frame_ready() -> bytes:
+    data = _encode({"id": READY})
+    return len(data).to_bytes(LENGTH, "big") + data
+
+
+_READY = _frame_ready()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import keyword
+import marshal
 import sys
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType, ModuleType
@@ -27,10 +28,24 @@ _FELL_THROUGH = object()
 _compiled: dict[tuple[str, tuple[str, ...]], tuple[CodeType, bool]] = {}
 
 
-def execute(code: str, values: dict[str, Any], ask: Ask) -> Any:
-    """The code's result, whatever its type; None when it gives none. Raises what the code raises."""
-    names = tuple(sorted(name for name in values if _is_name(name)))
-    compiled, returns = _compile(code, names)
+def names_of(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names that code finds its values under, in order: those that are names in Python."""
+    return tuple(sorted(name for name in values if _is_name(name)))
+
+
+def execute(
+    code: str,
+    values: dict[str, Any],
+    ask: Ask,
+    names: tuple[str, ...] | None = None,
+    made: tuple[bytes, bool] | None = None,
+) -> Any:
+    """The code's result, whatever its type; None when it gives none. Raises what the code raises.
+
+    ``names``: ``names_of(values)``. ``made``: what ``compile_code`` gives for them, by ``marshal``; None: it is compiled here.
+    """
+    names = names_of(values) if names is None else names
+    compiled, returns = _compile(code, names, made)
     namespace = _fresh_namespace()
     namespace["input_data"] = values
     for name in names:
@@ -64,12 +79,13 @@ def _fresh_namespace() -> dict[str, Any]:
     return module.__dict__
 
 
-def _compile(code: str, names: tuple[str, ...]) -> tuple[CodeType, bool]:
+def _compile(code: str, names: tuple[str, ...], made: tuple[bytes, bool] | None) -> tuple[CodeType, bool]:
     found = _compiled.get((code, names))
     if found is None:
         if len(_compiled) >= CACHE_SIZE:
             _compiled.clear()
-        found = _compiled[code, names] = compile_code(code, names)
+        found = (marshal.loads(made[0]), made[1]) if made is not None else compile_code(code, names)
+        _compiled[code, names] = found
     return found
 
 
@@ -79,7 +95,7 @@ def compile_code(code: str, names: tuple[str, ...]) -> tuple[CodeType, bool]:
     Raises SyntaxError, ValueError (NUL), MemoryError or RecursionError (too deeply nested).
     """
     try:
-        return compile(code, FILENAME, "exec", dont_inherit=True), False
+        return compile(code, FILENAME, "exec", dont_inherit=True, optimize=0), False
     except IndentationError:
         from textwrap import dedent
 
@@ -108,7 +124,7 @@ def _compile_returning(code: str, names: tuple[str, ...]) -> CodeType:
     assert isinstance(function, ast.FunctionDef)
     function.body[:0] = body
     frame.body[:0] = future
-    return compile(frame, FILENAME, "exec", dont_inherit=True)
+    return compile(frame, FILENAME, "exec", dont_inherit=True, optimize=0)
 
 
 def _call_main(main: Callable[..., Any], values: Mapping[str, Any], ask: Ask) -> Any:

@@ -84,9 +84,9 @@ WITH key AS (
     RETURNING execution_id
 ), fresh AS (
     INSERT INTO noetl.execution (
-        execution_id, path, name, playbook_version, parent_execution_id, principal, program, started_at)
+        execution_id, path, name, playbook_version, parent_execution_id, principal, program, started_at, labels)
     SELECT :execution_id::bigint, :path, :name, :playbook_version, :parent::bigint, :principal, :program,
-           coalesce(to_timestamp(:starts_at::double precision), now())
+           coalesce(to_timestamp(:starts_at::double precision), now()), :labels::text[]
     WHERE EXISTS (SELECT FROM key)
        OR (:key::text = '' AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = :execution_id::bigint))
     RETURNING execution_id
@@ -198,14 +198,15 @@ SELECT coalesce(noetl.root_of(:one::bigint) = noetl.root_of(:other::bigint), fal
 
 -- name: execution_info
 SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
-       parent_execution_id, state, version = 0 AND started_at > now()
+       parent_execution_id, state, version = 0 AND started_at > now(), playbook_version, principal, array_to_json(labels)
 FROM noetl.execution WHERE execution_id = :execution_id;
 
 -- name: endings
 -- Executions and, of those that completed, the facts of the last row of their history, with what the steps left that it names. The names
 -- of steps are identifiers, which stand in the text of a document as they are: nothing has to be looked up inside it.
 SELECT e.execution_id, e.path, e.name, e.status, e.program, e.version, extract(epoch FROM e.started_at), extract(epoch FROM e.ended_at),
-       e.parent_execution_id, e.state, e.version = 0 AND e.started_at > now(), r.facts, r.slots
+       e.parent_execution_id, e.state, e.version = 0 AND e.started_at > now(), e.playbook_version, e.principal, array_to_json(e.labels),
+       r.facts, r.slots
 FROM unnest(:execution_ids::bigint[]) AS asked (id)
 JOIN noetl.execution e ON e.execution_id = asked.id
 LEFT JOIN LATERAL (
@@ -239,13 +240,15 @@ namespace = 'default' AND (:status = '' OR status = :status) AND (:path::text IS
   AND (:since::float8 IS NULL OR started_at >= to_timestamp(:since))
   AND (:until::float8 IS NULL OR started_at < to_timestamp(:until))
   AND (:program::text IS NULL OR program = :program)
+  AND (NOT :roots::boolean OR parent_execution_id IS NULL)
+  AND (:labels::text[] IS NULL OR :labels <@ labels)
   AND (:statuses::text[] IS NULL OR status = ANY(:statuses) OR (:pausing::boolean AND status = 'running' AND EXISTS (
       SELECT FROM noetl.outbox o WHERE o.execution_id = execution.execution_id AND starts_with(o.payload::text, '{"type":"pause"')
       OFFSET 0)))  -- looked up for each execution: without OFFSET the planner may read the whole outbox first, into a hash table
 
 -- part: listed_columns
 execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
-       parent_execution_id, state, version = 0 AND started_at > now()
+       parent_execution_id, state, version = 0 AND started_at > now(), playbook_version, principal, array_to_json(labels)
 
 -- name: list_executions
 -- Newest first.

@@ -1,0 +1,96 @@
+"""`noetl run --dry-run`: the plan of an execution that is not started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.cli import errors
+from noetl.cli.actions.playbook_files import full
+from noetl.cli.actions.run_wish import RunWish, checked_text
+from noetl.cli.actions.unknown_sets import check_sets
+from noetl.cli.client import runtime_access
+from noetl.cli.client.connect import open_place
+from noetl.cli.client.protocol import StartWish
+from noetl.cli.options import Where
+from noetl.cli.render.output import out, out_json, pretty, table
+from noetl.domain.errors import ConflictError
+from noetl.dsl.program import Lit, Map, Node, Program, Step
+from noetl.services.catalog.playbook_needs import needs_of
+from noetl.services.executions.start_execution import check_payload
+
+
+def show_plan(wish: RunWish, start: StartWish, *, as_json: bool, at: Where) -> int:
+    """Check playbook and payload as a start would, print the plan, and start nothing.
+
+    Raises InvalidInputError for a payload that does not fit.
+    """
+    program = _program(wish.target, at, warn=not as_json)
+    check_payload(program, start.payload)
+    check_sets(program, wish.sets, strict=wish.strict)
+    needs = needs_of(program)
+    plan: dict[str, Any] = {
+        "dry_run": True,
+        "path": program.path,
+        "workload": _workload(program.workload, start.payload),
+        "steps": [{"step": step.name, "kinds": _kinds(step), "next": _next(step)} for step in program.steps],
+        "credentials": sorted({need.name for need in needs.credentials}),
+        "playbooks": sorted({need.name for need in needs.playbooks}),
+    }
+    if as_json:
+        out_json(plan)
+        return errors.DONE
+    out(f"{program.path}: valid, {len(program.steps)} steps. Nothing was started.")
+    out(f"workload: {pretty(plan['workload'])}")
+    rows = [(one["step"], ", ".join(one["kinds"]) or "-", ", ".join(one["next"])) for one in plan["steps"]]
+    out(table(("STEP", "CALLS", "NEXT"), rows))
+    for what in ("credentials", "playbooks"):
+        if plan[what]:
+            out(f"needs the {what}: {', '.join(plan[what])}")
+    return errors.DONE
+
+
+def _program(target: str, at: Where, *, warn: bool) -> Program:
+    text, program = checked_text(target, at, warn=warn)
+    if program is not None:
+        return program
+    if text is not None:  # a file for a server: what this machine cannot compile is an error of the check
+        return runtime_access.compile_playbook(text, full(target), at.home).program
+    with open_place(at) as place:
+        found = place.program(place.find(target))
+    if found is None:
+        raise ConflictError(
+            f"{target} cannot be compiled here",
+            code="unknown_kinds",
+            hint="start it: the server knows its kinds",
+        )
+    return found
+
+
+def _workload(node: Node, payload: dict[str, Any]) -> dict[str, Any]:
+    """The workload as it is written, with the payload over it; a computed default is shown as its template."""
+    from noetl.domain.patches.scope_patches import deep_merge
+
+    given = _plain(node)
+    merged: dict[str, Any] = deep_merge(given if isinstance(given, dict) else {}, payload)
+    return merged
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, Map):
+        return {str(key): _plain(value) for key, value in node.entries}
+    if isinstance(node, Lit):
+        return node.value
+    items = getattr(node, "items", None)
+    if items is not None and not callable(items):
+        return [_plain(item) for item in items]
+    source = getattr(node, "source", "")
+    return source if "{{" in source or "{%" in source else f"{{{{ {source} }}}}"
+
+
+def _kinds(step: Step) -> list[str]:
+    kinds = [task.kind for task in step.body.tasks] if step.body else []
+    return [f"loop of {kind}" for kind in kinds] if step.loop else kinds
+
+
+def _next(step: Step) -> list[str]:
+    return list(dict.fromkeys([arc.target for arc in step.arcs] + [route.target for route in step.routes]))

@@ -1,0 +1,57 @@
+"""What `noetl run` and `noetl exec` are asked to start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from noetl.cli import errors
+from noetl.cli.actions.labels import parse_labels
+from noetl.cli.actions.playbook_files import full, playbook_text
+from noetl.cli.client import runtime_access
+from noetl.cli.client.protocol import StartWish
+from noetl.cli.options import Where
+from noetl.cli.render.output import note
+
+if TYPE_CHECKING:
+    from noetl.dsl.program import Program
+
+
+class RunWish(msgspec.Struct, frozen=True):
+    """What is started, and how. ``key``: an idempotency key, or empty. ``priority`` None: the playbook's own.
+
+    ``strict``: a value that the playbook does not know is refused. ``labels``: for lists and filters.
+    """
+
+    target: str
+    sets: Sequence[str] = ()
+    payload: str | None = None
+    priority: int | None = None
+    key: str = ""
+    strict: bool = False
+    labels: Sequence[str] = ()
+    dry_run: bool = False
+
+    def start(self, payload: dict[str, Any]) -> StartWish:
+        return StartWish(payload, self.priority, self.key, parse_labels(self.labels))
+
+
+def checked_text(
+    target: str, at: Where, *, warn: bool, runs: bool = False
+) -> tuple[str | None, Program | None]:
+    """Read the text of a playbook file and compile it; None for a path of the catalog.
+
+    An invalid one is refused before anything is opened; for a server, which knows its own kinds, it is not compiled here. ``runs``: this
+    process runs it, and prepares its first task.
+    """
+    text = playbook_text(target)
+    if text is None or at.remote:
+        return text, None
+    checked = runtime_access.compile_playbook(text, full(target), at.home)
+    if warn and checked.warnings:
+        note(errors.describe_diagnostics(checked.warnings, full(target)))
+    if runs:
+        runtime_access.prepare_first_task(checked.program, at.home)
+    return text, checked.program

@@ -1,0 +1,89 @@
+"""A step's own ``args``: which entries the engine evaluates once, and how they reach the step's tasks.
+
+Since meaning 3 a task without an input of its own gets the step's ``args`` as its input. Entries that read the iteration or the
+keychain are part of each task's input: they are evaluated for each call, and nothing keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from noetl.dsl.expressions import Analysis
+from noetl.dsl.lowering.context import Lowering
+from noetl.dsl.lowering.pipelines import unlabel
+from noetl.dsl.lowering.tasks import INPUT_KEYS
+from noetl.dsl.yaml_text.tree import Key, Mapping, Sequence, Tree, made_text, mapping_of
+
+_OF_AN_ITERATION = frozenset({"iter", "loop", "loop_index", "_index"})
+
+
+@dataclass(frozen=True, slots=True)
+class StepArgs:
+    """``once``: what the engine evaluates. ``each``: entries of every task's input. ``whole``: what a task without input gets."""
+
+    once: Tree | None
+    each: Mapping | None = None
+    whole: Mapping | None = None
+
+
+def split_args(lowering: Lowering, given: Tree | None, tool: Tree | None, iterator: str | None) -> StepArgs:
+    """Divide a step's ``args``. ``iterator``: the name of the loop's element, where there is a loop."""
+    if lowering.semantics < 3 or given is None or tool is None:
+        return StepArgs(given)
+    if not isinstance(given, Mapping):
+        everything = made_text("{{ args }}", given.pos)
+        return StepArgs(given, whole=Mapping({"": (Key("", given.pos), everything)}, given.pos))
+    names = frozenset({"keychain", *lowering.names.keychain})
+    names |= _OF_AN_ITERATION | {iterator} if iterator is not None else frozenset()
+    once, each, whole = {}, {}, {}
+    for key, value in given.items():
+        if any(analysis.names & names for analysis in _analyses(lowering, value)):
+            each[key.text] = whole[key.text] = (key, value)
+        else:
+            once[key.text] = (key, value)
+            whole[key.text] = (key, made_text(f"{{{{ args[{key.text!r}] }}}}", value.pos))
+    if not each:
+        return StepArgs(given, whole=Mapping(whole, given.pos))
+    if any(_needs(lowering, task, frozenset(each)) for task in _tasks(tool)):
+        return StepArgs(given)
+    left = Mapping(once, given.pos) if once else None
+    return StepArgs(left, Mapping(each, given.pos), Mapping(whole, given.pos))
+
+
+def _tasks(tool: Tree) -> list[Mapping]:
+    items = tool.items if isinstance(tool, Sequence) else [tool]
+    return [unlabel(mapping_of(item), 0)[1] for item in items]
+
+
+def _needs(lowering: Lowering, task: Mapping, each: frozenset[str]) -> bool:
+    """Whether a task's own input reads arguments that would be part of it: an input cannot read itself."""
+    own = task.get(*INPUT_KEYS)
+    if own is None:
+        return False
+    read = each | {"args", "input"}
+    return not isinstance(own, Mapping) or any(found.names & read for found in _analyses(lowering, own))
+
+
+def _analyses(lowering: Lowering, tree: Tree) -> Iterator[Analysis]:
+    if isinstance(tree, Mapping):
+        for _, value in tree.items():
+            yield from _analyses(lowering, value)
+    elif isinstance(tree, Sequence):
+        for item in tree.items:
+            yield from _analyses(lowering, item)
+    elif (found := lowering.analysis(tree)) is not None:
+        yield found
+
+
+def with_args(task: Mapping, args: StepArgs) -> Mapping:
+    """Give a task the step's ``args``: all of them where it has no input, else those that belong to each call."""
+    own = task.get(*INPUT_KEYS)
+    if own is None and args.whole is not None:
+        whole = args.whole.get("") or args.whole
+        return Mapping({**task.entries, "args": (Key("args", args.whole.pos), whole)}, task.pos)
+    if args.each is None or not isinstance(own, Mapping):
+        return task
+    name = next(name for name in INPUT_KEYS if task.get(name) is own)
+    merged = Mapping({**args.each.entries, **own.entries}, own.pos)
+    return Mapping({**task.entries, name: (task.entries[name][0], merged)}, task.pos)

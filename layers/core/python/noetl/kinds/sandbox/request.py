@@ -1,0 +1,51 @@
+"""What a process for Python code is asked for: one frame a call, with the code compiled."""
+
+from __future__ import annotations
+
+import marshal
+import re
+import warnings
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from noetl.domain import codec
+from noetl.kinds.sandbox.noetl_guest.usercode import FILENAME, compile_code, names_of
+
+LENGTH = 4
+MOST_COMPILED = 128
+"""Pieces of code that a worker keeps compiled."""
+MOST_CHARACTERS = 16 * 1024
+"""Of code that is compiled here. Longer code is rare; the process that runs it compiles it, in its own memory."""
+
+# A warning about code belongs into the output of its task. With this filter it is an error here, so the process compiles the code again,
+# and warns. `warnings.catch_warnings` is no way: it is not safe in a program of threads.
+warnings.filterwarnings("error", category=SyntaxWarning, module=re.escape(FILENAME))
+
+
+def frame_of(data: bytes) -> bytes:
+    """Precede ``data`` by its length."""
+    return len(data).to_bytes(LENGTH, "big") + data
+
+
+def call_frame(call_id: str, code: str, values: Mapping[str, Any], seconds: float) -> bytes:
+    """Build the frame that asks for one call.
+
+    A process trusts its worker, and both are the same interpreter: so the frame is of ``marshal``. The values are JSON in it, as a template
+    may make a tuple, or a key that is a number.
+    """
+    names = names_of(values)
+    asked = call_id, code, names, _compiled(code, names), codec.encode(values), seconds
+    return frame_of(marshal.dumps(asked))
+
+
+@lru_cache(MOST_COMPILED)
+def _compiled(code: str, names: tuple[str, ...]) -> tuple[bytes, bool] | None:
+    """Compile code for values of those names; None: the process that runs it has to, or reports why that is not possible."""
+    if len(code) > MOST_CHARACTERS:
+        return None
+    try:
+        compiled, returns = compile_code(code, names)
+    except Exception:
+        return None
+    return marshal.dumps(compiled), returns
