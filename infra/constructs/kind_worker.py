@@ -10,6 +10,7 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.config import ConfigError
 from infra.constructs import grants, nag
 from infra.constructs.grants import Grant, give
 from infra.constructs.http_api import HttpApi
@@ -165,10 +166,16 @@ class FargateWorker(Construct):
         self, worker: Worker, task: ecs.FargateTaskDefinition, cluster: ecs.ICluster
     ) -> ecs.FargateService:
         """In the VPC where workers are kept inside; elsewhere in a public subnet, where nothing may connect to it."""
-        placement = self._platform.worker_placement
-        vpc = self._platform.vpc
+        platform = self._platform
+        placement, outer, vpc = platform.worker_placement, platform.outer_subnets, platform.vpc
         assert vpc is not None
-        inside = placement is not None and not worker.isolated
+        inside = placement is not None and (not worker.isolated or outer is None)
+        subnets = placement.subnets if inside and placement else outer
+        if subnets is None:
+            raise ConfigError(
+                f"the worker {worker.name!r} is a Fargate service: network.existing has no public_subnets for it, "
+                "and network.private_workers is off"
+            )
         group = ec2.SecurityGroup(
             self, "Group", vpc=vpc, description=f"Tasks of {worker.name}: nothing connects to them"
         )
@@ -180,9 +187,7 @@ class FargateWorker(Construct):
             task_definition=task,
             desired_count=0,
             assign_public_ip=not inside,
-            vpc_subnets=placement.subnets
-            if inside and placement
-            else ec2.SubnetSelection(subnet_group_name="public"),
+            vpc_subnets=subnets,
             security_groups=[group],
             min_healthy_percent=0,
             circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),

@@ -94,7 +94,7 @@ class EngineStack(cdk.Stack):
             schedule=events.Schedule.rate(cdk.Duration.minutes(platform.config.database.sweep_minutes)),
             targets=[
                 targets.LambdaFunction(
-                    made.function,
+                    made.target,
                     event=events.RuleTargetInput.from_object({"noetl": "tick"}),
                     max_event_age=cdk.Duration.minutes(1),
                     retry_attempts=0,

@@ -5,7 +5,7 @@ Usage: python -m tests.bench.cost [--env prod] [--quick] [--page]   (from the re
 A JSON line per workload and average batch, then one per environment for what it costs while nobody uses it. Three kinds of figures
 stand apart: counts (measured here; only the chunks of a loop, which grow with the worker's speed, differ a little between machines),
 assumptions (how long an invocation lasts), and dollars. Dollars are the same on every machine: what invocations take here is told, and
-not priced. ``--page`` writes the table of docs/deployment.md (cost_page.py), which a test holds to this.
+not priced. ``--page`` writes the table of docs/deployment-cost.md (cost_page.py), which a test holds to this.
 What the tasks themselves do is in none of them: they are the same work under every engine.
 """
 
@@ -20,13 +20,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
+from infra import idle_cost
 from infra.config import Environment
 from infra.environments import load_environment
-from infra.workers import plan_workers
-from layers.build import layer_names
+from infra.prices import AS_OF, AURORA_ACU_HOUR, INSTANCE_HOUR, SOURCE
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import NotFoundError, TaskError
@@ -58,7 +60,7 @@ from tests.bench.meters import (
     MeteredStore,
 )
 from tests.bench.playbooks import chain, fan_out
-from tests.bench.prices import AS_OF, EXPRESS_MEMORY_GB, MONTH_HOURS, PRICES, SOURCE
+from tests.bench.prices import EXPRESS_MEMORY_GB, PRICES
 from tests.doubles.revocations import MemoryRevocations
 
 MILLION = 1_000_000
@@ -75,9 +77,6 @@ EXPRESS_STEP_SECONDS = 0.05
 """How long a step of an Express workflow is billed, its task doing nothing. Assumed."""
 DATABASE_RATES = (10, 100, 1000)
 """Transitions per second at which the hourly price of a database is spread over them."""
-POLLERS = 5
-POLL_SECONDS = 20
-"""What Lambda keeps polling each queue with while there is nothing in it."""
 WORKER = "io"
 LOG = io.StringIO()
 TELEMETRY = {name: Telemetry(f"noetl-prod-{name}", LOG) for name in ("engine", "worker")}
@@ -314,11 +313,11 @@ def database(env: Environment) -> dict[str, Any]:
     """Hourly prices spread over transitions, at rates that are busy all the time."""
     servers = 2 if env.database.multi_az else 1
     hourly = {
-        f"aurora {max(env.database.min_acu, 0.5)} ACU x {servers}": PRICES.aurora_acu_hour
+        f"aurora {max(env.database.min_acu, 0.5)} ACU x {servers}": AURORA_ACU_HOUR
         * max(env.database.min_acu, 0.5)
         * servers,
-        "db.t4g.medium": PRICES.db_t4g_medium_hour,
-        "db.r7g.large": PRICES.db_r7g_large_hour,
+        "db.t4g.medium": INSTANCE_HOUR["db.t4g.medium"],
+        "db.r7g.large": INSTANCE_HOUR["db.r7g.large"],
     }
     return {
         name: {"per_hour": round(dollars, 3)}
@@ -327,63 +326,27 @@ def database(env: Environment) -> dict[str, Any]:
     }
 
 
-def idle(env: Environment) -> dict[str, Any]:
-    """Dollars a month of a deployment that nobody uses, before the first transition."""
-    plan = plan_workers(env, default_registry(), (set(layer_names()) - {"core", "deps"}).__contains__)
-    functions = [worker for worker in plan.workers if worker.compute == "function"]
-    queues = 2 + len(plan.workers)
-    polled = 2 + len(functions) + 1  # the last one: dead letters of commands
-    polls = polled * POLLERS * MONTH_HOURS * 3600 / POLL_SECONDS
-    sweeps = MONTH_HOURS * 60 / env.database.sweep_minutes
-    dead_letter_queues = 4
-    alarms = queues + dead_letter_queues + 3 * (4 + len(functions)) + 3
-    secrets = 3
-    metrics = 4 + 3 * len(functions) + 2 + 2  # of the engine, each worker, the API and maintenance
-    network = env.network
-    services = 6 if env.triggers.queues else 5
-    endpoints = services * network.endpoint_zones if network.egress in ("endpoints", "both") else 0
-    parts = {
-        "sqs_polling": polls * PRICES.sqs_standard / MILLION,
-        "maintenance": sweeps
-        * (
-            PRICES.lambda_requests / MILLION
-            + 0.1 * env.functions["maintenance"].memory / 1024 * _gb_second(env)
-        ),
-        "database": _idle_database(env),
-        "database_proxy": PRICES.rds_proxy_acu_hour * PRICES.rds_proxy_least_acu * MONTH_HOURS
-        if env.database.proxy
-        else 0.0,
-        "endpoints": endpoints * PRICES.endpoint_hour * MONTH_HOURS,
-        "nat_gateways": network.nat_gateways * PRICES.nat_gateway_hour * MONTH_HOURS,
-        "alarms_and_dashboard": alarms * PRICES.alarm_month + PRICES.dashboard_month,
-        "secrets_and_keys": secrets * PRICES.secret_month + 3 * PRICES.kms_key_month,
-    }
+def idle(name: str, folder: Path) -> dict[str, Any]:
+    """Dollars a month of a deployment that nobody uses, counted in its synthesized templates."""
+    found = idle_cost.report(folder)
     return {
         "line": "idle",
-        "env": env.name,
-        "counts": {
-            "queues_polled": polled,
-            "polls_per_month": round(polls),
-            "sweeps_per_month": round(sweeps),
-            "alarms": alarms,
-            "endpoints": endpoints,
-            "reserved_concurrency": sum(size.reserved for size in env.functions.values()),
-        },
-        "dollars_per_month": {name: round(value, 2) for name, value in parts.items()}
-        | {"total": round(sum(parts.values()), 2)},
-        "while_busy": {"metrics": metrics, "dollars_per_month": round(metrics * PRICES.metric_month, 2)},
+        "env": name,
+        "dollars_per_month": found["dollars_per_month"] | {"total": found["total"]},
     }
 
 
-def _idle_database(env: Environment) -> float:
-    """One that pauses is awake after each sweep until it pauses again, at half a unit."""
-    config = env.database
-    if config.engine != "aurora":
-        return PRICES.db_t4g_micro_hour * MONTH_HOURS
-    month = PRICES.aurora_acu_hour * MONTH_HOURS * (2 if config.multi_az else 1)
-    if config.pauses:
-        return month * 0.5 * min(1.0, config.pause_after_minutes / config.sweep_minutes)
-    return month * config.min_acu
+def synthesized(name: str, folder: Path) -> Path:
+    """Templates of an environment, without copies of its code beside them."""
+    import aws_cdk as cdk
+
+    from infra.app import build
+
+    flags = json.loads(Path("cdk.json").read_text("utf-8"))["context"]
+    app = cdk.App(outdir=str(folder), context=flags | {"aws:cdk:disable-asset-staging": True})
+    build(app, load_environment(name), default_registry())
+    app.synth()
+    return folder
 
 
 def _gb_seconds(deployed: Deployment, env: Environment, name: str) -> float:
@@ -424,12 +387,19 @@ def _unresolved(path: str, version: int | None) -> str:
 
 
 def report(env: Environment, *, quick: bool = False) -> list[dict[str, Any]]:
-    """All lines, the price table first."""
+    """All lines of transitions, the price table first."""
     lines: list[dict[str, Any]] = [
         {"line": "prices", "as_of": AS_OF, "source": SOURCE, "env": env.name, **asdict(PRICES)}
     ]
     lines += [measure(workload, batch, env) for workload in workloads(quick) for batch in BATCHES]
-    return [*lines, *(idle(load_environment(name)) for name in ("dev", "staging", "prod"))]
+    return lines
+
+
+def idle_months() -> list[dict[str, Any]]:
+    """The bill of each environment, synthesized one after the other in this process."""
+    with TemporaryDirectory() as folder:
+        names = ("dev", "staging", "prod")
+        return [idle(name, synthesized(name, Path(folder) / name)) for name in names]
 
 
 def main() -> int:
@@ -437,9 +407,9 @@ def main() -> int:
     parser.add_argument("--env", default="prod", help="whose memory sizes and database are priced")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true", help="every count and assumption, a line of JSON each")
-    parser.add_argument("--page", action="store_true", help="write the table of docs/deployment.md")
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/deployment-cost.md")
     options = parser.parse_args()
-    lines = report(load_environment(options.env), quick=options.quick)
+    lines = [*report(load_environment(options.env), quick=options.quick), *idle_months()]
     if options.json:
         for line in lines:
             print(json.dumps(line), flush=True)

@@ -124,8 +124,11 @@ def exchange(ground: Ground, name: str):
 
 
 def exchange_history(ground: Ground, name: str):
+    if name == "querySql":
+        return ground.ask("POST", "/api/sql", {"sql": "SELECT 1"})
     one = ground.run()
     path, query = {
+        "listSqlViews": ("/api/sql", {}),
         "getExecutionState": (f"/api/executions/{one}/state", {}),
         "compareExecutions": ("/api/compare", {"a": one, "b": one}),
     }[name]

@@ -3,7 +3,7 @@ the tests read this one table."""
 
 from __future__ import annotations
 
-from noetl.api.history import comparisons, moments
+from noetl.api.history import comparisons, moments, sql
 from noetl.api.http.route import Endpoint as Endpoint
 from noetl.api.http.route import Parameter as Parameter
 from noetl.api.http.route import Route as Route
@@ -43,6 +43,7 @@ ROUTES: tuple[Route, ...] = (
     *events.ROUTES,
     *moments.ROUTES,
     *comparisons.ROUTES,
+    *sql.ROUTES,
     *runtime.ROUTES,
     *maintenance.ROUTES,
     *workers.ROUTES,

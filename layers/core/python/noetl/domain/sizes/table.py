@@ -315,6 +315,12 @@ CURSOR = _size("cursor", "requests", 16 * KIB, "characters",
 LOG_LINE = _size("log_line", "requests", 64 * KIB, "characters",
     "a line that a worker sends",
     "the API (`body_invalid`)")
+SQL_TEXT = _size("sql_text", "requests", 64 * KIB, "characters",
+    "a query over history",
+    "the API (`sql_refused`)")
+SQL_ROWS = _size("sql_rows", "requests", 10_000, "entries",
+    "rows of the answer to a query",
+    "the API (`sql_refused`)")
 WORKERS = _size("workers", "requests", 1000, "entries",
     "workers registered at once",
     "the API (`too_many_workers`)")

@@ -209,6 +209,7 @@ def _report(call: Invocation, event: Mapping[str, Any], managed: Managed, round_
         ("RefusedEvents", managed.refused),
         ("EventFailures", managed.failures),
         ("LaidAside", managed.laid_aside),
+        ("FailedExecutions", managed.failed),
         ("Unsent", managed.unsent),
     ):
         if value:

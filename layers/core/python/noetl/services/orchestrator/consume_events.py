@@ -64,6 +64,8 @@ class Managed:
     commands: int = 0
     unsent: int = 0
     failures: int = 0
+    failed: int = 0
+    """Executions that ended failed in this batch."""
     laid_aside: int = 0
     """Messages with which the engine can do nothing: they are dead letters now."""
     again: bool = False
@@ -205,6 +207,7 @@ class _Batch:
         self.commands += handled.commands
         self.timers += handled.timers
         self.dropped += handled.dropped
+        self.managed.failed += sum(status == "failed" for _, status in handled.ended)
         self.follow += [event for event in handled.events if id(event) not in known]
 
     def _follow(self) -> None:
