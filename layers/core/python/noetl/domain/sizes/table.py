@@ -303,6 +303,9 @@ ANSWER_BYTES = _size("answer_bytes", "requests", 5_500_000, "bytes",
 BATCH_EVENTS = _size("batch_events", "requests", 256, "entries",
     "events of one batch",
     "the API (`batch_size`)")
+BATCH_PLAYBOOKS = _size("batch_playbooks", "requests", 100, "entries",
+    "playbooks of one request",
+    "the API (`batch_size`)")
 REQUEST_IDS = _size("request_ids", "requests", 100, "entries",
     "ids in one address",
     "the API (`invalid_parameter`)")
