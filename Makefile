@@ -107,6 +107,13 @@ $(CDK): infra/package-lock.json
 
 ENV ?= dev
 
+CLIENT := build/published-client
+
+.PHONY: published-client
+published-client: $(READY) ## run the published client (noetl 5.3.2 from PyPI) against noetl serve
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(CLIENT) noetl==5.3.2
+	@NOETL_PUBLISHED_CLIENT=$(CURDIR)/$(CLIENT) $(BIN)/python -m pytest -q -n 0 tests/integration/api/test_published_client.py
+
 .PHONY: synth
 synth: $(READY) $(CDK) ## templates of an environment, without an account (ENV=dev|staging|prod)
 	@$(CDK) synth --quiet -c env=$(ENV)

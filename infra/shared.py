@@ -118,11 +118,13 @@ class Platform:
         timeout: int,
         layers: list[lambda_.ILayerVersion],
         owner: bool = False,
+        reads_history: bool = False,
         dead_letter_queue: sqs.IQueue | None = None,
         variables: Mapping[str, str] | None = None,
         retries: int = 2,
     ) -> PythonFunction:
-        """A function that connects to Postgres. ``owner``: as the owner of the schema, and it makes the role of the others."""
+        """A function that connects to Postgres. ``owner``: as the owner of the schema, and it makes the roles of the others.
+        ``reads_history``: it signs in as the role that reads the views, too."""
         size = self.config.functions[name]
         made = PythonFunction(
             scope,
@@ -136,14 +138,20 @@ class Platform:
             layers=layers,
             log_key=self.data.data_key,
             placement=self.engine_placement,
-            variables=self._engine_variables(scope) | self._database_variables(owner) | dict(variables or {}),
+            variables=self._engine_variables(scope)
+            | self._database_variables(owner)
+            | self._reader_variables(owner or reads_history)
+            | dict(variables or {}),
             dead_letter_queue=dead_letter_queue,
             retries=retries,
             # What a deployment itself invokes is the new version at once.
             released=not owner,
         )
         if database := self.data.database:
-            made.allow(grants.read_secret(database.app_secret, *([database.owner_secret] if owner else [])))
+            others = [database.owner_secret] if owner else []
+            if owner or reads_history:
+                others.append(database.reader_secret)
+            made.allow(grants.read_secret(database.app_secret, *others))
         made.allow(*self._engine_grants(scope))
         return made
 
@@ -219,6 +227,12 @@ class Platform:
             "NOETL_SCHEDULER_ROLE_ARN": self.schedule_role_arn(scope),
             "NOETL_AUTH": self.config.api.auth,
         }
+
+    def _reader_variables(self, wanted: bool) -> dict[str, str]:
+        database = self.data.database
+        if database is None or not wanted:
+            return {}
+        return {"NOETL_READER_SECRET_ARN": database.reader_secret.secret_arn}
 
     def _database_variables(self, owner: bool) -> dict[str, str]:
         if self.data.database is None:

@@ -279,9 +279,10 @@ def test_secrets_are_read_by_those_who_need_them(templates: Templates) -> None:
     workers = {name for found in readers["credentials"] for name in [found] if name.startswith("worker-")}
     assert readers["tokens"] == readers["app"] == engine
     assert readers["owner"] == {"migrate"}
+    assert readers["reader"] == {"api", "migrate"}
     assert readers["credentials"] == workers | {"api"}
     assert workers and not workers & {"worker-python", "worker-script"}
-    assert readers.keys() == {"tokens", "app", "owner", "credentials"}
+    assert readers.keys() == {"tokens", "app", "owner", "reader", "credentials"}
 
 
 @both
@@ -572,4 +573,4 @@ def test_prod_survives_a_zone_and_a_deleted_stack(prod: Path) -> None:
     manifest = json.loads((prod / "manifest.json").read_text())["artifacts"]
     assert manifest["Noetl-prod-Data"]["properties"]["terminationProtection"] is True
     rotated = [place.properties for place in templates.all("AWS::SecretsManager::RotationSchedule")]
-    assert len(rotated) == 2
+    assert len(rotated) == 3

@@ -23,6 +23,7 @@ from noetl.api.http.gateway import make_resolver
 from noetl.api.http.waiting import Waiting
 from noetl.domain.callbacks import shown_path
 from noetl.domain.events import Start
+from noetl.runtime.aws.database import history_sql
 from noetl.runtime.aws.deliveries import CloudDeliveries
 from noetl.runtime.aws.events import events_in
 from noetl.runtime.aws.parts import CloudParts, open_parts, task_logs
@@ -140,6 +141,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         ),
         counted=counted,
         waiting=Waiting(longest=WAIT_SECONDS, first_pause=FIRST_LOOK_SECONDS),
+        history_sql=history_sql(settings),
         workers=claims,
         names=parts.credential_names(settings.credentials_prefix),
         results=parts.results,
