@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import tempfile
@@ -65,13 +64,12 @@ with ending(home), in_process(home) as runtime:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
-def test_a_benchmark_that_is_killed_leaves_no_database(number):
+def test_a_benchmark_that_is_killed_leaves_no_database():
     with tempfile.TemporaryDirectory(prefix="noetl-bench-", ignore_cleanup_errors=True) as folder:
         command = [sys.executable, "-c", KILLED, folder]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as bench:
             assert bench.stdout is not None
             server = int(bench.stdout.readline())
-            bench.send_signal(number)
+            bench.kill()
         wait_until(lambda: not Path(f"/proc/{server}").exists(), "the end of the database")
         wait_until(lambda: not Path(folder).exists(), "the end of the folder")
