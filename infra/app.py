@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import aws_cdk as cdk
 
+from infra import idle_cost
 from infra.config import ConfigError, Environment
 from infra.constructs import nag
 from infra.constructs.layers import target_of
@@ -37,12 +39,18 @@ CONTEXT = (
     "alarm_email",
     "alarm_topic",
     "auth",
+    "backup_vault",
     "certificate_arn",
+    "cidr",
     "database_url",
     "domain_name",
+    "environments",
     "jwt_audience",
     "jwt_issuer",
+    "like",
+    "permissions_boundary",
     "playbooks",
+    "tags",
     "trigger_queues",
 )
 """What the command line may say about an environment: `-c NAME=VALUE`."""
@@ -55,6 +63,8 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
     common = StackArguments(
         env=cdk.Environment(account=config.account, region=config.region),
         tags={"application": "noetl", **config.tags},
+        synthesizer=cdk.DefaultStackSynthesizer(qualifier=config.qualifier) if config.qualifier else None,
+        permissions_boundary=boundary_of(config),
     )
 
     def name(stack: str) -> str:
@@ -79,6 +89,7 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
         worker_placement=network.worker_placement if network else None,
         closed_placement=network.closed_placement if network else None,
         vpc=network.vpc if network else None,
+        outer_subnets=network.outer_subnets if network else None,
         code=digest_of(build_layer("core", target_of(config))),
     )
     engine = EngineStack(app, name("Engine"), platform=platform, **common)
@@ -93,6 +104,7 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
     observed = {
         "api": api.function,
         "engine": engine.engine,
+        "decide": engine.decide,
         "maintenance": engine.maintenance,
         "scheduler": schedules.function,
     } | {f"worker-{worker}": made.function for worker, made in workers.functions.items()}
@@ -106,6 +118,18 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
         **common,
     )
     _warn(config, observability, kinds, own_layers)
+
+
+def boundary_of(config: Environment) -> cdk.PermissionsBoundary | None:
+    """Return what every role is made with, those of the CDK's own functions included."""
+    given = config.permissions_boundary
+    if not given:
+        return None
+    return (
+        cdk.PermissionsBoundary.from_arn(given)
+        if given.startswith("arn:")
+        else cdk.PermissionsBoundary.from_name(given)
+    )
 
 
 def _warn(config: Environment, stack: cdk.Stack, kinds: KindLookup, own_layers: set[str]) -> None:
@@ -131,10 +155,10 @@ def main() -> int:
     try:
         config = load_environment(str(app.node.try_get_context("env") or ""), given_context(app))
         build(app, config, default_registry())
-    except (ConfigError, LayerError) as error:
+        idle_cost.write(Path(app.synth().directory))
+    except (ConfigError, LayerError, idle_cost.CostError) as error:
         print(f"noetl: {error}", file=sys.stderr)  # noqa: T201
         return 3
-    app.synth()
     return 0
 
 

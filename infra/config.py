@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from collections.abc import Mapping
@@ -12,8 +13,10 @@ from infra.trigger_queues import TriggersConfig, queue_problems
 
 Auth = Literal["iam", "jwt", "none"]
 Egress = Literal["none", "endpoints", "nat", "both"]
+Nat = Literal["gateway", "instance"]
+Deploys = Literal["at-once", "canary"]
 
-DATABASE_FUNCTIONS = ("api", "engine", "scheduler", "maintenance", "migrate")
+DATABASE_FUNCTIONS = ("api", "engine", "decide", "scheduler", "maintenance", "migrate")
 """Functions that connect to Postgres."""
 CONNECTION_SHARE = 0.8
 """Part of max_connections that the functions may fill; the rest is for people, rotation, and the server itself."""
@@ -25,6 +28,28 @@ CONNECTIONS_WHEN_PAUSING = 2000
 MOST_KV_BYTES = 1024 * 1024
 """Largest value of the tier kv."""
 MOST_CACHE_MB = 400
+VAULT = r"arn:aws[a-z-]*:backup:[a-z0-9-]+:\d{12}:backup-vault:[\w-]+"
+
+RESERVED = frozenset(
+    {
+        "alarms",
+        "api",
+        "commands",
+        "data",
+        "decide",
+        "dlq",
+        "engine",
+        "events",
+        "in",
+        "job",
+        "jobs",
+        "maintenance",
+        "migrate",
+    }
+    | {"schedules", "scheduler", "secrets", "starts", "t", "task", "timers", "worker"}
+)
+"""What follows the environment in names of resources. Permissions are given by such beginnings (`noetl-dev-worker-*`), so no environment
+may be called `dev-worker`."""
 
 LOG_DAYS = (1, 3, 7, 14, 30, 60, 90, 180, 365)
 """How long CloudWatch may keep logs (of what it offers)."""
@@ -54,6 +79,8 @@ class DatabaseConfig:
     """A reader in another zone (aurora), a standby (instance)."""
     proxy: bool = False
     backup_days: int = 7
+    sweep_every: int = 0
+    """Minutes between two looks of maintenance for what killed invocations left; 0: 1, and 60 where the database pauses."""
     protected: bool = True
     """Deletion protection, and a snapshot when the stack goes."""
     rotation_days: int | None = None
@@ -70,7 +97,25 @@ class DatabaseConfig:
     def sweep_minutes(self) -> int:
         """How often maintenance looks for what a killed invocation left. A database that pauses is woken rarely: timers and delays need
         no looking, a message that comes again sweeps as well, and only a start whose API call died waits for the next look."""
-        return 60 if self.pauses else 1
+        return self.sweep_every or (60 if self.pauses else 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingVpc:
+    """A VPC that somebody else owns, named in full, so that synthesis asks nobody. Subnets are ids, one for each of ``zones`` at least.
+
+    ``engine_subnets``: of the functions that use the database; ``worker_subnets`` and ``database_subnets``: the same unless named.
+    ``public_subnets``: of containers and Fargate workers outside the network; none: they run in ``worker_subnets``. Routes, NAT, flow logs
+    and gateway endpoints (S3, DynamoDB) are the owner's.
+    """
+
+    id: str
+    cidr: str
+    zones: tuple[str, ...]
+    engine_subnets: tuple[str, ...]
+    worker_subnets: tuple[str, ...] = ()
+    database_subnets: tuple[str, ...] = ()
+    public_subnets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +124,16 @@ class NetworkConfig:
     `both`: the engine's functions through endpoints, workers in the VPC through NAT; `none`: not at all (emulator)."""
 
     egress: Egress
+    cidr: str = "10.42.0.0/16"
+    """Range of the VPC that is made, /16 to /20. Choose one that no network overlaps which this one is to be connected with."""
+    existing: ExistingVpc | None = None
+    """Deploy into this VPC instead of making one."""
     zones: int = 2
+    nat: Nat = "gateway"
+    """`instance`: one small machine in place of the gateways: a fifth of the price, and no second one when its zone fails."""
+    nat_instance: str = "t4g.nano"
     nat_gateways: int = 0
+    """How many, gateways or instances."""
     endpoint_zones: int = 1
     """Zones with an endpoint of their own; one serves all, for less money and with less resilience."""
     flow_logs: bool = True
@@ -140,6 +193,9 @@ class WorkersConfig:
     image: str = ""
     """Image of Fargate workers by its full name in a registry; empty: tag ``image_tag`` of the stack's own repository."""
     image_tag: str = "latest"
+    direct_steps: int = 50
+    """Most commands that an invocation takes in the answers of the function `decide` before it ends; 0: every outcome goes through the
+    queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,17 +237,37 @@ class StorageConfig:
     kv_auto_bytes: int = 0
     point_in_time: bool = True
     """The table can be restored to any second of the last 35 days."""
+    version_days: int = 0
+    """Days for which the results bucket keeps what was deleted or overwritten; 0: not at all. Retention of executions ends later by as much."""
     cache_mb: int = 128
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackupConfig:
+    """Daily copies of the database, the table of small results and the results bucket, in a vault of their own (AWS Backup).
+
+    ``copy_to``: ARN of a vault in another region, or of another account, which gets each copy as well.
+    """
+
+    keep_days: int = 35
+    copy_to: str = ""
+    copy_keep_days: int = 35
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmsConfig:
-    """Where alarms go: addresses that get mail, or a topic that exists. Neither: they are only shown."""
+    """Where alarms go: addresses that get mail, or a topic that exists. Neither: they are only shown.
+
+    ``level``: `all`, or `few`: what stops executions, and not each queue and function by itself.
+    """
 
     emails: tuple[str, ...] = ()
     topic_arn: str = ""
+    level: Literal["all", "few"] = "all"
+    failed_executions: int = 0
+    """Failed executions in five minutes that are no reason to ring."""
     event_age_seconds: int = 120
     command_age_seconds: int = 900
 
@@ -210,11 +286,18 @@ class Environment:
     storage: StorageConfig = StorageConfig()
     alarms: AlarmsConfig = AlarmsConfig()
     triggers: TriggersConfig = field(default_factory=TriggersConfig)
+    backup: BackupConfig | None = None
     containers: ContainersConfig | None = None
     """None: the kind `container` is refused."""
     account: str | None = None
     """None: whichever account and region the caller's credentials belong to."""
     region: str | None = None
+    permissions_boundary: str = ""
+    """Name or ARN of the managed policy that every role is made with."""
+    qualifier: str = ""
+    """Of the CDK's bootstrap stack, where it is not the default one."""
+    deploys: Deploys = "at-once"
+    """`canary`: a new version of a function gets a tenth of the work for five minutes; its errors take it back."""
     python: str = "3.13"
     arch: str = "arm64"
     tracing: bool = False
@@ -232,6 +315,7 @@ class Environment:
     def __post_init__(self) -> None:
         problems = [
             *_basic_problems(self),
+            *_network_problems(self),
             *_database_problems(self),
             *_api_problems(self),
             *_connection_problems(self),
@@ -267,8 +351,8 @@ class Environment:
 
 def _basic_problems(env: Environment) -> list[str]:
     found = []
-    if not re.fullmatch(r"[a-z][a-z0-9]{1,15}", env.name):
-        found.append("a name is 2 to 16 lower-case letters and digits (it becomes part of names in AWS)")
+    if problem := name_problem(env.name):
+        found.append(problem)
     if env.account is not None and not re.fullmatch(r"\d{12}", env.account):
         found.append(f"account {env.account!r} is not a number of 12 digits")
     if not re.fullmatch(r"3\.1[1-4]", env.python):
@@ -289,15 +373,72 @@ def _basic_problems(env: Environment) -> list[str]:
         for name, least in (("engine", 2 + env.timer_concurrency), ("maintenance", 3))
         if name in env.functions and env.functions[name].reserved < least
     ]
-    network = env.network
+    return found
+
+
+def name_problem(name: str) -> str | None:
+    """What is wrong with the name of an environment; None: nothing."""
+    if not re.fullmatch(r"(?!.{17})[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or len(name) < 2:
+        return (
+            f"{name[:40]!r} is no name of an environment: 2 to 16 lower-case letters, digits and single hyphens, "
+            "beginning with a letter (it becomes part of names in AWS)"
+        )
+    if taken := sorted(RESERVED & set(name.split("-")[1:])):
+        return f"the name {name!r} has {taken[0]!r} behind a hyphen: names of resources of another environment could be the same"
+    return None
+
+
+def _network_problems(env: Environment) -> list[str]:
+    network, found = env.network, []
     if network.egress == "none" and not env.is_local:
         found.append("egress none is for the environment `local`: functions could not reach their queues")
-    if (network.egress in ("nat", "both")) != (network.nat_gateways > 0):
-        found.append(f"egress {network.egress!r} does not go with {network.nat_gateways} NAT gateways")
     if network.private_workers and network.egress not in ("nat", "both"):
         found.append("private_workers need egress nat or both, or http tasks could not reach anything")
+    if network.existing is not None:
+        return [*found, *_existing_problems(network.existing)]
+    if (network.egress in ("nat", "both")) != (network.nat_gateways > 0):
+        found.append(f"egress {network.egress!r} does not go with {network.nat_gateways} NAT gateways")
     if not 2 <= network.zones <= 3 or not 1 <= network.endpoint_zones <= network.zones:
         found.append("zones is 2 or 3, and endpoint_zones at most as many")
+    if network.nat_gateways > network.zones:
+        found.append(
+            f"nat_gateways {network.nat_gateways} is more than one for each of {network.zones} zones"
+        )
+    if problem := _cidr_problem(network.cidr, 16, 20):
+        found.append(f"cidr {problem}")
+    return found
+
+
+def _cidr_problem(text: str, largest: int, smallest: int) -> str | None:
+    try:
+        found = ipaddress.IPv4Network(text)
+    except ValueError as error:
+        return f"{text!r} is no range of addresses ({error}); write 10.42.0.0/16"
+    if not found.is_private:
+        return f"{text!r} is a range of the internet: choose one within 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"
+    if not largest <= found.prefixlen <= smallest:
+        return f"{text!r} is not /{largest} to /{smallest}"
+    return None
+
+
+def _existing_problems(vpc: ExistingVpc) -> list[str]:
+    found = []
+    if not re.fullmatch(r"vpc-[0-9a-f]{8,17}", vpc.id):
+        found.append(f"network.existing.id {vpc.id!r} is no id of a VPC (vpc-0123456789abcdef0)")
+    if problem := _cidr_problem(vpc.cidr, 8, 28):
+        found.append(f"network.existing.cidr {problem}")
+    if len(set(vpc.zones)) < 2:
+        found.append(
+            "network.existing.zones names at least two zones (eu-central-1a): the database needs them"
+        )
+    for name in ("engine_subnets", "worker_subnets", "database_subnets", "public_subnets"):
+        subnets: tuple[str, ...] = getattr(vpc, name)
+        if bad := [one for one in subnets if not re.fullmatch(r"subnet-[0-9a-f]{8,17}", one)]:
+            found.append(f"network.existing.{name} has {bad[0]!r}, which is no id of a subnet")
+        if len(subnets) != len(vpc.zones) and (subnets or name == "engine_subnets"):
+            found.append(
+                f"network.existing.{name} has {len(subnets)} subnets for {len(vpc.zones)} zones: one each, in the order of zones"
+            )
     return found
 
 
@@ -352,6 +493,13 @@ def _storage_problems(env: Environment) -> list[str]:
         found.append(
             f"cache_mb {storage.cache_mb} is not between 0 and {MOST_CACHE_MB}: functions have 512 MB of disk"
         )
+    if not 0 <= storage.version_days <= 365:
+        found.append(f"version_days {storage.version_days} is not between 0 and 365")
+    if (backup := env.backup) is not None:
+        if backup.keep_days < 1 or backup.copy_keep_days < 1:
+            found.append("backups are kept at least one day")
+        if backup.copy_to and not re.fullmatch(VAULT, backup.copy_to):
+            found.append(f"backup.copy_to {backup.copy_to!r} is no ARN of a backup vault")
     own = ("NOETL_STORAGE_KV_", "NOETL_STORAGE_LOCAL_CACHE_DIR", "NOETL_STORAGE_CACHE_MB")
     for name in storage.variables:
         if not name.startswith("NOETL_STORAGE_") or name.startswith(own):

@@ -1,15 +1,18 @@
-"""The environments: `-c env=local|dev|staging|prod`. Edit these numbers; the rules are in config.py."""
+"""The presets of environments: `-c env=local|dev|staging|prod`. The rules are in config.py, further environments in a file of yours."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from infra.config import (
     AlarmsConfig,
     ApiConfig,
     Auth,
+    BackupConfig,
     ConfigError,
     DatabaseConfig,
     Environment,
@@ -18,27 +21,68 @@ from infra.config import (
     RetentionConfig,
     StorageConfig,
     WorkersConfig,
+    name_problem,
 )
+from infra.environment_file import read_file
 from infra.trigger_queues import TriggersConfig
 from layers.build import Target
+from noetl.dsl.diagnostics import did_you_mean
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "playbooks" / "examples"
 NAMES = ("local", "dev", "staging", "prod")
+"""Presets. Others are made like one of these: by a file of environments, or by `-c like=dev`."""
 
 
 def load_environment(name: str, context: Mapping[str, str] | None = None) -> Environment:
-    """The environment of this name. ``context``: settings from the command line (``-c database_url=…``, ``-c alarm_email=…``).
+    """Return the environment of this name. ``context``: settings from the command line (``-c database_url=…``, ``-c alarm_email=…``).
 
+    It is a preset, or in the file of environments (``environments``, environment_file.py), or made ``like`` one of them.
     Account and region come from NOETL_ACCOUNT and NOETL_REGION, or are left open. Raises ConfigError.
     """
     given = dict(context or {})
-    if name not in NAMES:
-        raise ConfigError(f"there is no environment {name!r}; choose one: cdk synth -c env={'|'.join(NAMES)}")
-    made = {"local": _local, "dev": _dev, "staging": _staging, "prod": _prod}[name]
-    return made(given)
+    file = read_file(given.get("environments", ""))
+    known = list(dict.fromkeys((*NAMES, *file.names)))
+    like = given.get("like", "")
+    if name not in known and not like:
+        raise ConfigError(_unknown(name, known))
+    if problem := name_problem(name):
+        raise ConfigError(problem)
+    if like and like not in known:
+        raise ConfigError(f"like={like}: {_unknown(like, known)}")
+    if "local" in (like, *file.bases_of(name)) and name != "local":
+        raise ConfigError("no environment can be like local, which is for an emulator on this machine")
+    base = file.preset_of(like or name, NAMES)
+    made = _PRESETS[base](name, given)
+    made = file.apply(like or name, made)
+    return _from_command_line(made, given)
 
 
-def _local(given: Mapping[str, str]) -> Environment:
+def _unknown(name: str, known: Sequence[str]) -> str:
+    hint = did_you_mean(name, known) if name else None
+    said = f"there is no environment {name!r}; {hint or 'choose one'}: cdk synth -c env={'|'.join(known)}"
+    return f"{said}; a new one is like another: -c env={name} -c like=dev" if name and not hint else said
+
+
+def _from_command_line(made: Environment, given: Mapping[str, str]) -> Environment:
+    """What `-c` says about any environment comes last."""
+    tags = dict(_pair(one) for one in _list(given.get("tags", "")))
+    if tags:
+        made = replace(made, tags={**made.tags, **tags})
+    if "cidr" in given:
+        made = replace(made, network=replace(made.network, cidr=given["cidr"]))
+    if "permissions_boundary" in given:
+        made = replace(made, permissions_boundary=given["permissions_boundary"])
+    return made
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (equals and name.strip()):
+        raise ConfigError(f"tags has {text!r}: write tags=team=data,cost-center=42")
+    return name.strip(), value.strip()
+
+
+def _local(name: str, given: Mapping[str, str]) -> Environment:
     """An emulator on this machine: its Python, its processor, nothing that the emulator does not know."""
     target = Target.of_host()
     url = given.get("database_url", "")
@@ -52,7 +96,7 @@ def _local(given: Mapping[str, str]) -> Environment:
             engine="url" if url else "instance", url=url, max_connections=100, backup_days=0, protected=False
         ),
         network=NetworkConfig(egress="none", flow_logs=False),
-        functions=_functions(api=10, engine=10, others=3),
+        functions=_functions(api=10, engine=10, decide=4, others=3),
         workers=WorkersConfig(pooled=True, default_concurrency=4),
         api=ApiConfig(auth="none"),
         retention=RetentionConfig(logs=1, executions=7),
@@ -65,10 +109,10 @@ def _local(given: Mapping[str, str]) -> Environment:
     )
 
 
-def _dev(given: Mapping[str, str]) -> Environment:
-    """Costs little while nobody uses it: the database pauses, no NAT gateway, light kinds share a worker."""
+def _dev(name: str, given: Mapping[str, str]) -> Environment:
+    """Costs little while nobody uses it: the database pauses, one small machine is the way out, light kinds share a worker (ADR 60)."""
     return Environment(
-        name="dev",
+        name=name,
         account=_account(),
         region=_region(),
         database=DatabaseConfig(
@@ -76,76 +120,94 @@ def _dev(given: Mapping[str, str]) -> Environment:
             min_acu=0,
             max_acu=2,
             max_connections=200,
+            pause_after_minutes=5,
+            sweep_every=120,
             backup_days=1,
             protected=False,
         ),
-        network=NetworkConfig(egress="endpoints"),
-        functions=_functions(api=10, engine=10, others=3),
+        network=NetworkConfig(egress="nat", nat="instance", nat_gateways=1, flow_logs=False),
+        functions=_functions(api=10, engine=10, decide=10, others=3),
         workers=WorkersConfig(pooled=True),
         api=_api(given),
         retention=RetentionConfig(logs=7, executions=30),
         storage=StorageConfig(point_in_time=False),
-        alarms=_alarms(given),
+        alarms=_alarms(given, level="few"),
         triggers=_triggers(given),
         playbooks=_folders(given, ("playbooks/examples",)),
-        tags={"environment": "dev"},
+        tags={"environment": name},
     )
 
 
-def _staging(given: Mapping[str, str]) -> Environment:
+def _staging(name: str, given: Mapping[str, str]) -> Environment:
     """Production's shape at a smaller size."""
     return Environment(
-        name="staging",
+        name=name,
         account=_account(),
         region=_region(),
         database=DatabaseConfig(
             engine="aurora", min_acu=0.5, max_acu=4, max_connections=400, multi_az=True, rotation_days=30
         ),
-        network=NetworkConfig(egress="both", nat_gateways=1, private_workers=True),
-        functions=_functions(api=40, engine=40, others=5),
-        workers=WorkersConfig(pooled=False, default_concurrency=20),
+        network=NetworkConfig(egress="nat", nat_gateways=1, private_workers=True),
+        functions=_functions(api=40, engine=40, decide=40, others=5),
+        workers=WorkersConfig(pooled=False, default_concurrency=20, long=True),
         api=_api(given),
+        storage=StorageConfig(version_days=7),
         alarms=_alarms(given),
         triggers=_triggers(given),
         tracing=True,
+        deploys="canary",
         playbooks=_folders(given, ("playbooks/examples",)),
-        tags={"environment": "staging"},
+        tags={"environment": name},
     )
 
 
-def _prod(given: Mapping[str, str]) -> Environment:
+def _prod(name: str, given: Mapping[str, str]) -> Environment:
     """Survives the loss of a zone; nothing with data in it goes when a stack goes."""
     return Environment(
-        name="prod",
+        name=name,
         account=_account(),
         region=_region(),
         database=DatabaseConfig(
             engine="aurora",
-            min_acu=2,
+            min_acu=1.5,
             max_acu=32,
             max_connections=2000,
             multi_az=True,
-            proxy=True,
             backup_days=35,
             rotation_days=30,
         ),
-        network=NetworkConfig(egress="both", zones=3, nat_gateways=3, endpoint_zones=3, private_workers=True),
-        functions=_functions(api=200, engine=200, others=10, memory=1769),
-        workers=WorkersConfig(pooled=False, default_concurrency=100),
+        network=NetworkConfig(egress="nat", zones=3, nat_gateways=3, private_workers=True),
+        functions=_functions(api=200, engine=200, decide=100, others=10, memory=1769),
+        workers=WorkersConfig(pooled=False, default_concurrency=100, long=True),
         api=_api(given, rate_limit=2000, burst_limit=4000),
         retention=RetentionConfig(logs=90, executions=180),
+        storage=StorageConfig(version_days=30),
+        backup=BackupConfig(copy_to=given.get("backup_vault", "")),
         alarms=_alarms(given),
         triggers=_triggers(given),
         tracing=True,
+        deploys="canary",
         playbooks=_folders(given, ()),
-        tags={"environment": "prod"},
+        tags={"environment": name},
     )
 
 
-def _functions(*, api: int, engine: int, others: int, memory: int = 1024) -> dict[str, FunctionConfig]:
+_PRESETS: Mapping[str, Callable[[str, Mapping[str, str]], Environment]] = {
+    "local": _local,
+    "dev": _dev,
+    "staging": _staging,
+    "prod": _prod,
+}
+
+
+def _functions(
+    *, api: int, engine: int, decide: int, others: int, memory: int = 1024
+) -> dict[str, FunctionConfig]:
     return {
         "api": FunctionConfig(memory=memory, reserved=api),
         "engine": FunctionConfig(memory=memory, reserved=engine),
+        # How many outcomes are decided by request at once; what is throttled goes through the queue.
+        "decide": FunctionConfig(memory=memory, reserved=decide),
         "scheduler": FunctionConfig(memory=512, reserved=others),
         "maintenance": FunctionConfig(memory=512, reserved=others),
         "migrate": FunctionConfig(memory=512, reserved=1),
@@ -169,8 +231,10 @@ def _api(given: Mapping[str, str], *, rate_limit: int = 100, burst_limit: int = 
     )
 
 
-def _alarms(given: Mapping[str, str]) -> AlarmsConfig:
-    return AlarmsConfig(emails=_list(given.get("alarm_email", "")), topic_arn=given.get("alarm_topic", ""))
+def _alarms(given: Mapping[str, str], *, level: Literal["all", "few"] = "all") -> AlarmsConfig:
+    return AlarmsConfig(
+        emails=_list(given.get("alarm_email", "")), topic_arn=given.get("alarm_topic", ""), level=level
+    )
 
 
 def _triggers(given: Mapping[str, str], default: tuple[str, ...] = ()) -> TriggersConfig:

@@ -14,6 +14,8 @@ from constructs import Construct
 
 MINUTE = cdk.Duration.minutes(1)
 FIVE_MINUTES = cdk.Duration.minutes(5)
+NEAR_TIMEOUT = 0.8
+"""Part of a function's time that an invocation may take."""
 
 
 class Alarms(Construct):
@@ -29,6 +31,23 @@ class Alarms(Construct):
         self, name: str, metric: cloudwatch.IMetric, threshold: float, description: str, *, periods: int = 1
     ) -> cloudwatch.Alarm:
         """Rings when ``metric`` is above ``threshold`` for ``periods``. No data is good news: nothing happened."""
+        return self._alarm(name, metric, threshold, description, periods, silence=False)
+
+    def silent(self, name: str, metric: cloudwatch.IMetric, description: str) -> cloudwatch.Alarm:
+        """Rings when ``metric`` is not counted for a period: no data is the bad news."""
+        return self._alarm(name, metric, 1, description, 1, silence=True)
+
+    def _alarm(
+        self,
+        name: str,
+        metric: cloudwatch.IMetric,
+        threshold: float,
+        description: str,
+        periods: int,
+        *,
+        silence: bool,
+    ) -> cloudwatch.Alarm:
+        compared, missing = cloudwatch.ComparisonOperator, cloudwatch.TreatMissingData
         alarm = cloudwatch.Alarm(
             self,
             name,
@@ -36,9 +55,9 @@ class Alarms(Construct):
             alarm_description=description,
             metric=metric,
             threshold=threshold,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            comparison_operator=compared.LESS_THAN_THRESHOLD if silence else compared.GREATER_THAN_THRESHOLD,
             evaluation_periods=periods,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            treat_missing_data=missing.BREACHING if silence else missing.NOT_BREACHING,
         )
         if self._topic is not None:
             alarm.add_alarm_action(actions.SnsAction(self._topic))
@@ -65,8 +84,8 @@ class Alarms(Construct):
             periods=3,
         )
 
-    def of_function(self, name: str, function: lambda_.IFunction) -> None:
-        """It fails, or AWS does not let it run."""
+    def of_function(self, name: str, function: lambda_.IFunction, *, timeout: int | None) -> None:
+        """It fails, or AWS does not let it run, or it may soon be stopped (``timeout``: after so many seconds; None: it stops by itself)."""
         self.above(
             f"{name}-errors",
             function.metric_errors(period=FIVE_MINUTES, statistic="Sum"),
@@ -81,6 +100,14 @@ class Alarms(Construct):
             f"invocations of {name} were refused for lack of concurrency",
             periods=3,
         )
+        if timeout is not None:
+            self.above(
+                f"{name}-duration",
+                function.metric_duration(period=FIVE_MINUTES, statistic="Maximum"),
+                timeout * 1000 * NEAR_TIMEOUT,
+                f"invocations of {name} take more than {NEAR_TIMEOUT:.0%} of the {timeout} s after which Lambda stops them",
+                periods=3,
+            )
         self.above(
             f"{name}-dropped",
             function.metric("RecursiveInvocationsDropped", period=FIVE_MINUTES, statistic="Sum"),
@@ -99,7 +126,11 @@ def metric(
 ) -> cloudwatch.Metric:
     """A metric that no construct offers."""
     return cloudwatch.Metric(
-        namespace=namespace, metric_name=name, dimensions_map=dimensions, statistic=statistic, period=period
+        namespace=namespace,
+        metric_name=name,
+        dimensions_map=dimensions,
+        statistic=statistic,
+        period=period,
     )
 
 

@@ -123,6 +123,8 @@ def _place(scope: Construct, platform: Platform, *, private: bool) -> dict[str, 
             or platform.vpc.select_subnets(subnet_group_name=inside.subnets.subnet_group_name).subnets
         )
         group: ec2.ISecurityGroup = inside.group
+    elif platform.outer_subnets is None:
+        raise ConfigError("containers need public_subnets of network.existing, or containers.private")
     else:
         subnets = platform.vpc.select_subnets(subnet_group_name="public").subnets
         group = ec2.SecurityGroup(

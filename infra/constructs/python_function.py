@@ -19,6 +19,7 @@ from infra.config import LOG_DAYS, ConfigError, Environment
 from infra.constructs import nag
 from infra.constructs.grants import Grant, give, grant, grant_any
 from infra.constructs.layers import RUNTIMES, architecture
+from infra.constructs.rollout import rolled_out
 
 RETENTIONS = dict(
     zip(
@@ -63,7 +64,8 @@ LEAST_STORAGE = 512
 
 
 class PythonFunction(Construct):
-    """``function``, ``role`` and ``log_group``. Policies are added with ``allow``."""
+    """``function``, ``role`` and ``log_group``; ``target``: what is invoked, an alias where versions are rolled out by canary. Policies are
+    added with ``allow``."""
 
     def __init__(
         self,
@@ -83,12 +85,16 @@ class PythonFunction(Construct):
         placement: Placement | None = None,
         dead_letter_queue: sqs.IQueue | None = None,
         retries: int = 2,
+        released: bool = True,
     ) -> None:
-        """``name``: without the environment. ``timeout``: seconds. ``memory``, ``storage`` (of /tmp): MiB. ``dead_letter_queue``: for
+        """``released``: rolled out as the environment says; else each deployment replaces the function at once.
+
+        ``name``: without the environment. ``timeout``: seconds. ``memory``, ``storage`` (of /tmp): MiB. ``dead_letter_queue``: for
         asynchronous invocations that failed; ``retries``: of those. Raises ConfigError when the folder has no handler.
         """
         super().__init__(scope, id)
         full_name = f"{env.prefix}-{name}"
+        age = cdk.Duration.hours(6) if retries else cdk.Duration.minutes(1)
         self.log_group = log_group(self, "Logs", env, name, log_key)
         self.role = iam.Role(
             self,
@@ -120,7 +126,7 @@ class PythonFunction(Construct):
             system_log_level_v2=lambda_.SystemLogLevel.WARN,
             dead_letter_queue=dead_letter_queue,
             retry_attempts=retries,
-            max_event_age=cdk.Duration.hours(6) if retries else cdk.Duration.minutes(1),
+            max_event_age=age,
             reserved_concurrent_executions=reserved,
             # Engine and workers call each other through queues for as long as an execution has steps. Lambda would take that for a runaway
             # loop after about 16 rounds, and drop the message. What ends endless executions is the engine (docs/adr/0044).
@@ -135,6 +141,10 @@ class PythonFunction(Construct):
             self.function, "L1", "the environment says which Python; the layers are built for that one"
         )
 
+        self.target: lambda_.IFunction = self.function
+        if released and env.deploys == "canary":
+            self.target = rolled_out(self, self.function, full_name, retries=retries, max_age=age)
+
     def allow(self, *given: Grant) -> None:
         """Add to the role."""
         give(self.role, *given)
@@ -144,7 +154,7 @@ class PythonFunction(Construct):
         lambda_.EventSourceMapping(
             self,
             f"From-{queue.node.path.replace('/', '-')}",
-            target=self.function,
+            target=self.target,
             event_source_arn=queue.queue_arn,
             batch_size=batch,
             max_concurrency=max(2, concurrency),

@@ -13,3 +13,5 @@ class StackArguments(TypedDict, total=False):
 
     env: cdk.Environment
     tags: Mapping[str, str]
+    synthesizer: cdk.IStackSynthesizer | None
+    permissions_boundary: cdk.PermissionsBoundary | None

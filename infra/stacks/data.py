@@ -14,6 +14,7 @@ from constructs import Construct
 
 from infra.config import Environment
 from infra.constructs import nag
+from infra.constructs.backups import Backups
 from infra.constructs.database import Database, log_groups
 from infra.stacks import StackArguments
 from infra.stacks.network import NetworkStack, seal_logs
@@ -59,6 +60,17 @@ class DataStack(cdk.Stack):
                 group=network.database_group,
                 key=self.secrets_key,
                 log_key=self.data_key,
+            )
+        if config.backup is not None and self.database is not None:
+            Backups(
+                self,
+                "Backups",
+                env=config,
+                backup=config.backup,
+                key=self.secrets_key,
+                server=self.database.server,
+                tables=[self.kv] if self.kv is not None else [],
+                buckets=[self.results] if config.storage.version_days else [],
             )
         cdk.CfnOutput(self, "ResultsBucketName", value=self.results.bucket_name)
         if self.database is not None:
@@ -141,6 +153,7 @@ class DataStack(cdk.Stack):
             removal_policy=self._keep,
         )
         nag.acknowledge(logs, "S1", "the bucket that access logs are written to")
+        kept = self._config.storage.version_days
         results = s3.Bucket(
             self,
             "Results",
@@ -155,14 +168,25 @@ class DataStack(cdk.Stack):
             server_access_logs_prefix="results/",
             # No rule for executions/: age counts from writing, and an execution may run for longer than any number of days. Maintenance
             # removes objects with their execution (docs/adr/0029).
+            versioned=kept > 0,
             lifecycle_rules=[
                 s3.LifecycleRule(id="revocations", prefix="revoked/", expiration=cdk.Duration.days(15)),
                 s3.LifecycleRule(id="uploads", abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
+                *([_old_versions(kept)] if kept else []),
             ],
             removal_policy=self._keep,
         )
         _announce_objects(results)
         return results
+
+
+def _old_versions(days: int) -> s3.LifecycleRule:
+    """What was deleted or overwritten stays for so long; the marks of deletions go with it."""
+    return s3.LifecycleRule(
+        id="versions",
+        noncurrent_version_expiration=cdk.Duration.days(days),
+        expired_object_delete_marker=True,
+    )
 
 
 def _announce_objects(bucket: s3.Bucket) -> None:

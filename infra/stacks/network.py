@@ -1,4 +1,4 @@
-"""Network: a VPC whose inner subnets have no way out but endpoints, and the groups that say who reaches the database."""
+"""Network: a VPC (made, or somebody else's) and the groups that say who reaches the database, and what it reaches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.config import Environment
+from infra.config import Environment, ExistingVpc, NetworkConfig
 from infra.constructs import nag
 from infra.constructs.python_function import Placement
 from infra.stacks import StackArguments
@@ -28,10 +28,17 @@ ENDPOINTS = {
 LAMBDA = {"Lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_}
 """What the API calls as well where triggers may read queues."""
 
+_NAT_INSTANCE = {
+    "EC26": "the NAT instance holds no data: its disk is the image",
+    "EC28": "basic monitoring is enough for a machine that only forwards",
+    "EC29": "the NAT instance is made anew at any deployment",
+    "EC23": "only the VPC's own range may enter the NAT instance",
+}
+
 
 class NetworkStack(cdk.Stack):
     """``engine_placement``: for functions that use the database. ``worker_placement``: for workers that the environment keeps inside;
-    ``closed_placement``: for those of them whose kinds need no network."""
+    ``closed_placement``: for those of them whose kinds need no network. ``outer_subnets``: public ones, for what runs outside of it."""
 
     def __init__(
         self, scope: Construct, id: str, *, config: Environment, **stack: Unpack[StackArguments]
@@ -39,16 +46,11 @@ class NetworkStack(cdk.Stack):
         self._zones = config.network.zones
         super().__init__(scope, id, **stack)
         network = config.network
-        self.vpc = ec2.Vpc(
-            self,
-            "Vpc",
-            ip_addresses=ec2.IpAddresses.cidr("10.42.0.0/16"),
-            availability_zones=self.availability_zones,
-            nat_gateways=network.nat_gateways,
-            restrict_default_security_group=not config.is_local,
-            subnet_configuration=_subnets(network.nat_gateways > 0),
+        existing = network.existing
+        self.vpc: ec2.IVpc = self._made(config) if existing is None else self._found(existing)
+        self.engine_group = self._group(
+            "EngineGroup", "Functions of the engine: reach the database", closed=not config.is_local
         )
-        self.engine_group = self._group("EngineGroup", "Functions of the engine: reach the database")
         self.database_group = self._group(
             "DatabaseGroup", "The database: reached by functions of the engine only", closed=True
         )
@@ -56,27 +58,76 @@ class NetworkStack(cdk.Stack):
         self._open_database(config)
         inner = ec2.SubnetSelection(subnet_group_name="inner")
         outgoing = ec2.SubnetSelection(subnet_group_name="outgoing")
-        self.database_subnets = inner
-        self.engine_placement = Placement(
-            self.vpc, outgoing if network.egress == "nat" else inner, self.engine_group
-        )
+        self.database_subnets = inner if existing is None else ec2.SubnetSelection(subnet_group_name="data")
+        through_nat = network.egress == "nat" and existing is None
+        self.engine_placement = Placement(self.vpc, outgoing if through_nat else inner, self.engine_group)
         self.worker_placement: Placement | None = None
         self.closed_placement: Placement | None = None
         if network.private_workers:
             self.worker_placement = Placement(self.vpc, outgoing, self.worker_group)
-            closed = inner if network.egress == "both" else outgoing
+            closed = inner if network.egress == "both" and existing is None else outgoing
             self.closed_placement = Placement(self.vpc, closed, self.worker_group)
+        public = existing is None or bool(existing.public_subnets)
+        self.outer_subnets = ec2.SubnetSelection(subnet_group_name="public") if public else None
         if network.egress in ("endpoints", "both"):
             services = ENDPOINTS | LAMBDA if config.triggers.queues else ENDPOINTS
             self._add_endpoints(network.endpoint_zones, services)
-        if network.egress != "none":
-            self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        if isinstance(self.vpc, ec2.Vpc):
+            self._equip(self.vpc, config)
+
+    def _made(self, config: Environment) -> ec2.Vpc:
+        network = config.network
+        nat = _nat_instance(network) if network.nat == "instance" and network.nat_gateways else None
+        vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            ip_addresses=ec2.IpAddresses.cidr(network.cidr),
+            availability_zones=self.availability_zones,
+            nat_gateways=network.nat_gateways,
+            nat_gateway_provider=nat,
+            restrict_default_security_group=not config.is_local,
+            subnet_configuration=_subnets(network),
+        )
+        if nat is not None:
+            nat.connections.allow_from(
+                ec2.Peer.ipv4(network.cidr), ec2.Port.all_traffic(), "what is routed out"
+            )
+            for rule, reason in _NAT_INSTANCE.items():
+                nag.acknowledge(vpc, rule, reason)
+        return vpc
+
+    def _found(self, existing: ExistingVpc) -> ec2.IVpc:
+        """Of its attributes: a lookup would need the account at synthesis."""
+        engine = list(existing.engine_subnets)
+        public = list(existing.public_subnets)
+        vpc: ec2.IVpc = ec2.Vpc.from_vpc_attributes(
+            self,
+            "Vpc",
+            vpc_id=existing.id,
+            vpc_cidr_block=existing.cidr,
+            availability_zones=list(existing.zones),
+            isolated_subnet_ids=[*engine, *(existing.database_subnets or engine)],
+            isolated_subnet_names=["inner", "data"],
+            private_subnet_ids=list(existing.worker_subnets) or engine,
+            private_subnet_names=["outgoing"],
+            public_subnet_ids=public or None,
+            public_subnet_names=["public"] if public else None,
+        )
+        # Its routes are the owner's, and nothing here asks for them.
+        for subnet in (*vpc.isolated_subnets, *vpc.private_subnets, *vpc.public_subnets):
+            cdk.Annotations.of(subnet).acknowledge_warning("@aws-cdk/aws-ec2:noSubnetRouteTableId")
+        return vpc
+
+    def _equip(self, vpc: ec2.Vpc, config: Environment) -> None:
+        """What a network of somebody else has from its owner: gateway endpoints, and logs of what was refused."""
+        if config.network.egress != "none":
+            vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
             if config.storage.kv:
-                self.vpc.add_gateway_endpoint("Kv", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
-        if network.flow_logs:
-            self._add_flow_logs(config)
+                vpc.add_gateway_endpoint("Kv", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
+        if config.network.flow_logs:
+            self._add_flow_logs(vpc, config)
         else:
-            nag.acknowledge(self.vpc, "VPC7", "an emulator has no flow logs")
+            nag.acknowledge(vpc, "VPC7", "flow logs of an environment that may be thrown away")
 
     @property
     def availability_zones(self) -> list[str]:
@@ -91,6 +142,11 @@ class NetworkStack(cdk.Stack):
     def _open_database(self, config: Environment) -> None:
         """Rules inside the group itself where the emulator knows no others."""
         port = ec2.Port.tcp(5432)
+        if not config.is_local:
+            self.engine_group.add_egress_rule(self.database_group, port, "the database")
+            self.engine_group.add_egress_rule(
+                ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS: its addresses are known at run time"
+            )
         self.database_group.add_ingress_rule(self.engine_group, port, "functions of the engine")
         self.database_group.add_ingress_rule(self.database_group, port, "its proxy, and its rotation")
         if config.database.proxy or config.database.rotation_days:
@@ -117,7 +173,7 @@ class NetworkStack(cdk.Stack):
                 subnets=ec2.SubnetSelection(subnets=subnets),
             )
 
-    def _add_flow_logs(self, config: Environment) -> None:
+    def _add_flow_logs(self, vpc: ec2.Vpc, config: Environment) -> None:
         """Sealed with a key of their own: the stack of the other keys comes after this one."""
         name = f"/noetl/{config.name}/network"
         key = kms.Key(self, "LogKey", enable_key_rotation=True, removal_policy=cdk.RemovalPolicy.DESTROY)
@@ -130,7 +186,7 @@ class NetworkStack(cdk.Stack):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        self.vpc.add_flow_log(
+        vpc.add_flow_log(
             "Flow",
             destination=ec2.FlowLogDestination.to_cloud_watch_logs(group),
             traffic_type=ec2.FlowLogTrafficType.REJECT,
@@ -159,17 +215,39 @@ def seal_logs(stack: cdk.Stack, key: kms.Key, name: str) -> None:
     )
 
 
-def _subnets(nat: bool) -> list[ec2.SubnetConfiguration]:
+def _nat_instance(network: NetworkConfig) -> ec2.NatInstanceProviderV2:
+    """One small machine of AWS's own image, the newest at each deployment, which lets nothing in but from the VPC."""
+    kind = ec2.InstanceType(network.nat_instance)
+    arm = kind.architecture == ec2.InstanceArchitecture.ARM_64
+    image = ec2.MachineImage.latest_amazon_linux2023(
+        cpu_type=ec2.AmazonLinuxCpuType.ARM_64 if arm else ec2.AmazonLinuxCpuType.X86_64
+    )
+    return ec2.NatInstanceProviderV2(
+        instance_type=kind,
+        machine_image=image,
+        associate_public_ip_address=True,
+        default_allowed_traffic=ec2.NatTrafficDirection.OUTBOUND_ONLY,
+    )
+
+
+def _subnets(network: NetworkConfig) -> list[ec2.SubnetConfiguration]:
+    """A sixteenth of the network each, public ones a 256th."""
+    size = int(network.cidr.rpartition("/")[2])
     made = [
         ec2.SubnetConfiguration(
-            name="public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=24, map_public_ip_on_launch=False
+            name="public",
+            subnet_type=ec2.SubnetType.PUBLIC,
+            cidr_mask=size + 8,
+            map_public_ip_on_launch=False,
         ),
-        ec2.SubnetConfiguration(name="inner", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20),
+        ec2.SubnetConfiguration(
+            name="inner", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=size + 4
+        ),
     ]
-    if nat:
+    if network.nat_gateways:
         made.append(
             ec2.SubnetConfiguration(
-                name="outgoing", subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=20
+                name="outgoing", subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=size + 4
             )
         )
     return made

@@ -17,8 +17,15 @@ from infra.shared import Platform
 from infra.stacks import StackArguments
 from infra.stacks.api import ApiStack
 
+BUSY_DATABASE = 90
+"""Percent of capacity and of the processor."""
+CONCURRENCY_ALARM = 80
+"""Percent of the account's concurrency."""
 CONNECTIONS_ALARM = 0.9
 """Part of max_connections at which somebody should look: the functions alone stay below 0.8."""
+
+DECIDING = ("engine", "decide", "api")
+"""Functions that run the engine: by queue, by request, and for starts."""
 
 
 class ObservabilityStack(cdk.Stack):
@@ -31,7 +38,7 @@ class ObservabilityStack(cdk.Stack):
         *,
         platform: Platform,
         api: ApiStack,
-        functions: dict[str, lambda_.IFunction],
+        functions: dict[str, lambda_.Function],
         dlqs: dict[str, sqs.IQueue],
         **stack: Unpack[StackArguments],
     ) -> None:
@@ -40,8 +47,14 @@ class ObservabilityStack(cdk.Stack):
         self._functions = functions
         self.alarms = Alarms(self, "Alarms", prefix=platform.config.prefix, topic=self._topic())
         self._watch_queues()
-        for name, function in functions.items():
-            self.alarms.of_function(name, function)
+        if platform.config.alarms.level == "all":
+            for name, function in functions.items():
+                # A worker uses its time up on purpose, and gives back what is left five seconds before the end.
+                timeout = None if name.startswith("worker-") else _seconds(function)
+                self.alarms.of_function(name, function, timeout=timeout)
+            self._watch_account()
+        else:
+            self._watch_engine_function(functions["engine"])
         self._watch_api(api)
         self._watch_engine()
         for name, queue in dlqs.items():
@@ -67,7 +80,10 @@ class ObservabilityStack(cdk.Stack):
 
     def _watch_queues(self) -> None:
         config = self._platform.config.alarms
+        few = config.level == "few"
         for name, queue in self._platform.messaging.queues().items():
+            if few and name != "events":
+                continue
             commands = name.startswith("commands-")
             age = config.command_age_seconds if commands else config.event_age_seconds
             self.alarms.of_age(name, queue, age_seconds=age + (900 if name == "timers" else 0))
@@ -84,13 +100,76 @@ class ObservabilityStack(cdk.Stack):
         )
 
     def _watch_engine(self) -> None:
-        self.alarms.above(
-            "refused-events",
-            self._refused(),
-            0,
-            "the engine refused events whose token does not fit: a worker speaks for what is not its own, or a key was lost",
+        for name, function in (("refused-events", "engine"), ("refused-requests", "decide")):
+            self.alarms.above(
+                name,
+                self._counted(function, "RefusedEvents"),
+                0,
+                "the engine refused events whose token does not fit: a worker speaks for what is not its own, or a key was lost",
+            )
+        minutes = self._platform.config.database.sweep_minutes
+        self.alarms.silent(
+            "heartbeat",
+            # Two ticks, and never less than five minutes: one tick may be late.
+            self._counted("maintenance", "Heartbeats", period=cdk.Duration.minutes(max(5, 2 * minutes))),
+            f"maintenance did not get through a tick in {max(5, 2 * minutes)} minutes: nobody looks after what was left behind",
         )
+        self.alarms.above(
+            "failed-executions",
+            self._failed(),
+            self._platform.config.alarms.failed_executions,
+            "executions ended failed: a playbook, or what it calls",
+        )
+        self._watch_database()
+
+    def _watch_engine_function(self, engine: lambda_.IFunction) -> None:
+        """Where few alarms are wanted: errors of the function without which nothing goes on."""
+        self.alarms.above(
+            "engine-errors",
+            engine.metric_errors(period=FIVE_MINUTES, statistic="Sum"),
+            0,
+            "invocations of engine failed",
+            periods=2,
+        )
+
+    def _watch_account(self) -> None:
+        """Functions of everybody in the account and region share its concurrency; what is left decides whether workers run."""
+        used = metric(
+            "AWS/Usage",
+            "ConcurrentExecutions",
+            {"Type": "Resource", "Resource": "ConcurrentExecutions", "Service": "Lambda", "Class": "None"},
+            "Maximum",
+            period=FIVE_MINUTES,
+        )
+        self.alarms.above(
+            "account-concurrency",
+            cloudwatch.MathExpression(
+                expression="used / SERVICE_QUOTA(used) * 100",
+                using_metrics={"used": used},
+                period=FIVE_MINUTES,
+            ),
+            CONCURRENCY_ALARM,
+            f"functions of this account use more than {CONCURRENCY_ALARM}% of its concurrency: workers are refused next",
+        )
+
+    def _watch_database(self) -> None:
         database = self._platform.data.database
+        if database is not None and self._platform.config.alarms.level == "all":
+            if self._platform.config.database.engine == "aurora":
+                self.alarms.above(
+                    "database-capacity",
+                    metric("AWS/RDS", "ACUUtilization", database.dimensions, "Average", period=FIVE_MINUTES),
+                    BUSY_DATABASE,
+                    f"the database uses more than {BUSY_DATABASE}% of its largest capacity",
+                    periods=3,
+                )
+            self.alarms.above(
+                "database-cpu",
+                metric("AWS/RDS", "CPUUtilization", database.dimensions, "Average", period=FIVE_MINUTES),
+                BUSY_DATABASE,
+                f"the database computes more than {BUSY_DATABASE}% of its time",
+                periods=3,
+            )
         if database is not None:
             most = self._platform.config.database.max_connections
             self.alarms.above(
@@ -101,9 +180,22 @@ class ObservabilityStack(cdk.Stack):
                 periods=3,
             )
 
-    def _refused(self) -> cloudwatch.Metric:
-        service = self._platform.function_name("engine")
-        return metric("NoETL", "RefusedEvents", {"service": service}, "Sum", period=FIVE_MINUTES)
+    def _failed(self) -> cloudwatch.MathExpression:
+        """Executions that ended failed, whichever function decided that."""
+        counts = {name: self._counted(name, "FailedExecutions") for name in DECIDING}
+        return cloudwatch.MathExpression(
+            expression=" + ".join(f"FILL({name}, 0)" for name in counts),
+            using_metrics=counts,
+            period=FIVE_MINUTES,
+            label="FailedExecutions",
+        )
+
+    def _counted(
+        self, function: str, name: str, statistic: str = "Sum", *, period: cdk.Duration = FIVE_MINUTES
+    ) -> cloudwatch.Metric:
+        """What a function counts of itself. Its service is its name: without the environment's, no metric would be found."""
+        service = self._platform.function_name(function)
+        return metric("NoETL", name, {"service": service}, statistic, period=period)
 
     def _dashboard(self, api: ApiStack) -> None:
         queues = self._platform.messaging.queues()
@@ -154,24 +246,38 @@ class ObservabilityStack(cdk.Stack):
                     "Database connections",
                     [metric("AWS/RDS", "DatabaseConnections", database.dimensions, "Maximum")],
                 ),
-                row("Refused events", [self._refused()]),
+                row("Refused events", [self._counted(name, "RefusedEvents") for name in DECIDING[:2]]),
             )
+            dashboard.add_widgets(
+                row(
+                    "Database capacity and processor (%)",
+                    [
+                        metric("AWS/RDS", name, database.dimensions, "Average", period=FIVE_MINUTES)
+                        for name in ("ACUUtilization", "CPUUtilization")
+                    ],
+                ),
+                row("Throttles", [function.metric_throttles() for function in functions]),
+            )
+        dashboard.add_widgets(
+            row("Executions that failed", [self._counted(name, "FailedExecutions") for name in DECIDING]),
+            row("Ticks of maintenance", [self._counted("maintenance", "Heartbeats")]),
+        )
         dashboard.add_widgets(
             row(
                 "Events and starts that the API turned away",
-                [_counted("api", "RefusedEvents"), _counted("api", "BacklogRefusals")],
+                [self._counted("api", "RefusedEvents"), self._counted("api", "BacklogRefusals")],
             ),
             row(
                 "Waiting, and fetched by workers over HTTP",
                 [
-                    _counted("maintenance", "BacklogEvents", "Maximum"),
-                    _counted("maintenance", "BacklogCommands", "Maximum"),
-                    _counted("api", "Claims"),
+                    self._counted("maintenance", "BacklogEvents", "Maximum"),
+                    self._counted("maintenance", "BacklogCommands", "Maximum"),
+                    self._counted("api", "Claims"),
                 ],
             ),
         )
 
 
-def _counted(service: str, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
-    """What a function counts of itself."""
-    return metric("NoETL", name, {"service": service}, statistic, period=FIVE_MINUTES)
+def _seconds(function: lambda_.Function) -> int:
+    assert function.timeout is not None  # every function of this repository has one
+    return int(function.timeout.to_seconds())

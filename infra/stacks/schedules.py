@@ -60,7 +60,7 @@ class SchedulesStack(cdk.Stack):
         if config.triggers.queues:
             self.function.allow(*grants.read_named(self, config.triggers.queues))
         if config.containers is not None:
-            wake_by_rule(self, platform, self.function.function, self.dlq, ATTEMPTS)
+            wake_by_rule(self, platform, self.function.target, self.dlq, ATTEMPTS)
         self._start_by_made_rules(platform.trigger_rules)
         group = scheduler.CfnScheduleGroup(self, "Group", name=config.prefix)
         self._register(engine, group, self._role(platform))
@@ -75,7 +75,7 @@ class SchedulesStack(cdk.Stack):
                 "scheduler.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": self.account}}
             ),
         )
-        grants.give(made, grants.grant(["lambda:InvokeFunction"], [self.function.function.function_arn]))
+        grants.give(made, grants.grant(["lambda:InvokeFunction"], [self.function.target.function_arn]))
         return made
 
     def _register(self, engine: EngineStack, group: scheduler.CfnScheduleGroup, role: iam.Role) -> None:
@@ -99,7 +99,7 @@ class SchedulesStack(cdk.Stack):
         """Rules that the API makes while the system runs: known by how their names begin."""
         rules = self.format_arn(service="events", resource="rule", resource_name=f"{prefix}*")
         service = iam.ServicePrincipal("events.amazonaws.com")
-        self.function.function.add_permission("FromTriggers", principal=service, source_arn=rules)
+        self.function.target.add_permission("FromTriggers", principal=service, source_arn=rules)
         self.dlq.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[service],
@@ -114,7 +114,7 @@ class SchedulesStack(cdk.Stack):
         bus = "default" if isinstance(found.trigger, S3Trigger) else found.trigger.bus
         target = events.CfnRule.TargetProperty(
             id="scheduler",
-            arn=self.function.function.function_arn,
+            arn=self.function.target.function_arn,
             input_transformer=events.CfnRule.InputTransformerProperty(
                 input_paths_map={"event": "$"},
                 input_template=(
@@ -135,7 +135,7 @@ class SchedulesStack(cdk.Stack):
             targets=[target],
         )
         service = iam.ServicePrincipal("events.amazonaws.com")
-        self.function.function.add_permission(f"From-{found.id}", principal=service, source_arn=rule.attr_arn)
+        self.function.target.add_permission(f"From-{found.id}", principal=service, source_arn=rule.attr_arn)
         self.dlq.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[service],

@@ -5,7 +5,7 @@ Usage: python -m tests.bench.cost [--env prod] [--quick] [--page]   (from the re
 A JSON line per workload and average batch, then one per environment for what it costs while nobody uses it. Three kinds of figures
 stand apart: counts (measured here; only the chunks of a loop, which grow with the worker's speed, differ a little between machines),
 assumptions (how long an invocation lasts), and dollars. Dollars are the same on every machine: what invocations take here is told, and
-not priced. ``--page`` writes the table of docs/deployment.md (cost_page.py), which a test holds to this.
+not priced. ``--page`` writes the table of docs/deployment-cost.md (cost_page.py), which a test holds to this.
 What the tasks themselves do is in none of them: they are the same work under every engine.
 """
 
@@ -19,17 +19,21 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
+from infra import idle_cost
 from infra.config import Environment
 from infra.environments import load_environment
-from infra.workers import plan_workers
-from layers.build import layer_names
+from infra.prices import AS_OF, AURORA_ACU_HOUR, INSTANCE_HOUR, SOURCE
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import NotFoundError, TaskError
+from noetl.domain.events import Start
+from noetl.domain.workers.direct_requests import DecideAnswer, DecideRequest
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program, encode
 from noetl.engine.scopes.slot_view import Limits
@@ -37,15 +41,19 @@ from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.queue import Delivery
 from noetl.runtime.aws.telemetry import Telemetry
 from noetl.runtime.stored_programs import StoredPrograms
+from noetl.services.executions.direct_starts import Begun, DirectStarts
 from noetl.services.executions.start_execution import Wish, start_execution
 from noetl.services.messaging.send_events import EventSender
+from noetl.services.orchestrator.answer_requests import answer_request, begin_executions
 from noetl.services.orchestrator.authenticate import Door
 from noetl.services.orchestrator.consume_events import MessageDeps, handle_messages
 from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.orchestrator.publish import Publisher
+from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.results.hydration import make_hydrate
 from noetl.services.worker.batch_deps import BatchDeps
 from noetl.services.worker.consume_commands import work_batch
+from noetl.services.worker.direct_outcomes import DirectOutcomes
 from noetl.services.worker.worker_deps import WorkerDeps
 from tests.bench import bulk, tick
 from tests.bench.cost_page import readable, write
@@ -58,14 +66,21 @@ from tests.bench.meters import (
     MeteredStore,
 )
 from tests.bench.playbooks import chain, fan_out
-from tests.bench.prices import AS_OF, EXPRESS_MEMORY_GB, MONTH_HOURS, PRICES, SOURCE
+from tests.bench.prices import EXPRESS_MEMORY_GB, PRICES
 from tests.doubles.revocations import MemoryRevocations
+from tests.doubles.workers import MemoryWorkers
 
 MILLION = 1_000_000
 BATCHES = (1, 4, 10)
-CALL_MS = {"postgres.round_trips": 2.0, "calls.sqs": 10.0, "s3.put": 30.0, "s3.get": 15.0}
+CALL_MS = {
+    "postgres.round_trips": 2.0,
+    "calls.sqs": 10.0,
+    "s3.put": 30.0,
+    "s3.get": 15.0,
+    "calls.lambda": 8.0,
+}
 """Milliseconds that a call adds to an invocation in AWS, which it does not take in memory. Assumed."""
-OWN_MS = {"engine": (1.9, 0.95), "worker": (1.6, 0.85)}
+OWN_MS = {"engine": (1.9, 0.95), "decide": (1.9, 0.95), "worker": (1.6, 0.85)}
 """Milliseconds that an invocation computes: by itself, and for each message. Assumed: what an idle machine with two cores took."""
 API_MS = 50
 """Milliseconds of the invocation that starts an execution. Assumed."""
@@ -75,12 +90,12 @@ EXPRESS_STEP_SECONDS = 0.05
 """How long a step of an Express workflow is billed, its task doing nothing. Assumed."""
 DATABASE_RATES = (10, 100, 1000)
 """Transitions per second at which the hourly price of a database is spread over them."""
-POLLERS = 5
-POLL_SECONDS = 20
-"""What Lambda keeps polling each queue with while there is nothing in it."""
 WORKER = "io"
 LOG = io.StringIO()
-TELEMETRY = {name: Telemetry(f"noetl-prod-{name}", LOG) for name in ("engine", "worker")}
+FUNCTIONS = ("engine", "decide", "worker")
+DIRECT_STEPS = 50
+"""What an invocation of a worker takes in answers, as environments have it."""
+TELEMETRY = {name: Telemetry(f"noetl-prod-{name}", LOG) for name in FUNCTIONS}
 
 
 @dataclass(frozen=True)
@@ -111,7 +126,8 @@ class Deployment:
         self.kinds = _kinds()
         self.stored = MeteredPrograms(self.bill)
         self.results = MeteredResults(self.bill)
-        self.store: Any = MeteredStore(MemoryExecutionStore(), self.bill)
+        self.memory = MemoryExecutionStore()
+        self.store: Any = MeteredStore(self.memory, self.bill)
         self.events = MeteredQueue("events", self.bill, fifo=True)
         self.timers = MeteredQueue("timers", self.bill, fifo=False)
         self.commands = MeteredQueue("commands", self.bill, fifo=False)
@@ -120,6 +136,8 @@ class Deployment:
         LOG.truncate(LOG.seek(0))
         self.engine = self._engine(concurrency)
         self.worker = self._worker()
+        self.waited = 0.0
+        """Milliseconds that a worker has waited for what the engine computes by request."""
         self.sender = EventSender(
             self.store, self.events, self.results, lambda: self.ring, "api", time.time, REQUEST_BYTES
         )
@@ -147,9 +165,19 @@ class Deployment:
             limits=Limits(tier=self.results.name),
             workers=lambda pool: concurrency,
             log=_complain,
+            recent=Recent(),
         )
         door = Door(self.store, self.results, lambda fresh: self.ring, time.time, _complain)
-        return MessageDeps(door, engine, publisher, MemoryRevocations(), time.time, "engine", _complain)
+        return MessageDeps(
+            door,
+            engine,
+            publisher,
+            MemoryRevocations(),
+            time.time,
+            "engine",
+            _complain,
+            leases=MemoryWorkers(self.memory),
+        )
 
     def _worker(self) -> BatchDeps:
         worker = WorkerDeps(
@@ -160,7 +188,29 @@ class Deployment:
             deadline=lambda: 60.0,
             log=_complain,
         )
-        return BatchDeps(worker, self.commands, self.events, slots={"io": 10, "cpu": 2})
+        direct = DirectOutcomes(self, DIRECT_STEPS, time.monotonic, _complain)
+        return BatchDeps(worker, self.commands, self.events, slots={"io": 10, "cpu": 2}, direct=direct)
+
+    def decide(self, request: DecideRequest) -> DecideAnswer:
+        """Answer a worker, which waits for it."""
+        self.bill["calls.lambda"] += 1
+        before = self.bill.copy()
+        context = SimpleNamespace(aws_request_id="00000000-0000-0000-0000-000000000000")
+        with TELEMETRY["decide"].invocation(context) as call:
+            found = answer_request(request, self.engine, lambda: 30.0)
+            call.count("Events", found.managed.events)
+            call.count("HandedCommands", found.handed)
+        base, each = OWN_MS["decide"]
+        own = base + each * len(request.outcomes)
+        self.milliseconds["decide"] += math.ceil(own + self._waited(before))
+        self.waited += own
+        self.bill["decide.invocations"] += 1
+        self.bill["decide.messages_in"] += len(request.outcomes)
+        self.bill["log.lines"] += 1
+        return found.answer
+
+    def _waited(self, before: Bill) -> float:
+        return sum((self.bill[call] - before[call]) * each for call, each in CALL_MS.items())
 
     def register(self, text: str) -> Program:
         program = compile_playbook(text, source_name="cost", kinds=self.kinds).program
@@ -169,17 +219,22 @@ class Deployment:
 
     def start(self, program: Program, number: int) -> int:
         """What POST /api/executions does. Returns the execution's id."""
-        owner = self.sender.owner()
+
+        def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> Begun:
+            own = replace(self.engine, engine=replace(self.engine.engine, recent=None))
+            return begin_executions(starts, own, deadline)
+
+        starts = DirectStarts(decide, self.sender, time.monotonic, _complain)
         started = start_execution(
             program,
             Wish({}),
             self.store,
-            owner=owner,
+            owner=starts.owner(),
             now_ms=int(time.time() * 1000),
             random_bits=number,
+            begin=starts.begin,
         )
-        assert started.event is not None
-        self.sender.events(owner, [started.event])
+        assert started.begun
         self.bill["api.requests"] += 1
         return started.execution_id
 
@@ -216,7 +271,7 @@ class Deployment:
             for metric, value in counts.items():
                 call.count(metric, value)
         took = (time.perf_counter() - began) * 1000
-        waited = sum((self.bill[call] - before[call]) * each for call, each in CALL_MS.items())
+        waited, self.waited = self._waited(before) + self.waited, 0.0
         kept = set(give_back)
         source.ack([one for one in found if one.message_id not in kept])
         self.bill[f"{name}.invocations"] += 1
@@ -251,8 +306,8 @@ def measure(workload: Workload, batch: int, env: Environment) -> dict[str, Any]:
         "transitions": transitions,
         "per_execution": workload.transitions,
         "average_batch": {
-            name: round(bill[f"{name}.messages_in"] / bill[f"{name}.invocations"], 2)
-            for name in ("engine", "worker")
+            "engine": round(_average(bill, "engine", "decide"), 2),
+            "worker": round(_average(bill, "worker"), 2),
         },
         "counts_per_million": {
             name: round(value * scale) for name, value in sorted(bill.items()) if "messages_in" not in name
@@ -269,8 +324,10 @@ def assumed(deployed: Deployment, env: Environment, scale: float) -> dict[str, A
     """How long invocations last: what they compute, plus what calls take in AWS. ``ms_here``: what they took on this machine."""
     bill, took = deployed.bill, deployed.milliseconds
     found: dict[str, Any] = {"ms_per_call": CALL_MS, "ms_of_its_own": OWN_MS}
-    for name in ("engine", "worker"):
+    for name in FUNCTIONS:
         count = bill[f"{name}.invocations"]
+        if not count:
+            continue
         found[name] = {
             "mib": _memory(env, name),
             "ms_here": round(took[f"{name} here"] / count, 1),
@@ -285,9 +342,9 @@ def price(deployed: Deployment, env: Environment, scale: float) -> dict[str, flo
     bill = deployed.bill
     sqs = {"events": PRICES.sqs_fifo, "timers": PRICES.sqs_standard, "commands": PRICES.sqs_standard}
     starts = bill["api.requests"]
-    duration = sum(_gb_seconds(deployed, env, name) for name in ("engine", "worker"))
+    duration = sum(_gb_seconds(deployed, env, name) for name in FUNCTIONS)
     duration += starts * API_MS / 1000 * env.functions["api"].memory / 1024
-    invocations = bill["engine.invocations"] + bill["worker.invocations"] + starts
+    invocations = sum(bill[f"{name}.invocations"] for name in FUNCTIONS) + starts
     parts = {
         "sqs": sum(_requests(bill, queue) * each for queue, each in sqs.items()) / MILLION,
         "lambda_requests": invocations * PRICES.lambda_requests / MILLION,
@@ -314,11 +371,11 @@ def database(env: Environment) -> dict[str, Any]:
     """Hourly prices spread over transitions, at rates that are busy all the time."""
     servers = 2 if env.database.multi_az else 1
     hourly = {
-        f"aurora {max(env.database.min_acu, 0.5)} ACU x {servers}": PRICES.aurora_acu_hour
+        f"aurora {max(env.database.min_acu, 0.5)} ACU x {servers}": AURORA_ACU_HOUR
         * max(env.database.min_acu, 0.5)
         * servers,
-        "db.t4g.medium": PRICES.db_t4g_medium_hour,
-        "db.r7g.large": PRICES.db_r7g_large_hour,
+        "db.t4g.medium": INSTANCE_HOUR["db.t4g.medium"],
+        "db.r7g.large": INSTANCE_HOUR["db.r7g.large"],
     }
     return {
         name: {"per_hour": round(dollars, 3)}
@@ -327,71 +384,42 @@ def database(env: Environment) -> dict[str, Any]:
     }
 
 
-def idle(env: Environment) -> dict[str, Any]:
-    """Dollars a month of a deployment that nobody uses, before the first transition."""
-    plan = plan_workers(env, default_registry(), (set(layer_names()) - {"core", "deps"}).__contains__)
-    functions = [worker for worker in plan.workers if worker.compute == "function"]
-    queues = 2 + len(plan.workers)
-    polled = 2 + len(functions) + 1  # the last one: dead letters of commands
-    polls = polled * POLLERS * MONTH_HOURS * 3600 / POLL_SECONDS
-    sweeps = MONTH_HOURS * 60 / env.database.sweep_minutes
-    dead_letter_queues = 4
-    alarms = queues + dead_letter_queues + 3 * (4 + len(functions)) + 3
-    secrets = 3
-    metrics = 4 + 3 * len(functions) + 2 + 2  # of the engine, each worker, the API and maintenance
-    network = env.network
-    services = 6 if env.triggers.queues else 5
-    endpoints = services * network.endpoint_zones if network.egress in ("endpoints", "both") else 0
-    parts = {
-        "sqs_polling": polls * PRICES.sqs_standard / MILLION,
-        "maintenance": sweeps
-        * (
-            PRICES.lambda_requests / MILLION
-            + 0.1 * env.functions["maintenance"].memory / 1024 * _gb_second(env)
-        ),
-        "database": _idle_database(env),
-        "database_proxy": PRICES.rds_proxy_acu_hour * PRICES.rds_proxy_least_acu * MONTH_HOURS
-        if env.database.proxy
-        else 0.0,
-        "endpoints": endpoints * PRICES.endpoint_hour * MONTH_HOURS,
-        "nat_gateways": network.nat_gateways * PRICES.nat_gateway_hour * MONTH_HOURS,
-        "alarms_and_dashboard": alarms * PRICES.alarm_month + PRICES.dashboard_month,
-        "secrets_and_keys": secrets * PRICES.secret_month + 3 * PRICES.kms_key_month,
-    }
+def idle(name: str, folder: Path) -> dict[str, Any]:
+    """Dollars a month of a deployment that nobody uses, counted in its synthesized templates."""
+    found = idle_cost.report(folder)
     return {
         "line": "idle",
-        "env": env.name,
-        "counts": {
-            "queues_polled": polled,
-            "polls_per_month": round(polls),
-            "sweeps_per_month": round(sweeps),
-            "alarms": alarms,
-            "endpoints": endpoints,
-            "reserved_concurrency": sum(size.reserved for size in env.functions.values()),
-        },
-        "dollars_per_month": {name: round(value, 2) for name, value in parts.items()}
-        | {"total": round(sum(parts.values()), 2)},
-        "while_busy": {"metrics": metrics, "dollars_per_month": round(metrics * PRICES.metric_month, 2)},
+        "env": name,
+        "dollars_per_month": found["dollars_per_month"] | {"total": found["total"]},
     }
 
 
-def _idle_database(env: Environment) -> float:
-    """One that pauses is awake after each sweep until it pauses again, at half a unit."""
-    config = env.database
-    if config.engine != "aurora":
-        return PRICES.db_t4g_micro_hour * MONTH_HOURS
-    month = PRICES.aurora_acu_hour * MONTH_HOURS * (2 if config.multi_az else 1)
-    if config.pauses:
-        return month * 0.5 * min(1.0, config.pause_after_minutes / config.sweep_minutes)
-    return month * config.min_acu
+def synthesized(name: str, folder: Path) -> Path:
+    """Templates of an environment, without copies of its code beside them."""
+    import aws_cdk as cdk
+
+    from infra.app import build
+
+    flags = json.loads(Path("cdk.json").read_text("utf-8"))["context"]
+    app = cdk.App(outdir=str(folder), context=flags | {"aws:cdk:disable-asset-staging": True})
+    build(app, load_environment(name), default_registry())
+    app.synth()
+    return folder
 
 
 def _gb_seconds(deployed: Deployment, env: Environment, name: str) -> float:
     return deployed.milliseconds[name] / 1000 * _memory(env, name) / 1024
 
 
+def _average(bill: Bill, *names: str) -> float:
+    """Messages of an invocation."""
+    return sum(bill[f"{name}.messages_in"] for name in names) / sum(
+        bill[f"{name}.invocations"] for name in names
+    )
+
+
 def _memory(env: Environment, name: str) -> int:
-    return env.functions["engine"].memory if name == "engine" else env.workers.memory[WORKER]
+    return env.workers.memory[WORKER] if name == "worker" else env.functions[name].memory
 
 
 def _gb_second(env: Environment) -> float:
@@ -424,12 +452,19 @@ def _unresolved(path: str, version: int | None) -> str:
 
 
 def report(env: Environment, *, quick: bool = False) -> list[dict[str, Any]]:
-    """All lines, the price table first."""
+    """All lines of transitions, the price table first."""
     lines: list[dict[str, Any]] = [
         {"line": "prices", "as_of": AS_OF, "source": SOURCE, "env": env.name, **asdict(PRICES)}
     ]
     lines += [measure(workload, batch, env) for workload in workloads(quick) for batch in BATCHES]
-    return [*lines, *(idle(load_environment(name)) for name in ("dev", "staging", "prod"))]
+    return lines
+
+
+def idle_months() -> list[dict[str, Any]]:
+    """The bill of each environment, synthesized one after the other in this process."""
+    with TemporaryDirectory() as folder:
+        names = ("dev", "staging", "prod")
+        return [idle(name, synthesized(name, Path(folder) / name)) for name in names]
 
 
 def main() -> int:
@@ -437,9 +472,9 @@ def main() -> int:
     parser.add_argument("--env", default="prod", help="whose memory sizes and database are priced")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true", help="every count and assumption, a line of JSON each")
-    parser.add_argument("--page", action="store_true", help="write the table of docs/deployment.md")
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/deployment-cost.md")
     options = parser.parse_args()
-    lines = report(load_environment(options.env), quick=options.quick)
+    lines = [*report(load_environment(options.env), quick=options.quick), *idle_months()]
     if options.json:
         for line in lines:
             print(json.dumps(line), flush=True)

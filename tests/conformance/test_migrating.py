@@ -12,6 +12,8 @@ from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import InvalidPlaybookError
 from noetl.formatting.format import canonical_text
 from noetl.kinds.registry import default_registry
+from noetl.migration.migrate import migrate_text
+from noetl.migration.rules import RULES
 from tests.conformance.cases import Case, Observed, play
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text()
@@ -25,6 +27,10 @@ CHANGED = re.compile(
 )
 
 REFUSALS = [found.groups() for found in REFUSED.finditer(PAGE)]
+MIGRATED = re.compile(
+    r"^```yaml\n((?:(?!^```)[^\n]*\n)*?)^```\n\n```text\n.*?^```\n\n`noetl migrate` rewrites it to:\n\n```yaml\n(.*?)^```",
+    re.DOTALL | re.MULTILINE,
+)
 CHANGES = [found.groups() for found in CHANGED.finditer(PAGE)]
 REPLIES: dict[str, list[Any]] = {
     "pull_items": [
@@ -47,6 +53,20 @@ def test_what_is_refused_gives_the_errors_that_are_shown(text: str, errors: str)
 
     told = [problem.format("old.yaml") for problem in refused.value.diagnostics]
     assert told == errors.splitlines()
+
+
+def test_what_migration_makes_is_what_is_shown() -> None:
+    ((before, after),) = MIGRATED.findall(PAGE)
+    made = migrate_text(before, source_name="old.yaml", kinds=default_registry())
+    assert (made.text, made.runs) == (after, True)
+
+
+def test_the_page_names_every_rule() -> None:
+    table = PAGE.partition("## What is rewritten")[2].partition("## What is refused")[0]
+    named = re.findall(r"\| ((?:`[a-z-]+`(?:, )?)+) \|$", table, re.MULTILINE)
+    assert {rule for cell in named for rule in re.findall(r"`([a-z-]+)`", cell)} == {
+        rule.name for rule in RULES
+    }
 
 
 @pytest.mark.parametrize("text", [text for text in PLAYBOOK.findall(PAGE) if text not in dict(REFUSALS)])

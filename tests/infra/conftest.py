@@ -56,6 +56,11 @@ def dev(synthesise: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
+def staging(synthesise: Callable[..., Path]) -> Path:
+    return synthesise("staging", alarm_email="ops@example.com")
+
+
+@pytest.fixture(scope="session")
 def prod(synthesise: Callable[..., Path]) -> Path:
     return synthesise("prod", alarm_email="ops@example.com")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,19 @@ class Templates:
             for action in as_list(statement["Action"])
             for resource in as_list(statement["Resource"])
         }
+
+    def invoked(self, mapping: Place) -> Place:
+        """The function that an event source invokes, by itself or by its alias."""
+        return self.target(mapping.stack, mapping.properties["FunctionName"])
+
+    def target(self, stack: str, value: Any) -> Place:
+        """The function that a name or an ARN leads to, through its alias."""
+        text = self.text(stack, value)
+        alias = re.fullmatch(r"<6 of (<[^>]+>) split at ':'>:(?:live|<7 of .*)", text)
+        place = self.resource(alias[1] if alias else text)
+        if place.resource["Type"] == "AWS::Lambda::Alias":
+            return self.target(place.stack, place.properties["FunctionName"])
+        return place
 
     def function(self, name: str) -> Place:
         return self.one("AWS::Lambda::Function", FunctionName=name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.config import Access, ConfigError, ContainersConfig
+from infra.config import Access, AlarmsConfig, ConfigError, ContainersConfig, NetworkConfig
 from infra.environments import load_environment
 from infra.playbooks import playbook_files, staged
 from infra.trigger_queues import TriggersConfig
@@ -33,7 +33,14 @@ def templates(synthesise: Callable[..., Path]) -> Templates:
     workers = replace(load_environment("dev").workers, access=access)
     queues = TriggersConfig(queues=("noetl-dev-in-*", "orders", f"{SHARED}:in-*"))
     database = replace(load_environment("dev").database, identifier=None)
-    changes = {"workers": workers, "containers": ContainersConfig(), "triggers": queues, "database": database}
+    changes = {
+        "workers": workers,
+        "containers": ContainersConfig(),
+        "triggers": queues,
+        "database": database,
+        "alarms": AlarmsConfig(topic_arn="arn:aws:sns:eu-central-1:123456789012:ops"),
+        "network": NetworkConfig(egress="endpoints"),
+    }
     return Templates(synthesise("dev", kinds, changes, playbooks=PLAYBOOKS), "Noetl-dev-")
 
 
@@ -193,6 +200,12 @@ def test_queues_that_the_environment_names_are_read_by_one_function_and_mapped_b
     assert json.loads(variables["NOETL_TRIGGER_QUEUES"]) == {"letters": ["tests/archive", "tests/intake"]}
     services = [str(place.properties["ServiceName"]) for place in templates.all("AWS::EC2::VPCEndpoint")]
     assert [one for one in services if ".lambda" in one], "the API reaches Lambda from inside the network"
+    private = [
+        place.properties["PrivateDnsEnabled"]
+        for place in templates.all("AWS::EC2::VPCEndpoint")
+        if place.properties["VpcEndpointType"] == "Interface"
+    ]
+    assert len(private) == 6 and all(private), "functions would ask addresses to which there is no way"
     without = Templates(dev, "Noetl-dev-")
     api = without.function("noetl-dev-api")
     assert "NOETL_READABLE_QUEUES" not in without.variables(api)

@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from infra.config import ConfigError, Environment, FunctionConfig
+from infra.config import BackupConfig, ConfigError, Environment, ExistingVpc, FunctionConfig
 from infra.environments import NAMES, load_environment
 from infra.trigger_queues import TriggersConfig
 
 DEV = load_environment("dev")
 PROD = load_environment("prod")
+VPC = ExistingVpc(
+    id="vpc-0123456789abcdef0",
+    cidr="10.1.0.0/16",
+    zones=("eu-central-1a", "eu-central-1b"),
+    engine_subnets=("subnet-0a00000000000001", "subnet-0a00000000000002"),
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -64,7 +70,7 @@ def functions(env: Environment, **changes: int) -> dict[str, Any]:
         (DEV, {"account": "12"}, "12 digits"),
         (DEV, {"python": "2.7"}, "python '2.7'"),
         (DEV, {"arch": "sparc"}, "neither arm64 nor x86_64"),
-        (DEV, {"functions": {}}, "api, engine, maintenance, migrate, scheduler"),
+        (DEV, {"functions": {}}, "api, decide, engine, maintenance, migrate, scheduler"),
         (DEV, {"retention": replace(DEV.retention, logs=8)}, "not 8"),
         (DEV, {"retention": replace(DEV.retention, executions=0)}, "executions cannot be kept 0 days"),
         (DEV, storage(DEV, kv_auto_bytes=2**21), "kv_auto_bytes 2097152"),
@@ -90,15 +96,29 @@ def functions(env: Environment, **changes: int) -> dict[str, Any]:
         (DEV, database(DEV, max_acu=0.5), "not within 0 to 256"),
         (DEV, database(DEV, max_connections=2000), "more than its largest capacity holds (378)"),
         (DEV, network(DEV, egress="none"), "could not reach their queues"),
-        (DEV, network(DEV, egress="nat"), "0 NAT gateways"),
-        (DEV, network(DEV, private_workers=True), "private_workers need egress"),
+        (DEV, network(DEV, nat_gateways=0), "0 NAT gateways"),
+        (DEV, network(DEV, egress="endpoints", private_workers=True), "private_workers need egress"),
+        (DEV, network(DEV, nat_gateways=3), "more than one for each of 2 zones"),
+        (DEV, network(DEV, cidr="10.0.0.0/8"), "'10.0.0.0/8' is not /16 to /20"),
+        (DEV, network(DEV, cidr="8.8.0.0/16"), "a range of the internet"),
+        (DEV, network(DEV, cidr="ten"), "no range of addresses"),
+        (DEV, network(DEV, existing=replace(VPC, id="my-vpc")), "no id of a VPC"),
+        (DEV, network(DEV, existing=replace(VPC, zones=("eu-central-1a",))), "at least two zones"),
+        (DEV, network(DEV, existing=replace(VPC, public_subnets=("public-1",))), "no id of a subnet"),
+        (DEV, network(DEV, existing=replace(VPC, engine_subnets=())), "has 0 subnets for 2 zones"),
+        (DEV, {"name": "dev-worker"}, "'worker' behind a hyphen"),
+        (DEV, {"name": "a-name-that-is-long"}, "2 to 16"),
+        (DEV, {"name": "two--hyphens"}, "single hyphens"),
+        (DEV, storage(DEV, version_days=400), "version_days 400"),
+        (PROD, {"backup": BackupConfig(copy_to="vault")}, "no ARN of a backup vault"),
+        (PROD, {"backup": BackupConfig(keep_days=0)}, "kept at least one day"),
         (DEV, network(DEV, zones=4), "zones is 2 or 3"),
         (DEV, functions(DEV, engine=3), "engine needs a reserved concurrency of at least 4"),
         (DEV, functions(DEV, maintenance=2), "maintenance needs a reserved concurrency of at least 3"),
         (
             DEV,
-            functions(DEV, api=100, engine=53),
-            "160 connections (api 100 + engine 53 + scheduler 3 + maintenance 3 + migrate 1), but only 159",
+            functions(DEV, api=100, engine=43),
+            "160 connections (api 100 + engine 43 + decide 10 + scheduler 3 + maintenance 3 + migrate 1), but only 159",
         ),
         (PROD, database(PROD, proxy=False, max_connections=500), "put a proxy in front"),
     ],
@@ -113,8 +133,9 @@ def test_what_must_not_be_deployed_is_refused(
 
 def test_connections_may_reach_but_not_pass_their_share() -> None:
     """159 of 200 are less than 80%; a proxy multiplexes, so no sum is too large behind one."""
-    assert replace(DEV, **functions(DEV, api=100, engine=52)).connections() == 159
-    assert replace(PROD, **functions(PROD, api=5000)).connections() > PROD.database.max_connections
+    assert replace(DEV, **functions(DEV, api=100, engine=42)).connections() == 159
+    behind = replace(PROD, **database(PROD, proxy=True))
+    assert replace(behind, **functions(PROD, api=5000)).connections() > PROD.database.max_connections
 
 
 def test_every_problem_is_named_at_once() -> None:
@@ -123,5 +144,5 @@ def test_every_problem_is_named_at_once() -> None:
 
 
 def test_an_unknown_environment_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"no environment 'test'; choose one: cdk synth -c env=local\|dev"):
-        load_environment("test")
+    with pytest.raises(ConfigError, match=r"no environment 'tset'; choose one: cdk synth -c env=local\|dev"):
+        load_environment("tset")

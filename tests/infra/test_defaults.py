@@ -46,11 +46,11 @@ def rows() -> list[tuple[str, str, str, str]]:
 
 
 def concerned(templates: Templates, kind: str, which: str) -> Iterator[Place]:
-    """Resources of a row: by their name, `!` in front of what it must not hold. CDK's own functions have none."""
+    """Resources of a row: by their name, `!` in front of what it must not hold. The CDK's own functions and alarms of scaling have none."""
     for place in templates.all(kind):
-        names = [place.properties.get(key) for key in ("FunctionName", "QueueName")]
+        names = [place.properties.get(key) for key in ("FunctionName", "QueueName", "AlarmName")]
         name = next((found for found in names if isinstance(found, str)), None)
-        if kind == "AWS::Lambda::Function" and name is None:
+        if kind in ("AWS::Lambda::Function", "AWS::CloudWatch::Alarm") and name is None:
             continue
         words = [word for word in which.split(",") if word]
         shown = f"{name or place.id}"
@@ -101,18 +101,16 @@ def test_lambda_stops_no_execution_as_a_runaway_loop(templates: Templates) -> No
         for alarm in templates.all("AWS::CloudWatch::Alarm")
         if alarm.properties.get("MetricName") == "RecursiveInvocationsDropped"
     }
-    assert watched == {f"<{one.key}>" for one in functions if "migrate" not in one.properties["FunctionName"]}
+    wanted = {f"<{one.key}>" for one in functions if "migrate" not in one.properties["FunctionName"]}
+    assert watched == (wanted if templates.prefix == "Noetl-prod-" else set()), "dev has few alarms"
 
 
 @both
 def test_a_function_that_dies_hides_its_messages_for_no_longer_than_it_may_run(templates: Templates) -> None:
-    functions = {
-        templates.text(one.stack, {"Ref": one.id}): one for one in templates.all("AWS::Lambda::Function")
-    }
     seen = 0
     for mapping in templates.all("AWS::Lambda::EventSourceMapping"):
         queue = templates.resource(templates.text(mapping.stack, mapping.properties["EventSourceArn"]))
-        function = functions[templates.text(mapping.stack, mapping.properties["FunctionName"])]
+        function = templates.invoked(mapping)
         timeout, hidden = function.properties["Timeout"], queue.properties["VisibilityTimeout"]
         assert timeout <= hidden <= max(60, timeout), (
             f"{queue} hides for {hidden} s, {function} runs for {timeout} s"
@@ -141,7 +139,7 @@ def test_dead_letters_of_commands_share_a_queue_and_leave_maintenance_its_tick(
     mapped = [
         place
         for place in templates.all("AWS::Lambda::EventSourceMapping")
-        if templates.text(place.stack, place.properties["FunctionName"]) == f"<{maintenance.key}>"
+        if templates.invoked(place).key == maintenance.key
     ]
     at_once = [place.properties["ScalingConfig"]["MaximumConcurrency"] for place in mapped]
     assert len(mapped) == 1 and sum(at_once) < maintenance.properties["ReservedConcurrentExecutions"]

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from infra import idle_cost
 from infra.environments import load_environment
 from tests.bench.cost import idle
+from tests.bench.cost_page import months, printed_months
 from tests.infra.templates import Templates
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = {
     "<worker>": r"[a-z][a-z0-9_-]*",
-    "<function>": r"(?:api|engine|maintenance|scheduler|worker-[a-z0-9_-]+)",
+    "<function>": r"(?:api|engine|decide|maintenance|scheduler|worker-[a-z0-9_-]+)",
 }
 """What stands for a name in the table of alarms."""
 
 
 def documented_alarms() -> list[str]:
-    """Patterns of names, from the table of docs/operations.md."""
-    section = (
-        (ROOT / "docs/operations.md").read_text("utf-8").split("\n## Alarms\n", 1)[1].split("\n## ", 1)[0]
-    )
+    """Patterns of names, from the table of docs/alarms.md."""
+    section = (ROOT / "docs/alarms.md").read_text("utf-8").split("\n## Alarms\n", 1)[1].split("\n## ", 1)[0]
     names = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
     return [re.sub(r"<\w+>", lambda found: WORDS[found[0]], name) for name in names]
 
@@ -32,58 +32,65 @@ def documented_alarms() -> list[str]:
 def test_every_alarm_is_explained_and_every_explained_one_exists(assembly: Path, name: str) -> None:
     templates = Templates(assembly, f"Noetl-{name}-")
     alarms = {
-        place.properties["AlarmName"].removeprefix(f"noetl-{name}-")
+        str(place.properties["AlarmName"]).removeprefix(f"noetl-{name}-")
         for place in templates.all("AWS::CloudWatch::Alarm")
+        if "AlarmName" in place.properties  # scaling of Fargate has alarms of its own
     }
     patterns = documented_alarms()
     assert patterns
     assert not [alarm for alarm in sorted(alarms) if not any(re.fullmatch(one, alarm) for one in patterns)]
-    assert not [one for one in patterns if not any(re.fullmatch(one, alarm) for alarm in alarms)]
+    if name == "prod":  # dev has few of them
+        assert not [one for one in patterns if not any(re.fullmatch(one, alarm) for alarm in alarms)]
 
 
-@pytest.mark.parametrize(("assembly", "name"), [("dev", "dev"), ("prod", "prod")], indirect=["assembly"])
-def test_the_cost_of_doing_nothing_counts_what_is_deployed(assembly: Path, name: str) -> None:
-    templates = Templates(assembly, f"Noetl-{name}-")
-    counts = idle(load_environment(name))["counts"]
-    assert counts["alarms"] == len(list(templates.all("AWS::CloudWatch::Alarm")))
-    assert counts["queues_polled"] == len(list(templates.all("AWS::Lambda::EventSourceMapping")))
-    endpoints = templates.all("AWS::EC2::VPCEndpoint")
-    subnets = [len(place.properties.get("SubnetIds", ())) for place in endpoints]
-    assert counts["endpoints"] == sum(subnets)
-    reserved = [
-        place.properties.get("ReservedConcurrentExecutions", 0)
-        for place in templates.all("AWS::Lambda::Function")
-    ]
-    assert counts["reserved_concurrency"] == sum(reserved)
+LIMITS = {"dev": 20, "prod": 450}
+"""Dollars of a month of doing nothing, at most."""
 
 
-COSTS = {
-    "database": ("database",),
-    "RDS Proxy": ("database_proxy",),
-    "interface endpoints": ("endpoints",),
-    "NAT gateways": ("nat_gateways",),
-    "queues polled": ("sqs_polling", "maintenance"),
-    "alarms, dashboard": ("alarms_and_dashboard", "secrets_and_keys"),
-    "**together**": ("total",),
-}
-"""Rows of the table, and the parts of `make cost` that each adds up."""
+def test_the_bill_of_a_month_of_doing_nothing_is_on_the_page(dev: Path, staging: Path, prod: Path) -> None:
+    bills = [idle(name, folder) for name, folder in (("dev", dev), ("staging", staging), ("prod", prod))]
+    assert printed_months() == months(bills), "make cost PAGE=1 writes the table"
+    for name, most in LIMITS.items():
+        (total,) = (bill["dollars_per_month"]["total"] for bill in bills if bill["env"] == name)
+        assert 0 < total <= most, f"{name} costs {total} dollars a month, and may cost {most}"
 
 
-def test_the_bill_of_a_month_of_doing_nothing_is_what_make_cost_computes() -> None:
-    page = (ROOT / "docs/deployment.md").read_text("utf-8")
-    table = page.split("A month of doing nothing:", 1)[1].split("Metrics add", 1)[0]
-    for column, name in enumerate(("dev", "staging", "prod")):
-        dollars = idle(load_environment(name))["dollars_per_month"]
-        for row, parts in COSTS.items():
-            (line,) = [one for one in table.splitlines() if one.startswith(f"| {row}")]
-            shown = line.strip("| ").split(" | ")[1 + column].strip("*").replace("–", "0")
-            assert int(shown) == round(sum(dollars[part] for part in parts)), f"{name}: {row}"
+def test_what_nobody_has_priced_fails_the_bill(dev: Path, tmp_path: Path) -> None:
+    (tmp_path / "A.template.json").write_text(
+        '{"Resources": {"Search": {"Type": "AWS::OpenSearch::Domain"}}}'
+    )
+    with pytest.raises(
+        idle_cost.CostError, match=r"A\.Search: nobody says what AWS::OpenSearch::Domain costs"
+    ):
+        idle_cost.report(tmp_path)
+    with pytest.raises(idle_cost.CostError, match="no synthesized templates"):
+        idle_cost.report(tmp_path / "nowhere")
+    assert not idle_cost.BILLED.keys() & idle_cost.UNBILLED
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "dollars"),
+    [
+        ("AWS::RDS::DBInstance", {"DBInstanceClass": "db.t4g.micro", "AllocatedStorage": "20"}, 13.98),
+        ("AWS::EC2::VPCEndpoint", {"VpcEndpointType": "Interface", "SubnetIds": ["a", "b"]}, 14.6),
+        ("AWS::EC2::VPCEndpoint", {"VpcEndpointType": "Gateway"}, 0),
+        ("AWS::RDS::DBProxy", {}, 21.9),
+        ("AWS::WAFv2::WebACL", {"Rules": [{}, {}]}, 7.0),
+        ("AWS::CloudWatch::Alarm", {"Metrics": [{"MetricStat": {}}, {"Expression": ""}]}, 0.1),
+    ],
+)
+def test_a_resource_is_billed_by_what_it_is(kind: str, properties: dict[str, object], dollars: float) -> None:
+    template = {"Resources": {"One": {"Type": kind, "Properties": properties}}}
+    assert sum(idle_cost.bill(idle_cost.Assembly({"A": template})).values()) == pytest.approx(
+        dollars, abs=0.01
+    )
 
 
 def test_quotas_name_what_is_reserved() -> None:
     page = (ROOT / "docs/deployment.md").read_text("utf-8")
     reserved = {
-        name: idle(load_environment(name))["counts"]["reserved_concurrency"] for name in ("dev", "prod")
+        name: sum(size.reserved for size in load_environment(name).functions.values())
+        for name in ("dev", "prod")
     }
     assert f"at least {reserved['dev'] + 100} |" in page and f"| {reserved['prod']} are reserved" in page
 

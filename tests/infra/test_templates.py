@@ -24,6 +24,8 @@ PYTHON_VARIABLES = {
     "NOETL_HTTP_ALLOW",
     "NOETL_DEPLOYMENT",
     "NOETL_WORKER",
+    "NOETL_DECIDE_FUNCTION",
+    "NOETL_DIRECT_STEPS",
     "NOETL_PUBLIC_URL",
     "NOETL_STORAGE_KV_TABLE",
     "NOETL_STORAGE_KV_AUTO_BYTES",
@@ -101,12 +103,22 @@ def test_the_oldest_message_of_every_queue_and_every_function_is_watched(templat
         }
 
     queues, _ = own_queues(templates)
-    assert watched("ApproximateAgeOfOldestMessage") == {f"<{place.key}.QueueName>" for place in queues}
+    assert len(watched("RefusedEvents")) == 2 and watched("Heartbeats")
+    assert watched("DatabaseConnections") and watched("5xx")
+    aged = {f"<{place.key}.QueueName>" for place in queues}
+    assert watched("ApproximateAgeOfOldestMessage") == (
+        aged if templates.prefix == "Noetl-prod-" else {one for one in aged if "Events" in one}
+    )
+    if templates.prefix == "Noetl-dev-":
+        assert len(watched("Errors")) == 1 and not watched("Throttles"), "few alarms: dev stays cheap"
+        return
     functions = {
         f"<{place.key}>" for place in ours(templates) if "migrate" not in place.properties["FunctionName"]
     }
-    assert watched("Errors") == watched("Throttles") == functions
-    assert watched("RefusedEvents") and watched("DatabaseConnections") and watched("5xx")
+    assert watched("Throttles") == watched("RecursiveInvocationsDropped") == functions
+    assert watched("Errors") >= functions
+    assert watched("Duration") == {one for one in functions if "Worker" not in one}
+    assert watched("ACUUtilization") and watched("CPUUtilization")
 
 
 @both
@@ -141,7 +153,7 @@ def test_nothing_of_an_execution_expires_by_its_age(templates: Templates) -> Non
     """An execution may run for longer than any number of days: its objects and items go with it, and maintenance may remove them."""
     results = results_bucket(templates)
     rules = results.properties["LifecycleConfiguration"]["Rules"]
-    timed = {"ExpirationInDays", "ExpirationDate", "Transitions", "NoncurrentVersionExpiration"}
+    timed = {"ExpirationInDays", "ExpirationDate", "Transitions"}
     expiring = {one.get("Prefix", "") for one in rules if timed & one.keys()}
     assert expiring == {"revoked/"}, "executions/, programs/ and permanent/ stay"
     for table in templates.all("AWS::DynamoDB::Table"):
@@ -193,12 +205,15 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
     key_arn = templates.text(key.stack, key.properties["TargetKeyId"])
     allowed = templates.allowed(templates.role_of(function))
     tracing = {(action, "*") for action in ("xray:PutTraceSegments", "xray:PutTelemetryRecords")}
+    invoked = [resource for action, resource in allowed if action == "lambda:InvokeFunction"]
+    assert [_invoked(one) for one in invoked] == [f"noetl-{name}-decide"]
     assert allowed - tracing == {
         *(
             (f"sqs:{action}", f"<{queue.key}.Arn>")
             for action in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes")
         ),
         ("sqs:SendMessage", f"<{events.key}.Arn>"),
+        *(("lambda:InvokeFunction", found) for found in invoked),
         ("s3:GetObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:PutObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/permanent/*"),
@@ -260,13 +275,14 @@ def test_secrets_are_read_by_those_who_need_them(templates: Templates) -> None:
             if action == "secretsmanager:GetSecretValue":
                 short = function.properties["FunctionName"].split("-", 2)[2]
                 readers.setdefault(_secret(templates, resource), set()).add(short)
-    engine = {"api", "engine", "maintenance", "scheduler", "migrate"}
+    engine = {"api", "engine", "decide", "maintenance", "scheduler", "migrate"}
     workers = {name for found in readers["credentials"] for name in [found] if name.startswith("worker-")}
     assert readers["tokens"] == readers["app"] == engine
     assert readers["owner"] == {"migrate"}
+    assert readers["reader"] == {"api", "migrate"}
     assert readers["credentials"] == workers | {"api"}
     assert workers and not workers & {"worker-python", "worker-script"}
-    assert readers.keys() == {"tokens", "app", "owner", "credentials"}
+    assert readers.keys() == {"tokens", "app", "owner", "reader", "credentials"}
 
 
 @both
@@ -336,7 +352,8 @@ def test_every_queue_is_consumed_in_batches_whose_messages_fail_one_by_one(templ
         for mapping in mappings
     }
     commands = {place.key for place in dead if "-commands-" in place.properties["QueueName"]}
-    assert consumed == {place.key for place in queues} | commands
+    by_tasks = {place.key for place in queues if place.properties["QueueName"].endswith("-commands-long")}
+    assert consumed == {place.key for place in queues} - by_tasks | commands
 
 
 @both
@@ -347,14 +364,8 @@ def test_what_connects_fits_into_the_database(templates: Templates, name: str) -
         place for place in ours(templates) if "NOETL_DATABASE_SECRET_ARN" in templates.variables(place)
     ]
     reserved = [place.properties["ReservedConcurrentExecutions"] for place in connecting]
-    assert len(connecting) == 5 and all("VpcConfig" in place.properties for place in connecting)
-    pooled = [templates.variables(place).get("NOETL_DATABASE_POOLED") for place in connecting]
-    if name == "prod":
-        assert sorted(pooled, key=str) == ["1", "1", "1", "1", None], (
-            "all but migrations go through the proxy"
-        )
-    else:
-        assert sum(reserved) < 0.8 * most
+    assert len(connecting) == 6 and all("VpcConfig" in place.properties for place in connecting)
+    assert sum(reserved) < 0.8 * most
 
 
 @both
@@ -428,7 +439,7 @@ def test_a_tick_that_lets_a_pausing_database_sleep_and_no_database_port_but_for_
         place for place in templates.all("AWS::Events::Rule") if "ScheduleExpression" in place.properties
     )
     pauses = templates.prefix == "Noetl-dev-"
-    assert rule.properties["ScheduleExpression"] == ("rate(1 hour)" if pauses else "rate(1 minute)")
+    assert rule.properties["ScheduleExpression"] == ("rate(2 hours)" if pauses else "rate(1 minute)")
     assert rule.properties["Targets"][0]["Input"] == '{"noetl":"tick"}'
     opened = {
         templates.text(place.stack, place.properties["SourceSecurityGroupId"])
@@ -450,32 +461,77 @@ def test_dev_costs_little_while_nobody_uses_it(dev: Path) -> None:
     assert cluster["ServerlessV2ScalingConfiguration"] == {
         "MinCapacity": 0,
         "MaxCapacity": 2,
-        "SecondsUntilAutoPause": 600,
+        "SecondsUntilAutoPause": 300,
     }
     assert not list(templates.all("AWS::EC2::NatGateway", "AWS::RDS::DBProxy"))
-    for endpoint in templates.all("AWS::EC2::VPCEndpoint"):
-        assert len(endpoint.properties.get("SubnetIds", [1])) == 1
+    assert {one.properties["VpcEndpointType"] for one in templates.all("AWS::EC2::VPCEndpoint")} == {
+        "Gateway"
+    }
+    (machine,) = templates.all("AWS::EC2::Instance")
+    (face,) = machine.properties["NetworkInterfaces"]
+    assert face["AssociatePublicIpAddress"] and not machine.properties["SourceDestCheck"]
+    entered = [
+        rule
+        for place in templates.all("AWS::EC2::SecurityGroup")
+        for rule in place.properties.get("SecurityGroupIngress", ())
+    ]
+    assert entered and {templates.text("Network", rule["CidrIp"]) for rule in entered} == {"10.42.0.0/16"}
 
 
-def test_in_prod_a_worker_that_needs_no_network_has_none(prod: Path) -> None:
-    """Its subnets lead to endpoints of AWS; those of the others lead out through NAT."""
+def test_in_prod_workers_are_inside_and_do_not_reach_the_database(prod: Path) -> None:
+    """Their group is another than the engine's, whose functions reach the database and port 443."""
     templates = Templates(prod, "Noetl-prod-")
-    reached = {}
-    for worker in ("artifact", "duckdb", "http", "mixed", "postgres"):
-        function = templates.function(f"noetl-prod-worker-{worker}")
+    for name in ("worker-artifact", "worker-http", "worker-mixed", "worker-postgres", "api", "engine"):
+        function = templates.function(f"noetl-prod-{name}")
         subnets = [
             templates.text(function.stack, found) for found in function.properties["VpcConfig"]["SubnetIds"]
         ]
-        reached[worker] = {re.search(r"\.Vpc([a-z]+)Subnet", subnet)[1] for subnet in subnets}
+        assert {re.search(r"\.Vpc([a-z]+)Subnet", subnet)[1] for subnet in subnets} == {"outgoing"}
         (group,) = function.properties["VpcConfig"]["SecurityGroupIds"]
-        assert "WorkerGroup" in templates.text(function.stack, group)
-    assert reached == {
-        "artifact": {"inner"},
-        "duckdb": {"outgoing"},
-        "http": {"outgoing"},
-        "mixed": {"outgoing"},
-        "postgres": {"outgoing"},
-    }
+        wanted = "WorkerGroup" if name.startswith("worker-") else "EngineGroup"
+        assert wanted in templates.text(function.stack, group)
+
+
+@both
+def test_functions_of_the_engine_leave_by_two_ports(templates: Templates) -> None:
+    (group,) = (one for one in templates.all("AWS::EC2::SecurityGroup") if one.id.startswith("EngineGroup"))
+    rules = list(group.properties["SecurityGroupEgress"])
+    rules += [
+        one.properties
+        for one in templates.all("AWS::EC2::SecurityGroupEgress")
+        if templates.text(one.stack, one.properties["GroupId"]) == f"<{group.key}.GroupId>"
+    ]
+    assert sorted((rule["FromPort"], rule["ToPort"]) for rule in rules) == [(443, 443), (5432, 5432)]
+
+
+def _invoked(resource: str) -> str:
+    """The name in a function's ARN, without an alias."""
+    return resource.partition(":function:")[2].partition(":")[0]
+
+
+@both
+def test_workers_hand_outcomes_over_by_request(templates: Templates, name: str) -> None:
+    """A worker invokes the function `decide` and no other; that one reads no queue, and its reservation bounds the requests."""
+    decide = templates.function(f"noetl-{name}-decide")
+    assert decide.properties["ReservedConcurrentExecutions"] > 0
+    sources = [templates.text(one.stack, one.properties["FunctionName"]) for one in templates.all(MAPPING)]
+    assert sources and not [one for one in sources if decide.key in one]
+    workers = 0
+    for function in ours(templates):
+        if "-worker-" not in function.properties["FunctionName"]:
+            continue
+        workers += 1
+        variables = templates.variables(function)
+        invoked = [
+            resource
+            for action, resource in templates.allowed(templates.role_of(function))
+            if action == "lambda:InvokeFunction"
+        ]
+        alias = ":live" if name == "prod" else ""
+        assert variables["NOETL_DECIDE_FUNCTION"] == f"noetl-{name}-decide{alias}"
+        assert [one.endswith(f":function:noetl-{name}-decide{alias}") for one in invoked] == [True]
+        assert int(variables["NOETL_DIRECT_STEPS"]) > 0
+    assert workers > 4
 
 
 @both
@@ -505,7 +561,7 @@ def test_prod_survives_a_zone_and_a_deleted_stack(prod: Path) -> None:
     templates = Templates(prod, "Noetl-prod-")
     assert len(list(templates.all("AWS::RDS::DBInstance"))) == 2
     assert len(list(templates.all("AWS::EC2::NatGateway"))) == 3
-    assert len(list(templates.all("AWS::RDS::DBProxy"))) == 1
+    assert not list(templates.all("AWS::RDS::DBProxy")), "421 of 2,000 connections: ADR 60"
     cluster = next(templates.all("AWS::RDS::DBCluster"))
     assert cluster.properties["DeletionProtection"] and cluster.properties["BackupRetentionPeriod"] == 35
     assert cluster.resource["DeletionPolicy"] == "Snapshot"
@@ -517,4 +573,4 @@ def test_prod_survives_a_zone_and_a_deleted_stack(prod: Path) -> None:
     manifest = json.loads((prod / "manifest.json").read_text())["artifacts"]
     assert manifest["Noetl-prod-Data"]["properties"]["terminationProtection"] is True
     rotated = [place.properties for place in templates.all("AWS::SecretsManager::RotationSchedule")]
-    assert len(rotated) == 2
+    assert len(rotated) == 3

@@ -45,7 +45,8 @@ def test_light_kinds_are_pooled_where_the_environment_says_so() -> None:
     alone = {name: (name,) for name in ("duckdb", "python", "script", "shell", "transfer")}
     mixed = {"mixed": tuple(sorted({*LIGHT, *alone}))}
     assert shape(plan()) == {"io": LIGHT} | alone | mixed
-    assert shape(plan(PROD)) == {name: (name,) for name in LIGHT} | alone | mixed
+    long = {"long": mixed["mixed"]}
+    assert shape(plan(PROD)) == {name: (name,) for name in LIGHT} | alone | mixed | long
 
 
 def test_tasks_that_say_they_are_long_have_a_worker_without_an_end_where_the_environment_wants_one() -> None:

@@ -24,6 +24,7 @@ from noetl.domain.messages import Message, decode_message
 from noetl.ports.executions.execution_store import CreatedExecution
 from noetl.ports.queue import Outgoing
 from noetl.runtime.aws import engine
+from noetl.runtime.aws.telemetry import Invocation
 from noetl.runtime.deployed_catalog import Registrar
 from tests.contract.clouds import make_bucket
 from tests.integration.functions.loading import deployed, load
@@ -164,11 +165,17 @@ def test_dead_commands_are_answered(deployment):
     assert fits(message.token, message.event, RING)
 
 
-def test_the_minute_publishes_what_nobody_did(deployment):
+def test_the_minute_publishes_what_nobody_did(deployment, monkeypatch):
+    counted: list[str] = []
+    count = Invocation.count
+    monkeypatch.setattr(
+        Invocation, "count", lambda self, name, *rest: (counted.append(name), count(self, name, *rest))
+    )
     deployment.begin()
     with psycopg.connect(deployment.dsn) as connection:
         connection.execute("UPDATE noetl.outbox SET owner = 'until:1:killed'")
     assert invoke("maintenance", "scheduler/tick.json") == {"batchItemFailures": []}
+    assert "Heartbeats" in counted, "an alarm rings when it is not counted"
     (message,) = deployment.messages("events.fifo")
     assert signed(message.token, encode_event(message.event), RING)
     assert invoke("maintenance", "scheduler/tick.json") == {"batchItemFailures": []}

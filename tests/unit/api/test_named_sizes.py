@@ -16,6 +16,7 @@ from noetl.domain.sizes.table import (
     ANSWER_BYTES,
     BATCH_BYTES,
     BATCH_EVENTS,
+    BATCH_PLAYBOOKS,
     BODY_BYTES,
     BODY_VALUES,
     CAPABILITY,
@@ -33,6 +34,7 @@ from noetl.domain.sizes.table import (
     LABELS,
     LIMIT_KEY,
     LOG_LINE,
+    MIGRATED_BYTES,
     NEXT_MOMENTS,
     PATCH_OPERATIONS,
     PATH,
@@ -41,6 +43,8 @@ from noetl.domain.sizes.table import (
     REFERENCE,
     REQUEST_IDS,
     SCHEDULE_NAME,
+    SQL_ROWS,
+    SQL_TEXT,
     TRIGGER_NAME,
     TRIGGER_TEMPLATE,
     TRIGGER_TEXT,
@@ -89,6 +93,10 @@ def ids(ground: Ground, count: int) -> Reply:
 def registered(ground: Ground, length: int) -> Reply:
     text = HELLO.replace("demo/hello", "p" * length)
     return ground.ask("POST", "/api/catalog/register", text, headers={"content-type": "application/yaml"})
+
+
+def migrated(ground: Ground, length: int) -> Reply:
+    return ground.ask("POST", "/api/catalog/migrate", {"content": HELLO + "#" * (length - len(HELLO))})
 
 
 def worker(ground: Ground, length: int) -> Reply:
@@ -215,6 +223,13 @@ LISTS = ("/api/catalog", "/api/limits", "/api/credentials", "/api/access/credent
 
 CTX, TOKENS = "/api/executions/{id}/ctx", "/api/executions/{id}/tokens"
 PATCHED: dict[str, Any] = {"patch": {"a": 1}}
+
+
+def playbooks(ground, count):
+    items = [{"content": HELLO}] * count
+    return ground.ask("POST", "/api/catalog/register/batch", {"items": items})
+
+
 CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "schedule": (SCHEDULE_NAME, lambda g, n: g.ask("POST", "/api/schedules", schedule(name="s" * n)), 422, "invalid_schedule_name"),
     "catch_up": (CATCH_UP, lambda g, n: g.ask("POST", "/api/schedules", schedule(catch_up_max=n)), 422, "invalid_schedule"),
@@ -232,13 +247,17 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "label": (LABEL, lambda g, n: started(g, labels={"team": "v" * n}), 422, "invalid_label"),
     "label's name": (LABEL, lambda g, n: started(g, labels={"t" * n: "v"}), 422, "invalid_label"),
     "labels": (LABELS, lambda g, n: started(g, labels={f"l{k}": "v" for k in range(n)}), 422, "size_limit"),
+    "batch of playbooks": (BATCH_PLAYBOOKS, playbooks, 422, "batch_size"),
     "batch": (BATCH_EVENTS, batch, 422, "batch_size"),
     "operations": (PATCH_OPERATIONS, patch, 422, "invalid_patch"),
     "ids": (REQUEST_IDS, ids, 400, "invalid_parameter"),
+    "query": (SQL_TEXT, lambda g, n: g.ask("POST", "/api/sql", {"sql": f"SELECT {'1' * (n - 7)}"}), 422, "sql_refused"),
+    "rows": (SQL_ROWS, lambda g, n: g.ask("POST", "/api/sql", {"sql": "SELECT 1", "limit": n}), 422, "sql_refused"),
     "path": (PATH, registered, 422, "invalid_playbook"),
     "path of a schedule": (PATH, lambda g, n: g.ask("POST", "/api/schedules", schedule(path="p" * n)), 422, "invalid_path"),
     "path of a trigger": (PATH, lambda g, n: g.ask("POST", "/api/triggers", trigger(path="p" * n)), 422, "invalid_path"),
     "path beside": (PATH, lambda g, n: g.ask("POST", "/api/catalog/register", {"content": HELLO, "path": "p" * n}), 422, "invalid_path"),
+    "migrated": (MIGRATED_BYTES, migrated, 422, "size_limit"),
     "batch bytes": (BATCH_BYTES, batch_bytes, 413, "body_too_large"),
     "body": (BODY_BYTES, body_bytes("/api/executions"), 413, "body_too_large"),
     "values": (BODY_VALUES, values("/api/executions", '{"path": "demo/hello", "payload": X}'), 413, "body_too_large"),

@@ -11,7 +11,7 @@ from noetl.domain.capability_tokens import KeyRing, grant
 from noetl.domain.commands import Command, ItemOutcome
 from noetl.domain.events import CommandDone, Event, ItemsDone, Start
 from noetl.domain.messages import VERSION, Message
-from noetl.domain.outcomes.outcomes import Outcome
+from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
 from noetl.kinds.registry import default_registry
 from noetl.ports.executions.execution_store import CreatedExecution
 from noetl.ports.queue import Delivery, Outgoing
@@ -127,11 +127,14 @@ class Bench:
             self.commands[worker].ack(got)
         return found
 
-    def answer(self, command: Command, token: str | None = None, result: Any = 1) -> str:
-        """What a worker says, as text."""
+    def answer(
+        self, command: Command, token: str | None = None, result: Any = 1, error: ErrorInfo | None = None
+    ) -> str:
+        """What a worker says, as text: a result, or the ``error`` that its task ended with."""
+        outcome = Outcome("ok", result) if error is None else Outcome("error", error=error)
         event = CommandDone(
             command.execution_id, f"cmd:{command.command_id}:{command.turn}", command.program, command.command_id,
-            command.attempt, command.turn, command.run, command.step, Outcome("ok", result), command.stage,
+            command.attempt, command.turn, command.run, command.step, outcome, command.stage,
         )  # fmt: skip
         return pack(
             Message(VERSION, grant(command, RING) if token is None else token, event=event), self.results

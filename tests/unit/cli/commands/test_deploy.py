@@ -171,7 +171,10 @@ def test_what_cannot_be_meant_is_refused_before_anything_happens(noetl, calls, a
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("prdo", "did you mean 'prod'?"), ("qa", "environments of this checkout: dev, staging, prod")],
+    [
+        ("prdo", "did you mean 'prod'?"),
+        ("qa", "environments: dev, staging, prod; a new one is like another: noetl deploy qa --like dev"),
+    ],
 )
 def test_an_unknown_environment_is_named_before_aws_is_asked(noetl, calls, monkeypatch, name, told):
     """Nobody has credentials here."""

@@ -13,6 +13,7 @@ from noetl.domain.capability_tokens import KeyRing, grant
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.events import Cancel, Pause, Resume
 from noetl.domain.messages import VERSION, Message, decode_message
+from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.state import decode_state
 from noetl.ports.executions.execution_store import CreatedExecution
 from noetl.ports.queue import MAX_DELAY
@@ -652,3 +653,12 @@ def test_a_damaged_message_is_sent_past_what_lies_in_its_place():
     bench.results.delete([first.ref.uri])
     bench.results.put(first.ref.uri, b"damage")
     assert unpack(pack(message, bench.results, limit=500), bench.results).event == message.event
+
+
+def test_executions_that_fail_are_counted_for_the_alarm():
+    bench = Bench()
+    for error in (None, ErrorInfo(message="no")):
+        bench.handle(bench.put(bench.start()))
+        ((command, _),) = bench.given()
+        managed = bench.handle([delivery(bench.answer(command, error=error))])
+        assert managed.failed == (error is not None)

@@ -3,7 +3,7 @@ the tests read this one table."""
 
 from __future__ import annotations
 
-from noetl.api.history import comparisons, moments
+from noetl.api.history import comparisons, moments, sql
 from noetl.api.http.route import Endpoint as Endpoint
 from noetl.api.http.route import Parameter as Parameter
 from noetl.api.http.route import Route as Route
@@ -18,6 +18,7 @@ from noetl.api.nouns import (
     keychain,
     limits,
     maintenance,
+    migrations,
     runtime,
     schedules,
     sessions,
@@ -26,9 +27,11 @@ from noetl.api.nouns import (
     variables,
     workers,
 )
+from noetl.api.published import ROUTES as PUBLISHED
 
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
+    *migrations.ROUTES,
     *execution_routes.ROUTES,
     *control.ROUTES,
     *callbacks.ROUTES,
@@ -41,10 +44,12 @@ ROUTES: tuple[Route, ...] = (
     *events.ROUTES,
     *moments.ROUTES,
     *comparisons.ROUTES,
+    *sql.ROUTES,
     *runtime.ROUTES,
     *maintenance.ROUTES,
     *workers.ROUTES,
     *changes.ROUTES,
     *sessions.ROUTES,
     *state.ROUTES,
+    *PUBLISHED,
 )

@@ -276,10 +276,41 @@ def fmt(
 
     A step that the canonical form cannot say with the same history stays in the event form, and is named with its reason.
     """
-    from noetl.cli.commands import fmt as formatter
+    from noetl.cli.commands.rewriting import fmt as formatter
 
     wishes = formatter.Wishes(check=check, diff=diff, canonical=canonical, as_json=as_json)
     end(formatter.fmt(files, wishes))
+
+
+@app.command()
+def migrate(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...|-", help="Playbooks, or folders of them; - for stdin.")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; 1 when a file would be rewritten.")
+    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="Replace the files that run afterwards.")] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show a unified diff instead of one change after the other.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Rewrite playbooks of older dialects to what runs today; each change is explained with its rule and its line.
+
+    \b
+      noetl migrate old.yaml               # explain what would change
+      noetl migrate --diff playbooks/
+      noetl migrate --write playbooks/
+      noetl migrate --check .              # in CI
+
+    Comments and the order of keys stay. A file that would not run afterwards is left as it is, with the lines that no rule rewrites, and
+    the exit code is 2. A playbook that compiles already keeps its program.
+    """
+    from noetl.cli.commands.rewriting import migrate as migrating
+
+    wishes = migrating.Wishes(check=check, write=write, diff=diff, as_json=as_json)
+    end(migrating.migrate(files, wishes))
 
 
 @app.command()
@@ -306,14 +337,39 @@ def compare(
     home: Home = None,
 ) -> None:
     """Show where two executions differ: playbooks, inputs, step runs, context, results."""
-    from noetl.cli.commands import compare
+    from noetl.cli.history import compare
 
     end(compare.show(a, b, as_json=as_json, at=where(home, remote, context)))
 
 
 @app.command()
+def sql(
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY|-", help="One statement that reads; - reads it from stdin.")
+    ],
+    as_json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print rows as CSV.")] = False,
+    limit: Annotated[int, typer.Option(help="Most rows, up to 10,000.", min=1)] = 1000,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Ask history in SQL: executions, steps, facts, items, values, playbooks. It reads only.
+
+    \b
+      noetl sql "SELECT path, status, count(*) FROM executions GROUP BY 1, 2"
+    """
+    from noetl.cli.history import sql
+
+    end(sql.show(query, as_json=as_json, as_csv=csv, limit=limit, at=where(home, remote, context)))
+
+
+@app.command()
 def register(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="Rewrite older dialects on the way; files stay as they are.")
+    ] = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -322,7 +378,7 @@ def register(
     """Keep playbooks in the catalog, so that they can be called and run by path, and their schedules with them."""
     from noetl.cli.commands import register as catalog
 
-    end(catalog.register(files, as_json=as_json, at=where(home, remote, context)))
+    end(catalog.register(files, as_json=as_json, at=where(home, remote, context), migrate=migrate))
 
 
 @app.command()

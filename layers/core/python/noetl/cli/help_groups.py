@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Run": ("init", "run", "exec", "resume", "test"),
-    "Look": ("list", "status", "events", "logs", "result", "analyze", "compare", "ui"),
+    "Look": ("list", "status", "events", "logs", "result", "analyze", "compare", "sql", "ui"),
     "Steer": (
         "cancel",
         "pause",
@@ -18,7 +18,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "ctx",
         "vars",
     ),
-    "Write playbooks": ("validate", "fmt", "graph", "schema", "register"),
+    "Write playbooks": ("validate", "fmt", "migrate", "graph", "schema", "register"),
     "Start by time or event, share": ("schedule", "trigger", "credential", "limit"),
     "Servers": ("serve", "server", "worker", "token", "context"),
     "Deploy to AWS": ("deploy", "local", "invoke"),

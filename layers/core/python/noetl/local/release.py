@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import re
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError
-from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.diagnostics import Diagnostics, did_you_mean
 from noetl.dsl.python_source import parse_python
+from noetl.dsl.yaml_text.loader import load
 from noetl.local.deploy import QUIET, cdk_command, check_library
 from noetl.local.tools import Progress, cdk, run
 
@@ -28,7 +30,10 @@ LONGEST_ANSWER = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What to deploy from where. ``folder``: of the synthesized stacks, outputs and the log. ``context``: NAME=VALUE for the CDK."""
+    """What to deploy from where. ``folder``: of the synthesized stacks, outputs and the log. ``context``: NAME=VALUE for the CDK.
+
+    ``file``: of environments; ``like``: what an environment is made like that is in neither.
+    """
 
     environment: str
     project: Path
@@ -36,6 +41,16 @@ class Release:
     context: tuple[str, ...] = ()
     profile: str = ""
     region: str = ""
+    file: Path | None = None
+    like: str = ""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """All context, as the CDK is given it."""
+        own = [f"env={self.environment}"]
+        own += [f"environments={self.file}"] if self.file is not None else []
+        own += [f"like={self.like}"] if self.like else []
+        return (*own, *self.context)
 
     @property
     def assembly(self) -> Path:
@@ -62,7 +77,7 @@ def checked(release: Release) -> Release:
         raise InvalidInputError(
             "the environment local is for an emulator", code="unknown_environment", hint="noetl local up"
         )
-    known = _environments(release.project)
+    known = _environments(release.project, release.file)
     listed = ", ".join(known) or "see infra/environments.py"
     if not _NAME.fullmatch(release.environment):
         raise InvalidInputError(
@@ -70,24 +85,34 @@ def checked(release: Release) -> Release:
             code="unknown_environment",
             hint=f"environments of this checkout: {listed}",
         )
-    if known and release.environment not in known:
+    if known and release.environment not in known and not release.like:
         raise InvalidInputError(
-            f"infra/environments.py has no environment {release.environment!r}",
+            f"there is no environment {release.environment!r}",
             code="unknown_environment",
-            hint=did_you_mean(release.environment, known, f"environments of this checkout: {listed}"),
+            hint=did_you_mean(
+                release.environment,
+                known,
+                f"environments: {listed}; a new one is like another: noetl deploy {release.environment} --like dev",
+            ),
+        )
+    if known and release.like and release.like not in known:
+        raise InvalidInputError(
+            f"--like {release.like[:60]!r} is no environment",
+            code="unknown_environment",
+            hint=did_you_mean(release.like, known, f"environments: {listed}"),
         )
     for pair in release.context:
-        if not _PAIR.fullmatch(pair) or pair.startswith("env="):
+        if not _PAIR.fullmatch(pair) or pair.startswith(("env=", "like=", "environments=")):
             raise InvalidInputError(
                 f"--context {pair[:60]!r} is not NAME=VALUE",
                 code="invalid_context",
-                hint="such as alarm_email=ops@example.com; the environment is the command's argument",
+                hint="such as alarm_email=ops@example.com; the environment is the command's argument, and has --like and --environments",
             )
     return release
 
 
-def _environments(project: Path) -> tuple[str, ...]:
-    """What the checkout can deploy, as its own table says; empty when that cannot be read: the CDK judges the name then."""
+def _environments(project: Path, file: Path | None) -> tuple[str, ...]:
+    """What can be deployed: the presets of the checkout and those of the file; empty when that cannot be read: the CDK judges the name then."""
     try:
         body = parse_python((project / "infra" / "environments.py").read_text("utf-8")).body
         tables = [
@@ -95,7 +120,11 @@ def _environments(project: Path) -> tuple[str, ...]:
             for one in body
             if isinstance(one, ast.Assign) and [ast.unparse(name) for name in one.targets] == ["NAMES"]
         ]
-        return tuple(str(name) for name in tables[-1] if name != "local")
+        presets = [str(name) for name in tables[-1] if name != "local"]
+        own = load(file.read_bytes(), Diagnostics()) if file is not None else None
+        if file is not None and own is None:
+            return ()  # whoever reads it with care says what is wrong
+        return tuple(dict.fromkeys([*presets, *(own.entries if own is not None else ())]))
     except (OSError, ValueError, SyntaxError, TypeError, IndexError):
         return ()
 
@@ -149,7 +178,7 @@ def synth(release: Release, node_modules: Path) -> dict[str, int]:
     """Synthesize every stack; how many resources each has, in the order they are deployed. Raises InfrastructureError."""
     shutil.rmtree(release.assembly, ignore_errors=True)
     command = [*cdk_command(node_modules), "synth", "--quiet", "--output", str(release.assembly)]
-    for pair in (f"env={release.environment}", *release.context):
+    for pair in release.settings:
         command += ["--context", pair]
     _run(release, command, "cdk synth", cwd=release.project)
     manifest = json.loads((release.assembly / "manifest.json").read_text())
@@ -159,6 +188,30 @@ def synth(release: Release, node_modules: Path) -> dict[str, int]:
         if artifact["type"] == "aws:cloudformation:stack"
     }
     return {name: _resources(release.assembly, manifest, name) for name in _ordered(stacks)}
+
+
+def idle_cost(release: Release) -> dict[str, float] | None:
+    """Dollars a month of what was synthesized while nobody uses it, by line of the bill; None: an app of somebody else computes none."""
+    return _bill(release.assembly / "idle-cost.json")
+
+
+def deployed_cost(release: Release) -> dict[str, float] | None:
+    """The same of the last deployment from this home; None: there was none."""
+    return _bill(release.folder / "deployed-cost.json")
+
+
+def keep_cost(release: Release) -> None:
+    """Remember what was deployed, for the next look."""
+    with contextlib.suppress(OSError):
+        shutil.copyfile(release.assembly / "idle-cost.json", release.folder / "deployed-cost.json")
+
+
+def _bill(path: Path) -> dict[str, float] | None:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        return {str(name): float(dollars) for name, dollars in found["dollars_per_month"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _ordered(stacks: Mapping[str, Sequence[str]]) -> list[str]:

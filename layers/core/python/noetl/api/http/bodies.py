@@ -30,6 +30,19 @@ class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resource_type: Literal["playbook", "Playbook"] | None = None
 
 
+class ResourcesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``resource_type``: ``playbook`` or ``credential``, in any case; without it, playbooks."""
+
+    resource_type: str = "playbook"
+
+
+class MigrateBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``content``: the YAML of a playbook of any dialect, or base64 of it. ``source_name``: what diagnostics print."""
+
+    content: str
+    source_name: str | None = None
+
+
 class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A playbook by path; ``version`` may be a number or ``latest``."""
 
@@ -120,6 +133,47 @@ class PlaybookDiagnostic(msgspec.Struct, frozen=True):
     path: str | None = None
 
 
+class PlaybookChange(msgspec.Struct, frozen=True):
+    """What one rule did at one place. ``line``: of the playbook that was sent."""
+
+    rule: str
+    line: int
+    before: str
+    after: str
+
+
+class PlaybookNote(msgspec.Struct, frozen=True):
+    """What the reader has to check about a place that was rewritten."""
+
+    rule: str
+    line: int
+    text: str
+
+
+class PlaybookRefusal(msgspec.Struct, frozen=True):
+    """A place that a rule knows and cannot rewrite; ``fix``: what to write instead."""
+
+    rule: str
+    line: int
+    column: int
+    message: str
+    fix: str | None = None
+
+
+class MigratedAnswer(msgspec.Struct, frozen=True):
+    """``content``: the playbook as far as rules go. ``runs``: it compiles. ``proved``: it did before, and to the same program.
+    ``diagnostics``: what keeps it from running beside ``refusals``, at lines of the playbook that was sent."""
+
+    content: str
+    changed: bool
+    runs: bool
+    proved: bool
+    changes: list[PlaybookChange]
+    notes: list[PlaybookNote]
+    refusals: list[PlaybookRefusal]
+    diagnostics: list[PlaybookDiagnostic]
+
+
 class RegisteredAnswer(msgspec.Struct, frozen=True):
     """``created``: this call made the version (the same content at the same path keeps the one it has). ``program``: the compiled form's
     hash. ``catalog_id``: ``path@version``."""
@@ -160,6 +214,26 @@ class PlaybookAnswer(msgspec.Struct, frozen=True):
     catalog_id: str
     created_at: float
     content: str
+
+
+class ResourceLine(msgspec.Struct, frozen=True):
+    """A playbook, or a credential without its data. ``created_at``: epoch seconds."""
+
+    path: str
+    name: str
+    kind: Literal["playbook", "credential"]
+    version: int
+    created_at: float
+    catalog_id: str | None = None
+    type: str | None = None
+
+
+class ResourcePage(msgspec.Struct, frozen=True):
+    """``entries``: what was asked for. ``playbooks``: the same playbooks as ``GET /api/catalog`` has them; empty for credentials."""
+
+    entries: list[ResourceLine]
+    playbooks: list[PlaybookLine]
+    next: str | None
 
 
 class SchemaAnswer(msgspec.Struct, frozen=True):
@@ -208,7 +282,11 @@ class ExecutionPage(msgspec.Struct, frozen=True):
 
 
 class StatusAnswer(msgspec.Struct, frozen=True):
-    """``ended``: nothing will happen any more. ``outstanding``: counts of commands, lost ones, timers, outbox. Times are epoch seconds."""
+    """``ended``: nothing will happen any more. ``outstanding``: counts of commands, lost ones, timers, outbox. Times are epoch seconds.
+
+    ``completed_steps``: those that have left a result, in the playbook's order (at most 200). ``current_step``: one that is under way.
+    ``completed``: as ``ended``, for published clients; ``failed`` is true of a cancelled execution, too.
+    """
 
     execution_id: str
     path: str
@@ -223,6 +301,10 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     outstanding: dict[str, int]
     unreadable: str | None = None
     """Why the state of the execution cannot be read."""
+    completed: bool = False
+    failed: bool = False
+    completed_steps: list[str] = []
+    current_step: str | None = None
     version: int | None = None
     program: str = ""
     principal: str = ""
@@ -276,6 +358,17 @@ class EventPage(msgspec.Struct, frozen=True):
     events: list[HistoryEvent]
     next: str
     complete: bool
+
+
+class CancelledAnswer(msgspec.Struct, frozen=True):
+    """As every change; and which executions it cancels, the one that was named first (at most 100 are named; ``cancelled_count`` says so)."""
+
+    execution_id: str
+    event_id: str
+    cancelled_executions: list[str]
+    cancelled_count: int
+    message: str
+    status: Literal["accepted"] = "accepted"
 
 
 class AcceptedAnswer(msgspec.Struct, frozen=True):

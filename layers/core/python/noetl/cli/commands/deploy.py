@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
 
 def deploy(
-    environment: Annotated[str, typer.Argument(metavar="ENV", help="dev, staging or prod.")],
+    environment: Annotated[str, typer.Argument(metavar="ENV", help="dev, staging, prod, or one of yours.")],
+    like: Annotated[
+        str, typer.Option(metavar="ENV", help="Make a new environment like this one: a stack for a branch.")
+    ] = "",
+    environments: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Environments of yours (environments.yaml, if there is one)."),
+    ] = None,
     context: Annotated[
         list[str] | None,
         typer.Option("--context", "-c", metavar="NAME=VALUE", help="Passed on to the CDK. Repeatable."),
@@ -52,6 +59,7 @@ def deploy(
       noetl deploy dev --dry-run
       noetl deploy dev --diff --profile ops
       noetl deploy dev --yes -c alarm_email=ops@example.com
+      noetl deploy pr-42 --like dev -c cidr=10.43.0.0/16
       noetl list --context dev
 
     Needs Node 22 or newer, the package registries the first time, and credentials of the account (not for --dry-run). Give the same
@@ -75,6 +83,8 @@ def deploy(
         tuple(context or ()),
         profile,
         region,
+        _file(environments),
+        like,
     )
     wanted, progress = releases.checked(wanted), Progress(as_json)
     where = None if dry_run else releases.account(wanted)
@@ -85,16 +95,19 @@ def deploy(
     stacks = releases.synth(wanted, node_modules)
     if where is None:
         _tell_stacks(stacks, wanted, as_json)
+        _tell_cost(releases.idle_cost(wanted), releases.deployed_cost(wanted), as_json)
         end(errors.DONE)
         return
     if bootstrap:
         progress(f"bootstrapping {where.id} in {where.region}")
         releases.bootstrap(wanted, node_modules, where)
     if diff:
+        _tell_cost(releases.idle_cost(wanted), releases.deployed_cost(wanted), as_json)
         releases.diff(wanted, node_modules, (lambda line: out_json({"diff": line})) if as_json else out)
         end(errors.DONE)
     progress(f"deploying {len(stacks)} stacks to {where.id} in {where.region}")
     outputs = releases.deploy(wanted, node_modules, progress)
+    releases.keep_cost(wanted)
     told = _keep(wanted, where, outputs, keep_as or environment, home)
     if as_json:
         out_json(
@@ -132,6 +145,45 @@ def _tell_stacks(stacks: dict[str, int], release: Release, as_json: bool) -> Non
     for name, count in stacks.items():
         out(f"{name:<32} {count:>4} resources")
     out(f"templates: {release.assembly}")
+
+
+def _file(given: Path | None) -> Path | None:
+    """The file of environments, in full: the CDK runs in another folder. Raises InvalidInputError."""
+    place = given or Path("environments.yaml")
+    if place.is_file():
+        return place.resolve()
+    if given is not None:
+        raise InvalidInputError(
+            f"--environments {given}: there is no such file",
+            code="invalid_option",
+            hint="docs/environments.md shows one",
+        )
+    return None
+
+
+def _tell_cost(now: dict[str, float] | None, before: dict[str, float] | None, as_json: bool) -> None:
+    """Tell the bill of a month of doing nothing, and what the last deployment from here would cost."""
+    if now is None:
+        return
+    total = round(sum(now.values()), 2)
+    if as_json:
+        told: dict[str, object] = {"event": "idle_cost", "dollars_per_month": now, "total": total}
+        if before is not None:
+            told |= {"deployed": before, "change": round(total - sum(before.values()), 2)}
+        out_json(told)
+        return
+    out("dollars a month while nobody uses it (list prices, without storage and traffic):")
+    for name in sorted({*now, *(before or {})}, key=lambda one: -now.get(one, 0.0)):
+        out(f"  {name:<24} {_dollars(now, before, name)}")
+    change = "" if before is None else f"  ({total - sum(before.values()):+.2f} against what is deployed)"
+    out(f"  {'together':<24} {total:>9.2f}{change}")
+
+
+def _dollars(now: dict[str, float], before: dict[str, float] | None, name: str) -> str:
+    change = now.get(name, 0.0) - (before or {}).get(name, 0.0)
+    return f"{now.get(name, 0.0):>9.2f}" + (
+        f"  ({change:+.2f})" if before is not None and abs(change) >= 0.005 else ""
+    )
 
 
 def _keep(

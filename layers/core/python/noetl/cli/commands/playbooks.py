@@ -13,7 +13,7 @@ from noetl.cli import errors
 from noetl.cli.client import runtime_access
 from noetl.cli.options import Where
 from noetl.cli.render.output import note, out, out_json, out_text
-from noetl.domain.errors import InvalidInputError, NotFoundError, PlaybookError
+from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError, PlaybookError
 from noetl.services.catalog.register_playbook import is_playbook, playbooks_below
 
 if TYPE_CHECKING:
@@ -37,16 +37,33 @@ def validate(targets: Sequence[str], *, strict: bool, as_json: bool, online: Whe
     for path, diagnostics in found:
         bad = any(d.severity == "error" or strict for d in diagnostics)
         refused += bad
+        invalid = any(d.severity == "error" for d in diagnostics)
         if as_json:
             problems = [as_dict(d, str(path), strict=strict) for d in diagnostics]
-            out_json({"file": str(path), "valid": not bad, "diagnostics": problems})
+            report = {"file": str(path), "valid": not bad, "diagnostics": problems}
+            if invalid and _is_older(path):
+                report["hint"] = f"noetl migrate {path}"
+            out_json(report)
         elif diagnostics:
             out(errors.describe_diagnostics(diagnostics, str(path)))
+            if invalid and _is_older(path):
+                out(f"  hint: `noetl migrate {path}` rewrites older spellings of the language")
         else:
             out(f"{path}: valid")
     if len(files) > 1 and not as_json:
         out(_summary(refused, [diagnostics for _, diagnostics in found]))
     return errors.USAGE if refused else errors.DONE
+
+
+def _is_older(path: Path) -> bool:
+    """Return whether a playbook that is not valid is written in an older dialect."""
+    from noetl.migration.migrate import migrate_text
+
+    try:
+        made = migrate_text(playbook_text(path), source_name=str(path), kinds=runtime_access.kinds())
+    except NoetlError:
+        return False
+    return made.changed and not made.proved
 
 
 def _against(

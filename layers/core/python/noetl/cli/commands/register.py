@@ -10,21 +10,26 @@ from noetl.cli import errors
 from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import Place
 from noetl.cli.commands.playbooks import playbook_files, playbook_text
+from noetl.cli.commands.rewriting.migrate import migrated_text
 from noetl.cli.options import Where
 from noetl.cli.render.output import note, out, out_json
 from noetl.domain.errors import InvalidInputError, PlaybookError
 from noetl.services.automations.schedules import ScheduleView
 from noetl.services.catalog.register_playbook import SUFFIXES, is_playbook
 
-_CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b""")
+_CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b|\bplaybook["']?\s*:""")
 _MOST = 200
 
 
-def register(targets: Sequence[str], *, as_json: bool, at: Where) -> int:
-    """Register playbook files (or folders of them) under their paths; unchanged ones keep their version."""
+def register(targets: Sequence[str], *, as_json: bool, at: Where, migrate: bool = False) -> int:
+    """Register playbook files (or folders of them) under their paths; unchanged ones keep their version.
+
+    ``migrate``: as today's language has them; files stay as they are.
+    """
     with open_place(at) as place:
         for file in playbook_files(targets):
-            entry, schedule = place.register_scheduled(playbook_text(file), source_name=str(file.resolve()))
+            text = migrated_text(file) if migrate else playbook_text(file)
+            entry, schedule = place.register_scheduled(text, source_name=str(file.resolve()))
             if as_json:
                 out_json(
                     {

@@ -58,6 +58,7 @@ class CloudMaintenance:
                     telemetry.log,
                 )
                 call.count("PrunedExecutions", gone)
+                call.count("Heartbeats")
                 return batch_answer(())
             buried = bury(
                 deliveries(event),

@@ -23,6 +23,8 @@ from typing import IO, Any, Literal
 from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics
 
+from noetl.runtime.aws.tracing import annotate
+
 NAMESPACE = "NoETL"
 SHOWN_IDS = 20
 """Most executions that the line of an invocation names."""
@@ -106,6 +108,9 @@ class Telemetry:
         self._finish(call, began, "info", "done")
 
     def _finish(self, call: Invocation, began: float, level: Level, message: str) -> None:
+        if call.executions:
+            now = time.time()
+            annotate(call.executions, now - (time.monotonic() - began), now)
         call.count("InvocationSeconds", round(time.monotonic() - began, 6), "Seconds")
         metrics = EphemeralMetrics(namespace=self.namespace, service=self.service)
         for name, (unit, value) in call.metrics.items():

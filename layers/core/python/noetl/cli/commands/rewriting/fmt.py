@@ -51,7 +51,7 @@ def fmt(targets: Sequence[str], wishes: Wishes) -> int:
         assert made is not None
         _tell(str(path), text, made, wishes)
         if made.text != text and not (wishes.check or wishes.diff):
-            _write(path, made.text)
+            write_whole(path, made.text)
     changed = sum(made is not None and made.text != text for _, text, made in read)
     if not wishes.as_json and len(read) > 1:
         note(
@@ -137,8 +137,11 @@ def _report(name: str, changed: bool, made: Formatted) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, text: str) -> None:
-    """Raises InvalidInputError. A file is replaced whole: whoever reads it meanwhile sees the one or the other."""
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file as a whole: whoever reads it meanwhile sees the one or the other.
+
+    Raises InvalidInputError.
+    """
     beside = path.with_name(f".{path.name}.fmt")
     try:
         target = path.resolve()

@@ -1,0 +1,1 @@
+"""Commands that rewrite playbook files: their layout, and older dialects."""

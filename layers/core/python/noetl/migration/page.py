@@ -1,0 +1,189 @@
+"""A playbook while it is rewritten: its document, and the walks that rules need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from noetl.domain.kinds import KindLookup
+from noetl.dsl.expressions import has_template
+from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, items_of, map_of, text_of
+from noetl.formatting.spelling import rewrite
+from noetl.formatting.templates import CannotSayError, Replace, substitute
+
+_DATA = frozenset(
+    {
+        *("args", "input", "with", "params", "payload", "body", "json", "data", "headers", "env", "form"),
+        *(
+            "workload",
+            "source",
+            "target",
+            "auth",
+            "credentials",
+            "cursor",
+            "sources",
+            "set",
+            "set_ctx",
+            "set_iter",
+        ),
+    }
+)
+"""Keys below which a mapping with ``kind`` is data, and no call of a tool."""
+RAW = frozenset({"code"})
+"""Keys whose texts are no templates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A place that a rule knows and cannot rewrite. ``line`` and ``column`` count from 1."""
+
+    rule: str
+    line: int
+    column: int
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What the reader has to check about a place that was rewritten."""
+
+    rule: str
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class Page:
+    """``rule`` is the name of the rule at work."""
+
+    document: Document
+    kinds: KindLookup
+    read_file: Callable[[str], str | None]
+    """Reads the text of a file that the playbook names; None where it cannot."""
+    rule: str = ""
+    refusals: list[Refusal] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    @property
+    def root(self) -> Map:
+        return self.document.root
+
+    def refuse(self, entry: Entry, message: str, hint: str | None = None) -> None:
+        """Report a place that stays as it is."""
+        found = Refusal(self.rule, max(entry.line, 1), entry.column + 1, message, hint)
+        if found not in self.refusals:
+            self.refusals.append(found)
+
+    def note(self, entry: Entry, text: str) -> None:
+        """Tell what the rewriting assumes, or what it leaves to the reader."""
+        found = Note(self.rule, max(entry.line, 1), text)
+        if found not in self.notes:
+            self.notes.append(found)
+
+    def steps(self) -> list[Map]:
+        """Return the steps of the workflow."""
+        return [step for step in map(map_of, items_of(self.root.get("workflow"))) if step.entries]
+
+    def step_names(self) -> set[str]:
+        return {name for step in self.steps() if (name := text_of(step.get("step")))}
+
+    def workbook(self) -> list[Map]:
+        """Return the tasks of the workbook."""
+        found = self.root.get("workbook")
+        if isinstance(found, List):
+            return [map_of(item) for item in found.values()]
+        return [map_of(entry.value) for entry in map_of(found).entries]
+
+    def tools(self) -> list[Map]:
+        """Return every mapping that calls a tool, at any depth."""
+        found = [tool for step in self.steps() for tool in _tools(step)]
+        return [*found, *(tool for task in self.workbook() for tool in _tools(task))]
+
+    def maps(self) -> list[Map]:
+        """Return every mapping of steps and workbook that is no data."""
+        return [one for block in (*self.steps(), *self.workbook()) for one in _maps(block)]
+
+    def then_blocks(self) -> list[Map]:
+        """Return every mapping of actions of a ``case``."""
+        found: list[Map] = []
+        for case in self.case_entries():
+            then = map_of(case).get("then")
+            found += [map_of(item) for item in (then.values() if isinstance(then, List) else [then])]
+        return [block for block in found if block.entries]
+
+    def case_entries(self) -> list[Map]:
+        return [map_of(item) for step in self.steps() for item in items_of(step.get("case"))]
+
+    def texts(self) -> Iterator[Text]:
+        """Yield every template of the playbook."""
+        for entry in _entries(self.root):
+            value = entry.value
+            if isinstance(value, Text) and isinstance(value.value, str) and has_template(value.value):
+                yield value
+
+    def substitute(self, change: Replace) -> None:
+        """Replace names in every template; one that binds such a name itself stays as it is."""
+        for text in self.texts():
+            try:
+                rewrite(text, substitute(text.value, change))
+            except CannotSayError:
+                continue
+
+
+def _entries(value: Map | List) -> Iterator[Entry]:
+    for entry in value.entries:
+        if entry.key in RAW:
+            continue
+        yield entry
+        if isinstance(entry.value, (Map, List)):
+            yield from _entries(entry.value)
+
+
+def _maps(value: Map | List) -> Iterator[Map]:
+    if isinstance(value, Map):
+        yield value
+    for entry in value.entries:
+        if entry.key not in _DATA and isinstance(entry.value, (Map, List)):
+            yield from _maps(entry.value)
+
+
+def _tools(block: Map) -> Iterator[Map]:
+    for one in _maps(block):
+        if text_of(one.get("kind")) is not None:
+            yield one
+
+
+def kind_of(tool: Map) -> str:
+    """Return the kind that a tool names."""
+    return text_of(tool.get("kind")) or ""
+
+
+def named(name: str, value: Value, like: Entry | None = None) -> Entry:
+    """Make an entry at the place of ``like``, with its comments."""
+    if like is None:
+        return Entry(name, value, raw_key=name)
+    return Entry(name, value, name, like.lead, like.trail, like.after, like.gap, like.line, like.column)
+
+
+def remove(owner: Map | List, entry: Entry) -> None:
+    """Take an entry away; its comments go to what follows, or stay at the end of what is before."""
+    place = owner.entries.index(entry)
+    owner.entries.remove(entry)
+    kept = [*entry.lead, *([entry.trail] if entry.trail else []), *entry.after]
+    if not any(kept):
+        return
+    if place < len(owner.entries):
+        owner.entries[place].lead = [*kept, *owner.entries[place].lead]
+    elif place:
+        owner.entries[place - 1].after += kept
+
+
+def replace(owner: Map | List, entry: Entry, made: list[Entry]) -> None:
+    """Put entries into the place of one; the first of them keeps its comments."""
+    place = owner.entries.index(entry)
+    owner.entries[place : place + 1] = made
+    if made:
+        made[0].lead = [*entry.lead, *made[0].lead]
+        made[0].gap = entry.gap
+        made[-1].after += [*([entry.trail] if entry.trail else []), *entry.after]

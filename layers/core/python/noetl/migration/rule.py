@@ -1,0 +1,19 @@
+"""What a rule is: a name, a sentence that explains it, and a rewriting of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from noetl.migration.page import Page
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``apply`` rewrites the page in place; applied again it changes nothing."""
+
+    name: str
+    summary: str
+    apply: Callable[[Page], None]
+    repairs: bool = False
+    """It changes programs that compile and can only fail where it does."""

@@ -1,0 +1,1 @@
+"""Rules about the root of the document, its metadata and its executor."""

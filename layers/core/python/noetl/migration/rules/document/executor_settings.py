@@ -1,0 +1,42 @@
+"""Settings of ``executor`` that choose machines: ``requires``, ``pool``, policies of another runtime."""
+
+from __future__ import annotations
+
+from noetl.formatting.nodes import Map, map_of
+from noetl.migration.page import Page, remove
+from noetl.migration.rule import Rule
+
+_EXECUTOR = frozenset({"kind", "profile", "version", "spec"})
+_SPEC = frozenset(
+    {
+        *("entry_step", "final_step", "no_next_is_error", "on_error", "timeout", "concurrency", "priority"),
+        *("policy", "result"),
+    }
+)
+_POLICY = frozenset({"lifecycle", "failure", "on_unmatched"})
+
+
+def apply(page: Page) -> None:
+    """Remove what chooses a place to run: the kind of a tool does, and what is missing there is told when it runs."""
+    executor = map_of(page.root.get("executor"))
+    spec = map_of(executor.get("spec"))
+    policy = map_of(spec.get("policy"))
+    for owner, known, within in (
+        (policy, _POLICY, "executor.spec.policy"),
+        (spec, _SPEC, "executor.spec"),
+        (executor, _EXECUTOR, "executor"),
+    ):
+        for entry in list(owner.entries):
+            if entry.key not in known:
+                remove(owner, entry)
+                page.note(
+                    entry,
+                    f"`{within}.{entry.key}` is left out: it has no effect on what the playbook does here",
+                )
+    for owner, name in ((spec, "policy"), (executor, "spec"), (page.root, "executor")):
+        block = owner.entry(name)
+        if block is not None and isinstance(block.value, Map) and not block.value.entries:
+            remove(owner, block)
+
+
+RULE = Rule("executor-settings", "The kind of a tool decides where it runs.", apply)

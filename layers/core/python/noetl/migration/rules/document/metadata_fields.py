@@ -1,0 +1,53 @@
+"""Metadata that has no key of its own: ``tags``, ``author``, flags of other runtimes."""
+
+from __future__ import annotations
+
+from noetl.formatting.nodes import Entry, List, Map, Text, map_of
+from noetl.migration.page import Page, named, remove
+from noetl.migration.rule import Rule
+
+_KNOWN = frozenset({"name", "path", "version", "description", "labels", "schedule", "triggers"})
+_COPIES = {"title": "name", "desc": "description"}
+
+
+def apply(page: Page) -> None:
+    """Keep them as labels, which are texts."""
+    metadata = map_of(page.root.get("metadata"))
+    for entry in list(metadata.entries):
+        key = str(entry.key)
+        if key in _KNOWN:
+            continue
+        if key in _COPIES and not metadata.has(_COPIES[key]):
+            metadata.rename(key, _COPIES[key])
+            continue
+        text = _text(entry)
+        if text is None:
+            page.refuse(entry, f"`metadata.{key}` has no place today", "remove it, or write it as labels")
+            continue
+        labels = metadata.entry("labels")
+        if labels is None:
+            entry.key = entry.raw_key = "labels"
+            entry.value = Map([Entry(key, Text(text), key)], flow=True)
+        elif isinstance(labels.value, Map) and not labels.value.has(key):
+            remove(metadata, entry)
+            labels.value.entries.append(named(key, Text(text)))
+
+
+def _text(entry: Entry) -> str | None:
+    value = entry.value
+    if isinstance(value, Text):
+        return _word(value.value)
+    if isinstance(value, List):
+        words = [_word(item.value) for item in value.values() if isinstance(item, Text)]
+        if len(words) == len(value.entries):
+            return ", ".join(word or "" for word in words)
+    return None
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+RULE = Rule("metadata-fields", "Metadata without a key of its own is kept in `metadata.labels`.", apply)

@@ -1,0 +1,1 @@
+"""Rules about reading one page after the other."""

@@ -1,0 +1,80 @@
+"""Entries of a ``case`` that read one page and call for the next."""
+
+from __future__ import annotations
+
+from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, plain
+from noetl.migration.guards import both, inner
+
+COUNT = "calls"
+"""Name of the count of calls in ``iter``."""
+_OVERRIDES = (
+    "params",
+    "url",
+    "endpoint",
+    "headers",
+    "payload",
+    "body",
+    "json",
+    "data",
+    "query",
+    "command",
+    "method",
+)
+_STRATEGIES = {
+    "append": "extend",
+    "extend": "extend",
+    "collect": "append",
+    "replace": "replace",
+    "merge": "merge",
+}
+
+
+def overrides_of(retry: Map) -> Map | None:
+    """Return what the next call has other than the last one; None for a retry of the same call."""
+    for name in ("next_call", "args", "call"):
+        found = retry.get(name)
+        if isinstance(found, Map):
+            return found
+    given = [entry for entry in retry.entries if entry.key in _OVERRIDES]
+    return Map(given) if given else None
+
+
+def bound(guard: Entry, retry: Map, into: Map) -> bool:
+    """Count the calls, and let the guard end them at ``max_attempts``. Return False when the guard is no single expression."""
+    most = plain(retry.get("max_attempts", "max_iterations"))
+    if most is None:
+        return True
+    condition = inner(plain(guard.value))
+    if condition is None:
+        return False
+    limit = inner(most) or str(most)
+    count = f"iter.{COUNT} | default(1)"
+    guard.value = Text(both(condition, f"({count}) < {limit}"))
+    into.entries.append(Entry("set", made({"iter": {COUNT: f"{{{{ ({count}) + 1 }}}}"}}), "set"))
+    return True
+
+
+def collecting(collect: Map) -> None:
+    """Make the words of ``collect`` today's: ``path`` from the answer, ``mode`` for ``strategy``."""
+    strategy = collect.entry("strategy")
+    path = collect.entry("path")
+    if path is None or strategy is None:
+        return
+    text = str(plain(path.value) or "")
+    if text and not text.startswith("$") and "{{" not in text:
+        path.value = Text(f"$.{text.removeprefix('response.')}")
+    strategy.key = strategy.raw_key = "mode"
+    strategy.value = Text(_STRATEGIES.get(str(plain(strategy.value)), "extend"))
+
+
+def result_of(collect: Map) -> Entry | None:
+    """Return the action that makes the collected pages the result of the step."""
+    into = plain(collect.get("into"))
+    return Entry("result", Text(f"{{{{ ctx.{into} }}}}", style='"'), "result") if into else None
+
+
+def blocks_of(then: object) -> list[Map]:
+    """Return the mappings of actions of a ``then``."""
+    if isinstance(then, List):
+        return [map_of(item) for item in then.values()]
+    return [then] if isinstance(then, Map) else []

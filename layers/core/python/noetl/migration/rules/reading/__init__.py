@@ -1,0 +1,1 @@
+"""Rules about templates: what results and their parts are called."""

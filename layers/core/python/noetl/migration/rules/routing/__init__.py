@@ -1,0 +1,1 @@
+"""Rules about the ways out of a step."""

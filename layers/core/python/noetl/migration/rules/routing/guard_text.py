@@ -1,0 +1,25 @@
+"""Guards that compare outside of their braces: ``"{{ env }} == prod"``."""
+
+from __future__ import annotations
+
+from noetl.formatting.nodes import Text
+from noetl.formatting.spelling import rewrite
+from noetl.migration.guards import compared
+from noetl.migration.page import Page
+from noetl.migration.rule import Rule
+
+_GUARDS = ("when", "retry_when", "stop_when")
+
+
+def apply(page: Page) -> None:
+    """Compare inside of the braces: any other text is no truth value."""
+    for one in page.maps():
+        for entry in one.entries:
+            if entry.key in _GUARDS and isinstance(entry.value, Text):
+                meant = compared(entry.value.value)
+                if meant is not None:
+                    rewrite(entry.value, meant)
+                    page.note(entry, "texts are compared: a number or a boolean is compared as it is written")
+
+
+RULE = Rule("guard-text", "A guard is one expression, with its comparison inside of the braces.", apply)

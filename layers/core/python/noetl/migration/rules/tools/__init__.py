@@ -1,0 +1,1 @@
+"""Rules about what one kind of tool takes."""

@@ -1,0 +1,54 @@
+"""``output_select``: names that stay beside a large result."""
+
+from __future__ import annotations
+
+import re
+
+from noetl.formatting.nodes import Entry, List, Map, made, plain
+from noetl.migration.page import Page
+from noetl.migration.rule import Rule
+
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+def apply(page: Page) -> None:
+    """Write ``spec.result.select`` of the tool."""
+    for owner in (*page.tools(), *page.steps()):
+        entry = owner.entry("output_select")
+        if entry is None:
+            continue
+        paths = plain(entry.value)
+        if not isinstance(entry.value, List) or not all(isinstance(path, str) for path in paths):
+            page.refuse(
+                entry,
+                "`output_select` is a list of names",
+                "write spec: { result: { select: [{ path: …, as: … }] } }",
+            )
+            continue
+        select = [
+            {"path": path if path.startswith("$") else f"$.{path}", "as": _name(path)} for path in paths
+        ]
+        spec = owner.get("spec")
+        if spec is None:
+            place = owner.entries.index(entry)
+            spec = Map([])
+            owner.entries[place] = Entry(
+                "spec", spec, "spec", entry.lead, entry.trail, entry.after, entry.gap, entry.line
+            )
+        else:
+            owner.entries.remove(entry)
+        assert isinstance(spec, Map)
+        result = spec.get("result")
+        if result is None:
+            result = Map([])
+            spec.entries.append(Entry("result", result, "result", line=entry.line))
+        if isinstance(result, Map) and not result.has("select"):
+            result.entries.append(Entry("select", made(select), "select", line=entry.line))
+
+
+def _name(path: str) -> str:
+    last = path.split(".")[-1].split("[")[0]
+    return last if _NAME.match(last) else "value"
+
+
+RULE = Rule("output-select", "What stays beside a large result is `spec.result.select`.", apply)

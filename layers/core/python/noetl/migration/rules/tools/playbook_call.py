@@ -1,0 +1,30 @@
+"""Keys of ``kind: playbook`` that other releases ignored or called otherwise."""
+
+from __future__ import annotations
+
+from noetl.formatting.nodes import Map
+from noetl.migration.page import Page, kind_of, remove
+from noetl.migration.rule import Rule
+
+_GONE = ("task", "entry_step", "framework")
+_PAYLOAD = ("payload", "args", "input", "with")
+
+
+def apply(page: Page) -> None:
+    """Call what is handed over ``payload``; leave out the label of the call."""
+    for tool in page.tools():
+        if kind_of(tool) != "playbook":
+            continue
+        for name in ("workload", "data"):
+            if isinstance(tool.get(name), Map) and not any(tool.has(one) for one in _PAYLOAD):
+                tool.rename(name, "payload")
+        for name in _GONE:
+            entry = tool.entry(name)
+            if entry is not None:
+                remove(tool, entry)
+                page.note(entry, f"`{name}` is left out: a playbook is called as a whole")
+        if tool.has("playbook") and not tool.has("path"):
+            tool.rename("playbook", "path")
+
+
+RULE = Rule("playbook-call", "A call of a playbook has `path`, `payload` and `return_step`.", apply)

@@ -1,0 +1,89 @@
+"""A ``transfer`` from http with a ``mapping`` of names."""
+
+from __future__ import annotations
+
+import json
+
+from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, plain, text_of
+from noetl.migration.page import Page, kind_of
+from noetl.migration.rule import Rule
+
+_EVENT = ("case", "retry", "vars", "sink")
+
+
+def apply(page: Page) -> None:
+    """Write three tasks: call, choose the columns, insert."""
+    for step in page.steps():
+        entry = step.entry("tool")
+        tool = map_of(entry.value) if entry is not None else Map([])
+        if entry is None or kind_of(tool) != "transfer" or kind_of(map_of(tool.get("source"))) != "http":
+            continue
+        target = map_of(tool.get("target"))
+        table = text_of(target.get("table"))
+        mapping = plain(target.get("mapping"))
+        if kind_of(target) != "postgres" or table is None or not isinstance(mapping, dict):
+            page.refuse(
+                entry,
+                "a transfer from http needs a postgres table and a `mapping`",
+                "write the tasks one by one",
+            )
+            continue
+        if any(step.has(name) for name in _EVENT) or step.has("loop"):
+            page.refuse(
+                entry,
+                "a transfer from http beside `case`, `retry`, `vars`, `sink` or `loop`",
+                "write the tasks one by one",
+            )
+            continue
+        entry.value = _tasks(entry, tool, target, mapping)
+        _arcs(step)
+
+
+def _tasks(entry: Entry, tool: Map, target: Map, mapping: dict[str, object]) -> List:
+    source = map_of(tool.get("source"))
+    read = Map([Entry("name", Text("read"), "name", line=entry.line), *source.entries])
+    names = ", ".join(
+        f"{json.dumps(column)}: row.get({json.dumps(str(field))})" for column, field in mapping.items()
+    )
+    code = (
+        'rows = body if isinstance(body, list) else body.get("data", [body])\n'
+        f"result = [{{{names}}} for row in rows]\n"
+    )
+    body = "{{ read.data }}"
+    choose = made(
+        {"name": "choose", "kind": "python", "args": {"body": body}, "code": Text(code, style="|")},
+        flow=False,
+    )
+    keep = [one for one in target.entries if one.key not in ("mapping", "mode", "key")]
+    rows = Entry("args", Text("{{ choose }}", style='"'), "args")
+    write = Map([Entry("name", Text("write"), "name"), *keep, rows])
+    return List([Entry(None, one, line=entry.line) for one in (read, choose, write)])
+
+
+def _arcs(step: Map) -> None:
+    """Write the plain ways out of a step as arcs: a list of tasks belongs to that form."""
+    found = step.entry("next")
+    if found is None or (isinstance(found.value, Map) and found.value.has("arcs")):
+        return
+    items = (
+        found.value.entries if isinstance(found.value, List) else [Entry(None, found.value, line=found.line)]
+    )
+    arcs = [
+        Entry(
+            None,
+            Map([Entry("step", one.value, "step")], flow=True),
+            lead=one.lead,
+            trail=one.trail,
+            line=one.line,
+        )
+        if isinstance(one.value, Text)
+        else one
+        for one in items
+    ]
+    block = Map([Entry("arcs", List(arcs), "arcs", line=found.line)])
+    if len(arcs) > 1:
+        block.entries.insert(0, Entry("spec", made({"mode": "inclusive"}), "spec"))
+    found.value = block
+
+
+RULE = Rule("transfer-http", "Rows from an API are read, chosen and inserted by tasks.", apply)

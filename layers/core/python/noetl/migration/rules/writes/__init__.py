@@ -1,0 +1,1 @@
+"""Rules about writing results elsewhere: ``save``, ``sink``, and tasks of a ``case``."""

@@ -1,0 +1,2 @@
+def main(jars):
+    return {"jars": jars}

@@ -1,0 +1,2 @@
+-- every jar
+SELECT jar FROM jars

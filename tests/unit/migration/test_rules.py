@@ -1,0 +1,168 @@
+"""Rules of ``noetl migrate``: each is held against playbooks before and after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.cli.commands.rewriting.migrate import files_of
+from noetl.dsl.compiler import compile_playbook
+from noetl.dsl.diagnostics import InvalidPlaybookError
+from noetl.kinds.registry import default_registry
+from noetl.migration.equality import same_program
+from noetl.migration.migrate import Migrated, migrate_text
+from noetl.migration.rules import RULES
+
+CASES = Path(__file__).parent / "cases"
+BEFORE = sorted(CASES.glob("*/*.before.yaml"))
+RULE = {rule.name: rule for rule in RULES}
+
+
+def migrated(path: Path, text: str | None = None) -> Migrated:
+    return migrate_text(
+        path.read_text() if text is None else text,
+        source_name=path.name,
+        kinds=default_registry(),
+        read_file=files_of(path),
+    )
+
+
+def compiled(text: str):
+    try:
+        return compile_playbook(text, kinds=default_registry()).program
+    except InvalidPlaybookError:
+        return None
+
+
+@pytest.mark.parametrize("path", BEFORE, ids=lambda path: f"{path.parent.name}/{path.name.split('.')[0]}")
+def test_a_playbook_before_and_after(path: Path) -> None:
+    made = migrated(path)
+    assert made.text == path.with_name(path.name.replace(".before.", ".after.")).read_text()
+    assert made.runs and path.parent.name in {change.rule for change in made.changes}
+    assert migrated(path, made.text).text == made.text, "applied twice, it changes nothing more"
+    original, program = compiled(made.original), compiled(made.text)
+    assert program is not None
+    repaired = RULE[path.parent.name].repairs
+    assert made.proved is (original is not None and not repaired)
+    if original is not None and not repaired:
+        assert same_program(original, program)
+
+
+@pytest.mark.parametrize("path", BEFORE, ids=lambda path: f"{path.parent.name}/{path.name.split('.')[0]}")
+def test_comments_stay_and_changes_name_their_lines(path: Path) -> None:
+    made = migrated(path)
+    lines = made.original.splitlines()
+    comments = [line.split("# ", 1)[1] for line in lines if "# " in line]
+    assert all(f"# {comment}" in made.text for comment in comments)
+    for change in made.changes:
+        assert 1 <= change.line <= len(lines)
+        assert change.before != change.after
+
+
+def test_every_rule_has_cases_and_every_case_a_rule() -> None:
+    assert {path.parent.name for path in BEFORE} == set(RULE)
+    assert len(RULE) == len(RULES)
+    assert all(rule.summary.endswith(".") for rule in RULES)
+    assert {path.name.replace(".before.", ".after.") for path in BEFORE} == {
+        path.name for path in CASES.glob("*/*.after.yaml")
+    }
+
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: refused }\nworkflow:\n"
+REFUSED = {
+    "script elsewhere": (
+        "  - step: start\n    tool:\n      kind: postgres\n      script: { uri: 's3://b/a.sql', source: { type: s3 } }\n",
+        ("script-file", 8, 7, "outside of the playbook"),
+    ),
+    "script missing": (
+        "  - step: start\n    tool:\n      kind: python\n      script: { path: nowhere.py }\n",
+        ("script-file", 8, 7, "cannot be read"),
+    ),
+    "script above": (
+        "  - step: start\n    tool:\n      kind: python\n      script: { path: ../../../../pyproject.toml }\n",
+        ("script-file", 8, 7, "cannot be read"),
+    ),
+    "branches in a shell command": (
+        "  - step: start\n    tool:\n      kind: shell\n      cmds: ['{% if execution_id %}ls{% endif %}']\n",
+        ("shell-commands", 8, 7, "by a template"),
+    ),
+    "a cursor that is broken off": (
+        "  - step: start\n    loop: { cursor: { kind: postgres, claim: SELECT 1 }, iterator: row }\n    tool:\n"
+        "      - a: { kind: noop, spec: { policy: { rules: [{ else: { then: { do: break } } }] } } }\n"
+        "    next: { arcs: [] }\n",
+        ("cursor-loop", 6, 5, "ends one iteration"),
+    ),
+    "libs that name nothing": (
+        "  - step: start\n    tool:\n      kind: python\n      libs: { 'a b': json }\n      code: result = 1\n",
+        ("python-libs", 8, 7, "what to import"),
+    ),
+    "upsert into a template": (
+        "  - step: start\n    tool: { kind: noop }\n    sink:\n"
+        "      tool: { kind: postgres, table: '{{ t }}', mode: upsert, key: a }\n      args: { a: 1 }\n",
+        ("sink-upsert", 8, 49, "cannot be written as SQL"),
+    ),
+    "transfer by statement": (
+        "  - step: start\n    tool:\n      kind: transfer\n      source: { kind: postgres, query: SELECT 1 }\n"
+        "      target: { kind: postgres, query: INSERT }\n",
+        ("transfer-ends", 9, 33, "not by a statement"),
+    ),
+    "guard of two expressions": (
+        "  - step: start\n    tool: { kind: noop }\n    vars: { a: 1 }\n    next:\n"
+        "      - { when: '{{ a }}{{ b }}', step: start }\n",
+        ("next-conditions", 8, 5, "no single expression"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_rule_rewrites_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
+    body, (rule, line, column, words) = REFUSED[name]
+    made = migrated(tmp_path / "refused.yaml", HEAD + body)
+    assert not made.runs
+    found = [(one.rule, one.line, one.column) for one in made.refusals]
+    assert (rule, line, column) in found
+    assert words in next(one.message for one in made.refusals if one.rule == rule)
+    assert all(one.hint for one in made.refusals)
+
+
+def test_what_the_compiler_refuses_stands_at_its_line_of_the_original(tmp_path: Path) -> None:
+    text = (
+        "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: moved}\nworkflow:\n"
+        "  - step: start\n    tool: python\n    libs:\n        js: json\n    code: |\n      result = 1\n"
+        "    next: [{step: gone}]\n"
+        "  - step: other\n    type: whale\n"
+    )
+    made = migrated(tmp_path / "moved.yaml", text)
+    assert not made.runs and made.changed
+    assert {(one.code, one.line) for one in made.problems} >= {("unknown-step", 11), ("unknown-kind", 13)}
+
+
+def test_a_playbook_that_needs_nothing_keeps_every_character() -> None:
+    text = "apiVersion:   noetl.io/v2\nkind: Playbook\nmetadata: {name: neat}\nworkflow:\n    -   step: start\n        tool: {kind: noop}\n"
+    made = migrate_text(text, source_name="neat.yaml", kinds=default_registry())
+    assert made.text == text and made.runs and made.proved and not made.changed
+
+
+def test_a_rule_that_would_change_what_runs_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from noetl.formatting.nodes import Text, map_of
+    from noetl.migration import migrate
+    from noetl.migration.rule import Rule
+
+    def other(page) -> None:
+        map_of(page.steps()[0].get("tool")).put("kind", Text("wait"))
+
+    monkeypatch.setattr(migrate, "RULES", (Rule("careless", "Changes the kind.", other), *RULES))
+    text = HEAD + "  - step: start\n    tool: { kind: noop, args: { n: 1 } }\n"
+    made = migrate_text(text, source_name="kept.yaml", kinds=default_registry())
+    assert made.proved and "kind: noop, input: { n: 1 }" in made.text
+    assert {change.rule for change in made.changes} == {"spelling"}
+
+
+def test_what_is_behind_an_anchor_is_rewritten_once() -> None:
+    text = (
+        "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: { name: anchored }\nworkload: &given { n: 1 }\nworkflow:\n"
+        "  - step: start\n    tool: { kind: noop, args: *given }\n"
+    )
+    made = migrate_text(text, source_name="anchored.yaml", kinds=default_registry())
+    assert made.runs and "&given" in made.text and "*given" in made.text
