@@ -225,12 +225,12 @@ class Lowering:
         """What is known about a template; None for anything that is not one, or is broken (reported)."""
         if not isinstance(tree, Scalar) or not isinstance(tree.value, str) or not has_template(tree.value):
             return None
-        if tree.source.text:
-            self.templates += 1
-        else:
-            self.made += 1
-        if max(self.templates, self.made) > MAX_TEMPLATES:
-            if MAX_TEMPLATES + 1 in (self.templates, self.made):
+        written = bool(tree.source.text)
+        self.templates += written
+        self.made += not written
+        count = self.templates if written else self.made
+        if count > MAX_TEMPLATES:
+            if count == MAX_TEMPLATES + 1:
                 self.diagnostics.error(
                     "too-many-templates",
                     f"more than {MAX_TEMPLATES} templates in one playbook",
