@@ -13,7 +13,6 @@ from noetl.domain.workers.process_need import Need
 from noetl.ports.gauges import QueueGauge
 from noetl.services.worker.ready_commands import Turns
 
-
 LOADED = 3
 """Commands for each thread, the running ones among them, with which a pool is loaded."""
 
