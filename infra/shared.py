@@ -52,16 +52,24 @@ class Platform:
         """Of a function or role, as others refer to it before it exists."""
         return f"{self.config.prefix}-{name}"
 
-    def scheduler_arn(self, scope: Construct) -> str:
-        """Of the function that schedules start; of its alias, where versions are rolled out."""
+    def target_name(self, name: str) -> str:
+        """How a function of this environment is invoked: by its name, or by its alias where versions are rolled out."""
         alias = f":{LIVE}" if self.config.deploys == "canary" else ""
+        return f"{self.function_name(name)}{alias}"
+
+    def target_arn(self, scope: Construct, name: str) -> str:
+        """Of a function as others invoke it, before it exists."""
         arn: str = cdk.Stack.of(scope).format_arn(
             service="lambda",
             resource="function",
-            resource_name=f"{self.function_name('scheduler')}{alias}",
+            resource_name=self.target_name(name),
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
         return arn
+
+    def scheduler_arn(self, scope: Construct) -> str:
+        """Of the function that schedules start."""
+        return self.target_arn(scope, "scheduler")
 
     def schedule_role_arn(self, scope: Construct) -> str:
         """Of the role that EventBridge Scheduler takes on."""
@@ -110,11 +118,13 @@ class Platform:
         timeout: int,
         layers: list[lambda_.ILayerVersion],
         owner: bool = False,
+        reads_history: bool = False,
         dead_letter_queue: sqs.IQueue | None = None,
         variables: Mapping[str, str] | None = None,
         retries: int = 2,
     ) -> PythonFunction:
-        """A function that connects to Postgres. ``owner``: as the owner of the schema, and it makes the role of the others."""
+        """A function that connects to Postgres. ``owner``: as the owner of the schema, and it makes the roles of the others.
+        ``reads_history``: it signs in as the role that reads the views, too."""
         size = self.config.functions[name]
         made = PythonFunction(
             scope,
@@ -128,23 +138,32 @@ class Platform:
             layers=layers,
             log_key=self.data.data_key,
             placement=self.engine_placement,
-            variables=self._engine_variables(scope) | self._database_variables(owner) | dict(variables or {}),
+            variables=self._engine_variables(scope)
+            | self._database_variables(owner)
+            | self._reader_variables(owner or reads_history)
+            | dict(variables or {}),
             dead_letter_queue=dead_letter_queue,
             retries=retries,
             # What a deployment itself invokes is the new version at once.
             released=not owner,
         )
         if database := self.data.database:
-            made.allow(grants.read_secret(database.app_secret, *([database.owner_secret] if owner else [])))
+            others = [database.owner_secret] if owner else []
+            if owner or reads_history:
+                others.append(database.reader_secret)
+            made.allow(grants.read_secret(database.app_secret, *others))
         made.allow(*self._engine_grants(scope))
         return made
 
     def worker_variables(
-        self, worker: str, *, isolated: bool, public_url: str, api_url: str = ""
+        self, worker: str, *, isolated: bool, public_url: str, api_url: str = "", direct: bool = False
     ) -> dict[str, str]:
         """A worker knows neither the database nor the key of tokens; one that runs code of playbooks no credentials either. ``api_url``: where
-        it asks for them; ``public_url``: where others answer callbacks."""
+        it asks for them; ``public_url``: where others answer callbacks. ``direct``: it hands outcomes over by request."""
         variables = self._common_variables() | {"NOETL_WORKER": worker, "NOETL_PUBLIC_URL": public_url}
+        if direct:
+            variables["NOETL_DECIDE_FUNCTION"] = self.target_name("decide")
+            variables["NOETL_DIRECT_STEPS"] = str(self.config.workers.direct_steps)
         if not isolated:
             variables |= self._cache_variables()
             variables["NOETL_CREDENTIALS_PREFIX"] = self.config.credentials_prefix
@@ -208,6 +227,12 @@ class Platform:
             "NOETL_SCHEDULER_ROLE_ARN": self.schedule_role_arn(scope),
             "NOETL_AUTH": self.config.api.auth,
         }
+
+    def _reader_variables(self, wanted: bool) -> dict[str, str]:
+        database = self.data.database
+        if database is None or not wanted:
+            return {}
+        return {"NOETL_READER_SECRET_ARN": database.reader_secret.secret_arn}
 
     def _database_variables(self, owner: bool) -> dict[str, str]:
         if self.data.database is None:

@@ -100,6 +100,7 @@ def build(app: Construct, config: Environment, kinds: KindLookup) -> Stacks:
     observed = {
         "api": api.function,
         "engine": engine.engine,
+        "decide": engine.decide,
         "maintenance": engine.maintenance,
         "scheduler": schedules.function,
     } | {f"worker-{worker}": made.function for worker, made in workers.functions.items()}

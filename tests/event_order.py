@@ -76,15 +76,22 @@ EXECUTION = Order(
             **_to("running", "timer.set", "timer.fired"),
             **_to("paused", "execution.paused"),
             **_to("compensating", "compensation.started"),
+            **_to("ending", "ending.started"),
             **_to("finished", "workflow.completed"),
         },
         "paused": {
             **_to("paused", "ctx.patched", "token.injected", "timer.fired"),
             **_to("running", "execution.resumed"),
+            **_to("ending", "ending.started"),
             **_to("finished", "workflow.completed"),
         },
         "compensating": {
             **_to("compensating", "ctx.patched", "timer.fired"),
+            **_to("ending", "ending.started"),
+            **_to("finished", "workflow.completed"),
+        },
+        "ending": {
+            **_to("ending", "ctx.patched", "timer.set", "timer.fired"),
             **_to("finished", "workflow.completed"),
         },
         "finished": _to("over", "playbook.completed", "playbook.failed", "execution.cancelled"),

@@ -34,7 +34,7 @@ def open_for_tests(folder: Path, settings: Mapping[str, str]) -> EmbeddedServer:
                 processes.run_alone(fresh, "postgres", _RIGHTS, synced=False)
                 processes.run_alone(fresh, "template1", _SEEN, synced=False)
                 (fresh / "pg_hba.conf").write_text(
-                    f"{roles.HBA}local all {roles.ENGINE_ROLE} scram-sha-256\n"
+                    f"{roles.HBA}local all {roles.ENGINE_ROLE},{roles.READER_ROLE} scram-sha-256\n"
                 )
                 processes.write_private(folder.with_name(f"{folder.name}.secret"), password)
     return open_embedded(folder, settings)

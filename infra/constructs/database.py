@@ -19,7 +19,7 @@ from ..constructs.python_function import RETENTIONS
 
 NAME = "noetl"
 OWNER = "noetl_owner"
-APP_ROLE = "noetl_app"
+APP_ROLE, READER_ROLE = "noetl_app", "noetl_reader"
 """What the functions sign in as; functions/migrate makes it."""
 
 
@@ -92,7 +92,12 @@ class Database(Construct):
         self._keep_when_replaced()
         assert secret is not None  # generated, so it exists
         self.owner_secret: secretsmanager.ISecret = secret
-        self.app_secret = self._app_secret(endpoint)
+        self.app_secret = self._role_secret(
+            endpoint, "AppSecret", "app", APP_ROLE, "How the functions sign in to Postgres"
+        )
+        self.reader_secret = self._role_secret(
+            endpoint, "ReaderSecret", "reader", READER_ROLE, "How queries of people sign in to Postgres"
+        )
         self.proxy_host = self._proxy() if env.database.proxy else ""
         if env.database.rotation_days:
             self._rotate(env.database.rotation_days)
@@ -191,15 +196,18 @@ class Database(Construct):
             },
         )
 
-    def _app_secret(self, endpoint: rds.Endpoint) -> secretsmanager.Secret:
+    def _role_secret(
+        self, endpoint: rds.Endpoint, id: str, name: str, role: str, description: str
+    ) -> secretsmanager.Secret:
+        """How a role that the migration makes signs in."""
         known = {
             "engine": "postgres",
-            "username": APP_ROLE,
+            "username": role,
             "host": endpoint.hostname,
             "port": endpoint.port,
             "dbname": NAME,
         }
-        return self._secret("AppSecret", "app", known, "How the functions sign in to Postgres")
+        return self._secret(id, name, known, description)
 
     def _secret(
         self, id: str, name: str, known: Mapping[str, object], description: str
@@ -227,7 +235,7 @@ class Database(Construct):
             vpc=self._vpc,
             vpc_subnets=self._subnets,
             security_groups=[self._group],
-            secrets=[self.app_secret],
+            secrets=[self.app_secret, self.reader_secret],
             require_tls=True,
             max_connections_percent=80,
             # Less than a function may run: it then answers, or backs off, instead of being stopped.
@@ -235,13 +243,17 @@ class Database(Construct):
             idle_client_timeout=cdk.Duration.minutes(15),
             db_proxy_name=f"{self._env.prefix}",
         )
-        nag.acknowledge(proxy, "IAM5", "the proxy reads the versions of the one secret it was given")
+        nag.acknowledge(proxy, "IAM5", "the proxy reads the versions of the two secrets it was given")
         endpoint: str = proxy.endpoint
         return endpoint
 
     def _rotate(self, days: int) -> None:
         """AWS's own rotation function, inside the VPC: both passwords change by themselves."""
-        for name, secret in (("Owner", self.owner_secret), ("App", self.app_secret)):
+        for name, secret in (
+            ("Owner", self.owner_secret),
+            ("App", self.app_secret),
+            ("Reader", self.reader_secret),
+        ):
             secretsmanager.SecretRotation(
                 self,
                 f"{name}Rotation",

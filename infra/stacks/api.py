@@ -46,7 +46,12 @@ class ApiStack(cdk.Stack):
         if config.api.domain_name:
             variables["NOETL_PUBLIC_URL"] = f"https://{config.api.domain_name}"
         self.function = platform.database_function(
-            self, "api", timeout=29, layers=layers.get(), variables=variables
+            self,
+            "api",
+            timeout=29,
+            layers=layers.get(),
+            variables=variables,
+            reads_history=True,
         )
         self.function.allow(
             grants.measure([*messaging.queues().values(), *messaging.dead_letters().values()]),

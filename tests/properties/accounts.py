@@ -10,6 +10,7 @@ from noetl.domain.events import Parent
 from noetl.domain.facts import facts as f
 from noetl.domain.facts.facts import decode_facts
 from noetl.domain.state import TERMINAL, decode_state
+from noetl.dsl.program import Program
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
 from tests.properties.laws import law
 
@@ -101,6 +102,34 @@ def check_undone(store: ExecutionStore, info: ExecutionInfo) -> None:
         elif isinstance(fact, (f.CallDone, f.CallFailed)) and fact.stage == "compensate":
             undone[fact.run] += 1
     assert dict(undone) == dict.fromkeys(done, 1), f"{info.path}: {sorted(done)} done, {undone} undone"
+
+
+@law("last-tasks-come-last", "end")
+def check_last(store: ExecutionStore, info: ExecutionInfo, program: Program) -> None:
+    """The last tasks of a playbook begin once in every round, after all its other work, and the execution ends with the outcome they see."""
+    last = set(program.last_steps)
+    ending: f.Ending | None = None
+    for fact in facts_of(store, info.execution_id):
+        if isinstance(fact, f.Initialized) and not fact.program:
+            return
+        if isinstance(fact, f.Redriven):
+            ending = None
+        elif isinstance(fact, f.Ending):
+            assert ending is None, f"{info.path}: {fact} after {ending}"
+            assert fact.arrival.step == program.last[fact.status]
+            ending = fact
+        elif isinstance(fact, f.StepEntered):
+            assert (fact.step in last) == (ending is not None), f"{info.path}: {fact} after {ending}"
+        elif isinstance(fact, (f.Completed, f.Failed, f.Cancelled)):
+            wanted = program.last.get(_STATUS[type(fact)])
+            assert (ending is not None) == (wanted is not None), f"{info.path}: {fact} after {ending}"
+            if ending is not None:
+                assert ending.status == _STATUS[type(fact)], f"{info.path}: {fact} after {ending}"
+            if ending is not None and isinstance(fact, f.Failed):
+                assert fact.error == ending.error, f"{info.path}: {fact} after {ending}"
+
+
+_STATUS = {f.Completed: "completed", f.Failed: "failed", f.Cancelled: "cancelled"}
 
 
 @law("runs-see-their-own-result", "end")

@@ -285,4 +285,6 @@ def draw(grammar: Grammar, name: str) -> str:
         "executor": {"spec": {"entry_step": start}},
         "workflow": list(grammar.steps.values()),
     }
+    if rng.random() < 0.25:
+        document["finally"] = grammar.http({"what": "{{ execution.status }}"})
     return json.dumps(document, indent=1)

@@ -28,6 +28,7 @@ from tests.conformance.order import check_order
 from tests.properties.accounts import (
     check_asked,
     check_children,
+    check_last,
     check_own_results,
     check_undone,
     check_values,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 STATE_LIMIT = 8 * 1024
 COMMANDED = ("body", "collection", "case", "compensate")
+LASTING = ("properties/last", "properties/last_child")
+"""Playbooks with last tasks."""
 ENDS = (f.Completed, f.Failed, f.Cancelled)
 
 
@@ -292,6 +295,9 @@ def check_end(world: World, waiting: Collection[str] = ()) -> None:
     store = world.store
     infos = store.executions(limit=100_000)
     check_ended(store, infos, waiting)
+    for info in infos:
+        if info.path in LASTING and info.status in TERMINAL and info.version:
+            check_last(store, info, world.program(info.path))
     check_asked(store, world.place.watch.asked, infos)
     check_own_results(world.tools.mixed)
     check_values(world.tools.changed)

@@ -79,6 +79,14 @@ FIXED = tuple(
         Workload("properties/newest", exact=False),
         Workload("properties/undo", exact=False, ends=frozenset({"failed"})),
         Workload("properties/undo", exact=False, cancelled=True, ends=frozenset({"cancelled", "failed"})),
+        Workload("properties/last", exact=False, ends=frozenset({"completed", "failed"})),
+        Workload("properties/last", {"bad": True}, exact=False, ends=frozenset({"failed"})),
+        Workload(
+            "properties/last",
+            exact=False,
+            cancelled=True,
+            ends=frozenset({"completed", "cancelled", "failed"}),
+        ),
         Workload("properties/admission", patched=True),
         Workload("properties/parked", exact=False, ends=frozenset({"running"}), waits=True),
         Workload(

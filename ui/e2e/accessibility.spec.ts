@@ -33,6 +33,7 @@ const PAGES: Record<string, (ids: { failed: string; done: string; asking: string
   credentials: () => "credentials",
   limits: () => "limits",
   workers: () => "workers",
+  sql: () => "sql",
   settings: () => "settings",
 };
 

@@ -1,4 +1,6 @@
 /** Time travel: the pages show an execution at any fact of its history. */
+import { readFile } from "node:fs/promises";
+
 import { COUNTER } from "./playbooks";
 import { expect, test } from "./test";
 
@@ -67,4 +69,30 @@ test("two executions are picked from the list, and the page says where they part
   await expect(steps.getByRole("row")).toHaveCount(6);
   const printed = await server.command("compare", a.execution_id, b.execution_id);
   expect(printed).toContain("first divergence: start, run 3: route");
+});
+
+test("history is asked in SQL: rows, a mistake at its place, a kept query, CSV", async ({ page, server, ui }) => {
+  await server.register(COUNTER.replaceAll("counter", "asked"));
+  const { execution_id } = await server.run("demo/asked", { count: 2 });
+  await page.goto(`${ui.address}/ui/sql`);
+  const query = page.getByRole("textbox", { name: "Query" });
+  await query.fill("SELECT execution_id, statuss FROM executions");
+  await page.getByRole("button", { name: "Run" }).click();
+  await expect(page.getByText('1:22: column "statuss" does not exist')).toBeVisible();
+  await query.fill("SELECT * FROM noetl.credential");
+  await query.press("Control+Enter");
+  await expect(page.getByText(/permission denied for schema noetl/)).toBeVisible();
+  await query.fill("SELECT execution_id, status FROM executions WHERE path = 'demo/asked'");
+  await page.getByRole("button", { name: "Run" }).click();
+  const rows = page.getByRole("region", { name: "Rows of the query" });
+  await expect(rows.getByRole("row").filter({ hasText: "completed" })).toContainText(execution_id);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as CSV" }).click()]);
+  expect(await readFile(await download.path(), "utf8")).toBe(`execution_id,status\r\n${execution_id},completed\r\n`);
+  await page.getByLabel("Name").fill("asked");
+  await page.getByRole("button", { name: "Keep" }).click();
+  await page.goto(`${ui.address}/ui/sql`);
+  await page.getByLabel("Kept queries").selectOption("asked");
+  await expect(query).toHaveValue(/demo\/asked/);
+  await page.reload();
+  await rows.waitFor({ state: "detached" });
 });

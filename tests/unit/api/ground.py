@@ -42,7 +42,7 @@ from tests.doubles.event_batches import MemoryEventBatches
 from tests.doubles.inspection import MemoryInspection
 from tests.doubles.schedules import MemorySchedules
 from tests.doubles.workers import MemoryWorkers
-from tests.unit.cli.fake_runtime import Database, MemoryRuntime
+from tests.unit.cli.fake_runtime import Database, FakeHistorySql, MemoryRuntime
 
 ARN = "arn:aws:sts::123456789012:assumed-role/Deploy/ci"
 HELLO = """\
@@ -144,6 +144,7 @@ class Ground:
             variables=self.store,
             inspection=MemoryInspection(self.store),
             metrics=lambda: "noetl_live 0\n",
+            history_sql=FakeHistorySql(),
             credentials=self.database.credentials,
             names=KnownCredentials(self.database.credentials.store, FileCredentials(None)),
             events=self._events(),

@@ -20,6 +20,7 @@ from noetl.kinds.registry import Registry
 from noetl.kinds.support.base import KindParams
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.gauges import QueueGauge
+from noetl.ports.history_sql import SqlColumn, SqlTable
 from noetl.runtime.programs import Programs
 from noetl.services.automations.triggers import TriggerDeps
 from noetl.services.credentials.check_keychain import check_keychain
@@ -170,6 +171,13 @@ class Database:
         return self.now
 
 
+class FakeHistorySql:
+    """Answers every query with one row: the text of the query, and the limit."""
+
+    def run(self, text: str, limit: int) -> SqlTable:
+        return SqlTable([SqlColumn("query", "text"), SqlColumn("limit", "integer")], [[text, limit]], False)
+
+
 class MemoryRuntime:
     """Runs everything in the caller's thread, inside ``run_until``; delays pass at once."""
 
@@ -183,6 +191,7 @@ class MemoryRuntime:
         self.schedules, self.credentials = database.schedules, database.credentials
         self.prune, self.triggers = database.prune, database.triggers
         self.task_logs = database.task_logs
+        self.history_sql = FakeHistorySql()
         self.events: list[Event] = []
         self.commands: list[Command] = []
         self.deps = EngineDeps(

@@ -50,6 +50,7 @@ CASES = {
     "schedule pause": "schedule pause hourly",
     "schedule resume": "schedule resume hourly",
     "schedule show": "schedule show hourly",
+    "sql": "sql SELECT",
     "status": "status FAILED",
     "trigger add": "trigger add later demo/hello --webhook",
     "trigger delete": "trigger delete hook",

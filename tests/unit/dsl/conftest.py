@@ -74,6 +74,9 @@ class FakeKinds:
             problems.append(ParamProblem((), f"{name} needs {required!r}", f"add `{required}: …`"))
         return problems
 
+    def sql_problem(self, text: str) -> tuple[str, str | None, int] | None:
+        return default_registry().sql_problem(text)
+
     def schema(self, name: str) -> dict[str, Any]:
         if name == REAL:
             return default_registry().schema(name)

@@ -44,6 +44,9 @@ class AnyParams:
     def check(self, name: str, params: Mapping[str, Any]) -> list[ParamProblem]:
         return []
 
+    def sql_problem(self, text: str) -> tuple[str, str | None, int] | None:
+        return None
+
     def schema(self, name: str) -> dict[str, Any]:
         return {"type": "object"}
 

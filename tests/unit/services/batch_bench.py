@@ -45,6 +45,9 @@ class Kinds:
     def check(self, name: str, params: Any) -> list[ParamProblem]:
         return []
 
+    def sql_problem(self, text: str) -> tuple[str, str | None, int] | None:
+        return None
+
     def schema(self, name: str) -> dict[str, Any]:
         return {"type": "object"}
 

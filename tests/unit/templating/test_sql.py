@@ -61,8 +61,8 @@ HOSTILE = "'; drop table x; --"
             [1, 2],
         ),
         (
-            "{% for c in l %}{% if not loop.first %}, {% endif %}{{ c }}{% endfor %}",
-            "%(p1)s, %(p2)s",
+            "CALL f({% for c in l %}{% if not loop.first %}, {% endif %}{{ c }}{% endfor %})",
+            "CALL f(%(p1)s, %(p2)s)",
             [1, 2],
         ),
         ("SELECT {{ 'a, b' | raw_sql }}, {{ n }}", "SELECT a, b, %(p1)s", [7]),
@@ -148,7 +148,10 @@ def test_no_value_makes_a_second_statement(source: str, value: str) -> None:
         ("SELECT a GROUP BY b, {{ v }}", "a", "| identifier", 31),
         ("SELECT a IN {{ v }}", [1], "= ANY(", 22),
         ("SELECT 'open {{ v }}", "a", "never closed", 23),
-        ("SELECT $$ {{ v }} $$", "a", "dollar-quoted", 20),
+        ("DO $$ BEGIN EXECUTE 'DROP TABLE {{ v }}'; END $$", "a", "EXECUTE", 42),
+        ("DO $$ BEGIN RAISE NOTICE '%', {{ v }}; END $$", "a$$b", "contains $$", 40),
+        ("{{ v }}", "SELECT 1", "begin with a value", 10),
+        ("/* x */ {{ v }} FROM t", "SELECT 1", "begin with a value", 18),
         ("SELECT DATE '{{ v }}'", "a\\", "backslash", 23),
         ("SELECT E'\\x41{{ v }}'", "a", "\\x", 23),
         ("SELECT {{ w }}", "a", "'w' is not defined", 20),
@@ -235,3 +238,60 @@ def test_a_bound_value_is_the_data_behind_a_reference() -> None:
 
     ref = {"kind": "result_ref", "ref": "noetl://execution/7/result/s/x", "extracted": {}}
     assert one("SELECT {{ big }}", big=wrap(ref, lambda _: {"a": 1})) == ("SELECT %(p1)s", [{"a": 1}])
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "params"),
+    [
+        ("SELECT $$a {{ v }}'s$$, $t${{ v }}$t$", "SELECT %(p1)s, %(p2)s", {"p1": "a x's", "p2": "x"}),
+        (
+            "SELECT f({{ v }}), {{ n }} FROM t GROUP BY f({{ v }}), a + {{ n }}",
+            "SELECT f(%(p1)s), %(p2)s FROM t GROUP BY f(%(p1)s), a + %(p2)s",
+            {"p1": "x", "p2": 5},
+        ),
+        (
+            "SELECT DISTINCT '{{ v }}-' || a FROM t ORDER BY '{{ v }}-' || a, '{{ v }}+'",
+            "SELECT DISTINCT %(p1)s || a FROM t ORDER BY %(p1)s || a, %(p2)s",
+            {"p1": "x-", "p2": "x+"},
+        ),
+        (
+            "INSERT INTO t VALUES ({{ v }}, {{ v }})",
+            "INSERT INTO t VALUES (%(p1)s, %(p2)s)",
+            {"p1": "x", "p2": "x"},
+        ),
+    ],
+)
+def test_dollar_quotes_are_texts_and_groups_share_parameters(
+    source: str, text: str, params: dict[str, object]
+) -> None:
+    (statement,) = render_sql(Sql(source), MappingScope({"v": "x", "n": 5})).statements
+    assert (statement.text, statement.params) == (text, params)
+
+
+def test_values_in_code_are_written_out_as_literals() -> None:
+    body = """DO $body$
+DECLARE n int := {{ n }}; b bool := {{ b }};
+BEGIN
+  IF {{ nothing }} IS NULL AND n > {{ less }} THEN UPDATE {{ table }} SET a = {{ v }}, c = 'is {{ v }}', d = {{ back }}; END IF;
+  FOR i IN 1..{{ n }} LOOP PERFORM {{ table }}_{{ n }}({{ rows }}); END LOOP; -- {{ v }}
+END $body$"""
+    values = {
+        "n": 5,
+        "less": -1,
+        "b": True,
+        "nothing": None,
+        "table": "s.t",
+        "v": "O'x $$",
+        "back": "a\\b",
+        "rows": [1],
+    }
+    values["table"] = "t"
+    (statement,) = render_sql(Sql(body), MappingScope(values)).statements
+    assert not statement.params
+    assert "n int := 5; b bool := TRUE;" in statement.text
+    assert (
+        """IF NULL IS NULL AND n > (-1) THEN UPDATE "t" SET a = 'O''x $$', c = 'is O''x $$', d = E'a\\\\b';"""
+        in statement.text
+    )
+    assert """FOR i IN 1..5 LOOP PERFORM""" in statement.text and "'[1]'" in statement.text
+    assert statement.text.startswith("DO $body$") and statement.text.endswith("END $body$")

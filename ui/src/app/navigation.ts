@@ -10,5 +10,6 @@ export const PAGES = [
   { to: "/credentials", title: "Credentials", icon: "key", key: "c" },
   { to: "/limits", title: "Limits", icon: "gauge", key: "l" },
   { to: "/workers", title: "Workers", icon: "cpu", key: "w" },
+  { to: "/sql", title: "SQL", icon: "table", key: "q" },
   { to: "/settings", title: "Settings", icon: "gear", key: "," },
 ] as const satisfies readonly { to: string; title: string; icon: IconName; key: string }[];

@@ -8,6 +8,7 @@ import { compareSearch } from "../features/compare/search";
 import { executionSearch } from "../features/execution/search";
 import { executionsSearch } from "../features/executions/search";
 import { playbookSearch, playbooksSearch } from "../features/playbooks/search";
+import { sqlSearch } from "../features/sql/search";
 import { Gate } from "./Gate";
 import { Shell } from "./Shell";
 
@@ -75,6 +76,12 @@ const workers = createRoute({
   path: "/workers",
   component: lazyRouteComponent(() => import("../features/workers/WorkersPage")),
 });
+const sql = createRoute({
+  getParentRoute: () => shell,
+  path: "/sql",
+  validateSearch: sqlSearch,
+  component: lazyRouteComponent(() => import("../features/sql/SqlPage")),
+});
 const settings = createRoute({
   getParentRoute: () => shell,
   path: "/settings",
@@ -95,6 +102,7 @@ export const router = createRouter({
       credentials,
       limits,
       workers,
+      sql,
       settings,
     ]),
     enter,

@@ -25,6 +25,7 @@ const PATHS = {
   chevron: "M6 3.5 10.5 8 6 12.5",
   back: "M10 3.5 5.5 8 10 12.5",
   on: "M6 3.5 10.5 8 6 12.5",
+  table: "M2.5 3.5h11v9h-11zM2.5 6.5h11M6.5 6.5v6",
   folder: "M2 4h4l1.5 1.5H14V12.5H2z",
   menu: "M2.5 4.5h11M2.5 8h11M2.5 11.5h11",
 } as const;

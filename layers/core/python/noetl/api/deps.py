@@ -20,6 +20,7 @@ from noetl.ports.deliveries import Deliveries
 from noetl.ports.executions.execution_store import Ending, ExecutionStore
 from noetl.ports.executions.inspection import Inspection
 from noetl.ports.gauges import QueueGauge
+from noetl.ports.history_sql import HistorySql
 from noetl.ports.results import ResultStore
 from noetl.ports.task_logs import TaskLogs
 from noetl.ports.variables import Variables
@@ -120,6 +121,8 @@ class ApiDeps:
     """Where others reach this API; empty: where the caller did."""
     histories: Histories = field(default_factory=Histories)
     """Checkpoints of the histories that were read lately."""
+    history_sql: HistorySql | None = None
+    """Reading queries over history; None where no role is set up for them."""
     hub: ChangeHub | None = None
     """Streams of changes; None where requests cannot last."""
     sessions: BrowserSessions | None = None

@@ -3,7 +3,7 @@ the tests read this one table."""
 
 from __future__ import annotations
 
-from noetl.api.history import comparisons, moments
+from noetl.api.history import comparisons, moments, sql
 from noetl.api.http.route import Endpoint as Endpoint
 from noetl.api.http.route import Parameter as Parameter
 from noetl.api.http.route import Route as Route
@@ -27,6 +27,7 @@ from noetl.api.nouns import (
     variables,
     workers,
 )
+from noetl.api.published import ROUTES as PUBLISHED
 
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
@@ -43,10 +44,12 @@ ROUTES: tuple[Route, ...] = (
     *events.ROUTES,
     *moments.ROUTES,
     *comparisons.ROUTES,
+    *sql.ROUTES,
     *runtime.ROUTES,
     *maintenance.ROUTES,
     *workers.ROUTES,
     *changes.ROUTES,
     *sessions.ROUTES,
     *state.ROUTES,
+    *PUBLISHED,
 )

@@ -337,9 +337,31 @@ def compare(
     home: Home = None,
 ) -> None:
     """Show where two executions differ: playbooks, inputs, step runs, context, results."""
-    from noetl.cli.commands import compare
+    from noetl.cli.history import compare
 
     end(compare.show(a, b, as_json=as_json, at=where(home, remote, context)))
+
+
+@app.command()
+def sql(
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY|-", help="One statement that reads; - reads it from stdin.")
+    ],
+    as_json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print rows as CSV.")] = False,
+    limit: Annotated[int, typer.Option(help="Most rows, up to 10,000.", min=1)] = 1000,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Ask history in SQL: executions, steps, facts, items, values, playbooks. It reads only.
+
+    \b
+      noetl sql "SELECT path, status, count(*) FROM executions GROUP BY 1, 2"
+    """
+    from noetl.cli.history import sql
+
+    end(sql.show(query, as_json=as_json, as_csv=csv, limit=limit, at=where(home, remote, context)))
 
 
 @app.command()

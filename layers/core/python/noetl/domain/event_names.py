@@ -48,6 +48,7 @@ NAMES: dict[str, Name] = {
         ),
     ),
     "compensation.started": Name("workflow"),
+    "ending.started": Name("workflow"),
     "playbook.completed": Name("playbook", formal=_PROCESSED),
     "playbook.failed": Name("playbook", formal=_PROCESSED),
     "execution.cancelled": Name("playbook", formal=_PROCESSED),

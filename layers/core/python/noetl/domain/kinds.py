@@ -93,6 +93,9 @@ class KindLookup(Protocol):
     def check(self, name: str, params: Mapping[str, Any]) -> list[ParamProblem]:
         """Check parameters with ``HOLE`` in the place of templates: unknown and missing fields, literal values."""
 
+    def sql_problem(self, text: str) -> tuple[str, str | None, int] | None:
+        """What is wrong with a SQL text whatever its values are: message, hint, line."""
+
     def schema(self, name: str) -> dict[str, Any]:
         """JSON Schema of the parameters (aliases included)."""
 

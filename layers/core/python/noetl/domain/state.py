@@ -90,6 +90,22 @@ class Token(msgspec.Struct, omit_defaults=True):
     """The run has a result of its own so far: it lies in the slot ``run`` until the run leaves its step."""
 
 
+class Verdict(msgspec.Struct, omit_defaults=True):
+    """The outcome of an execution whose last tasks (``finally``, ``on_failure``, ``on_success``) still run.
+
+    ``fired`` and ``waves``: those of the workflow, for a redrive.
+    """
+
+    status: Literal["completed", "failed", "cancelled"]
+    error: ErrorInfo | None = None
+    step: str = ""
+    steps: tuple[str, ...] = ()
+    reason: str = ""
+    principal: str = ""
+    fired: list[str] = []
+    waves: dict[str, list[int]] = {}
+
+
 class ExecutionState(msgspec.Struct, omit_defaults=True):
     """What changes with every event comes first, what stays comes last: the database logs a row up to where its old end begins."""
 
@@ -112,6 +128,8 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     """The run that is compensated first, should the execution fail (0: none); its slot ``undo`` names the one before it."""
     undoing: bool = False
     """It fails; what was done is being compensated."""
+    verdict: Verdict | None = None
+    """How it ends once its last tasks are done."""
     parent: Parent | None = None
     depth: int = 0
     error: ErrorInfo | None = None

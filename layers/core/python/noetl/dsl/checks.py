@@ -15,7 +15,7 @@ def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
     """Add every problem of meaning to ``lowering.diagnostics``."""
     diagnostics = lowering.diagnostics
     executor = mapping_of(mapping_of(root.get("executor")).get("spec"))
-    names = [step.name for step in program.steps]
+    names = [step.name for step in program.steps if step.name not in program.last_steps]
     for key in ("entry_step", "final_step"):
         tree = executor.get(key)
         wish = text_of(tree)
@@ -31,7 +31,7 @@ def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
     _check_reachable(program, names, handles, diagnostics)
     for step in program.steps:
         _check_join(step, diagnostics)
-    known = frozenset(names)
+    known = frozenset(step.name for step in program.steps)
     for name, (_, pos) in lowering.names.aliases.items():
         if name in known:
             diagnostics.error(
@@ -44,7 +44,7 @@ def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
 def _check_targets(program: Program, names: list[str], diagnostics: Diagnostics) -> None:
     known, steps = frozenset(names), listing("steps", names)
     for edge in edges(program):
-        if edge.target not in known:
+        if edge.target not in known and edge.source not in program.last_steps:
             hint = diagnostics.suggest(edge.target, names, steps)
             diagnostics.error("unknown-step", f"there is no step {edge.target!r}", edge.pos, hint=hint)
 
@@ -78,7 +78,7 @@ def _check_reachable(program: Program, names: list[str], handler: str, diagnosti
     starts += [handler] if handler in names else []
     reached = closure(starts, following) | set(starts)
     for step in program.steps:
-        if step.name not in reached:
+        if step.name not in reached and step.name not in program.last_steps:
             diagnostics.warning(
                 "unreachable-step",
                 f"nothing leads to step {step.name!r}: it never runs",

@@ -235,6 +235,10 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: Node | None = None
     """Higher goes first, where work waits for a slot or for a worker of this process (``executor.spec.priority``)."""
     steps: tuple[Step, ...] = ()
+    last: dict[str, str] = {}
+    """Outcome (``completed``, ``failed``, ``cancelled``) → the first of ``last_steps`` that runs before the end."""
+    last_steps: tuple[str, ...] = ()
+    """Those of ``on_success``, ``on_failure`` and ``finally``: only the end of an execution leads to them."""
 
     def step(self, name: str) -> Step:
         """The step called ``name``. Raises KeyError."""

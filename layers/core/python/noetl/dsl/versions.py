@@ -6,7 +6,7 @@ import hashlib
 
 from noetl.dsl.program import PROGRAM_VERSION
 
-_COMPILERS = {1: 3, 2: 4, 3: 5}
+_COMPILERS = {1: 3, 2: 4, 3: 6}
 """Meaning → version of the compiler. A change of lowering raises the version of the newest meaning: it is part of a program's hash."""
 SEMANTICS = max(_COMPILERS)
 """Meaning of a Program, raised when engine and workers must treat new programs differently from stored ones.
@@ -14,7 +14,8 @@ SEMANTICS = max(_COMPILERS)
 2: an entry of ``case`` that tests no event is offered after the call, and never at ``step.enter``; ``response`` and ``this`` are the whole
 envelope at the end of a step.
 
-3: a name in a guard that is not defined is false.
+3: a name in a guard that is not defined is false; the step's ``args`` are the input of tasks that have none; a result with more keys than those
+of an envelope is kept as a whole; ``output`` as a value is the result.
 """
 
 

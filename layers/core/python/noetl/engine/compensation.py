@@ -18,7 +18,8 @@ from noetl.domain.commands import Command, FrozenScope
 from noetl.domain.facts.facts import CommandIssued, Compensating
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.dsl.program import Pipeline, Step
-from noetl.engine.decision import Decider, Timer, worker_pool
+from noetl.engine.decision import Decider, worker_pool
+from noetl.engine.ending import drop_work
 from noetl.engine.folds.compensation import REPORT, UNDO
 from noetl.engine.scopes.prefetch import undo_reads
 from noetl.engine.scopes.scope import freeze
@@ -28,14 +29,8 @@ STAGE = "compensate"
 
 def begin(d: Decider, error: ErrorInfo, step: str) -> None:
     """Begin to compensate: drop tokens, timers, commands and children of the failing execution."""
-    decision, live = d.decision, set(d.state.tokens)
-    decision.issue = [command for command in decision.issue if command.run not in live]
-    decision.waiting = [command for command in decision.waiting if command.run not in live]
-    decision.drop_runs += sorted(live - set(decision.drop_runs))
-    decision.timers += [Timer(timer, generation, None) for timer, generation in d.state.timers.items()]
-    for run in sorted(live):
-        d.clear_timers(run, ())
-    decision.cancel_children = True
+    drop_work(d)
+    d.decision.cancel_children = True
     d.emit(Compensating(error, step))
 
 

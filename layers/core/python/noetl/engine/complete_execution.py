@@ -9,16 +9,22 @@ from noetl.domain.events import ChildDone
 from noetl.domain.facts.facts import Arrival, Cancelled, Completed, Failed, FinalFired
 from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
 from noetl.domain.patches.scope_patches import MISSING
-from noetl.engine.compensation import begin, told, undo_next
+from noetl.domain.state import Verdict
+from noetl.engine.compensation import begin as begin_undoing
+from noetl.engine.compensation import told, undo_next
 from noetl.engine.decision import Decider
+from noetl.engine.ending import begin, cut_short, go_past
 
 
 def complete_if_done(d: Decider) -> None:
     """End the execution when no token is left: fire the final step once, then complete.
 
-    A failing execution undoes its next run, and fails when all are undone.
+    A failing execution undoes its next run, and fails when all are undone. The last tasks of the playbook come after that.
     """
     if d.state.tokens or d.state.status != "running":
+        return
+    if d.state.verdict is not None:
+        _close(d, d.state.verdict)
         return
     if d.state.undoing:
         if not undo_next(d):
@@ -29,35 +35,72 @@ def complete_if_done(d: Decider) -> None:
         d.emit(FinalFired(Arrival(d.state.next_run, final, sync=False)))
         return
     steps = (final,) if final is not None else tuple(d.state.ends)
-    d.emit(Completed(steps))
-    _finish(d, Outcome("ok", result=None))
+    _decide(d, Verdict("completed", steps=steps))
 
 
 def fail_execution(d: Decider, error: ErrorInfo, step: str = "") -> None:
     """Fail the execution: cancel what is queued, and its children.
 
-    When runs can be compensated, compensation begins first.
+    When runs can be compensated, compensation begins first. While the last tasks run, the one that cannot go on is passed by.
     """
-    if d.state.undoing:
+    if d.state.verdict is not None:
+        go_past(d, error)
+    elif d.state.undoing:
         _fail(d, *told(d, error))
     elif d.state.undo:
-        begin(d, error, step)
+        begin_undoing(d, error, step)
     else:
         d.decision.cancel_children = True
         _fail(d, error, step)
 
 
+def refuse_execution(d: Decider, error: ErrorInfo) -> None:
+    """Fail an execution that cannot begin: nothing of its playbook runs, its last tasks neither."""
+    _close(d, Verdict("failed", error))
+
+
 def _fail(d: Decider, error: ErrorInfo, step: str) -> None:
-    error = d.at_step(error, step)
-    d.emit(Failed(error, step))
-    _finish(d, Outcome("error", error=error))
+    _decide(d, Verdict("failed", d.at_step(error, step), step))
 
 
 def cancel_execution(d: Decider, reason: str, principal: str, cascade: bool, unreadable: str = "") -> None:
-    d.emit(Cancelled(reason, principal, unreadable))
+    """Cancel the execution. What an execution without readable state would run last is not known.
+
+    One that runs its last tasks ends with the outcome it has.
+    """
     d.decision.cancel_children = cascade
-    message = f"execution {d.execution_id} was cancelled" + (f": {reason}" if reason else "")
-    _finish(d, Outcome("error", error=ErrorInfo(message=message, kind="cancelled", code="cancelled")))
+    if d.state.verdict is not None:
+        cut_short(d, reason, principal)
+        _close(d, d.state.verdict)
+        return
+    verdict = Verdict("cancelled", reason=reason, principal=principal)
+    if unreadable:
+        _close(d, verdict, unreadable)
+    else:
+        _decide(d, verdict)
+
+
+def _decide(d: Decider, verdict: Verdict) -> None:
+    """End the execution with ``verdict``, after the last tasks of its playbook."""
+    result = execution_result(d) if verdict.status == "completed" and d.program.last else None
+    if not begin(d, verdict, result):
+        _close(d, verdict)
+
+
+def _close(d: Decider, verdict: Verdict, unreadable: str = "") -> None:
+    if verdict.status == "completed":
+        d.emit(Completed(verdict.steps))
+        _finish(d, Outcome("ok", result=None))
+        return
+    if verdict.status == "failed":
+        error = verdict.error or ErrorInfo(message="the execution failed")
+        d.emit(Failed(error, verdict.step))
+    else:
+        d.emit(Cancelled(verdict.reason, verdict.principal, unreadable))
+        why = f": {verdict.reason}" if verdict.reason else ""
+        message = f"execution {d.execution_id} was cancelled{why}"
+        error = ErrorInfo(message=message, kind="cancelled", code="cancelled")
+    _finish(d, Outcome("error", error=error))
 
 
 def _finish(d: Decider, outcome: Outcome) -> None:

@@ -15,7 +15,8 @@ from noetl.engine.callbacks import expected, late_for
 from noetl.engine.compensation import require
 from noetl.engine.complete_execution import complete_if_done, fail_execution
 from noetl.engine.decision import Decider, Decision
-from noetl.engine.handle_event import prioritise
+from noetl.engine.ending import cut_short
+from noetl.engine.handle_event import prioritise, settle
 from noetl.engine.outcomes import superseded, waiting_for_child, waiting_token
 from noetl.engine.pausing import release
 from noetl.engine.scopes.slot_view import View
@@ -33,29 +34,41 @@ def give_up(
     """Decide what becomes of an execution when the engine fails on ``broken``.
 
     Other executions continue. This one fails with what is known. One that compensates does so to its end: the compensation that waits for
-    ``broken`` counts as failed, and the next one runs; an event that none waits for is superseded. A Cancel asks for the end, so it ends the
-    execution at once. ``event``: what is decided in place of ``broken``; it names the execution.
+    ``broken`` counts as failed, and the next one runs; an event that none waits for is superseded. So it is with its last tasks. A Cancel
+    asks for the end, so it ends the execution at once. ``event``: what is decided in place of ``broken``; it names the execution.
     """
     d = Decider(program, state, event, now, view)
-    if not state.undoing or isinstance(broken, Cancel):
+    if state.verdict is not None and not isinstance(broken, Cancel):
+        if _waiting_for(d, broken) is None:
+            superseded(d, broken.event_id, status="the execution runs its last tasks")
+            return d.decision
         fail_execution(d, error)
-    elif (token := _compensation_of(d, broken)) is not None:
+    elif state.verdict is not None:
+        cut_short(d, error.message, "")
+    elif not state.undoing or isinstance(broken, Cancel):
+        fail_execution(d, error)
+    elif (token := _waiting_for(d, broken)) is not None:
         _could_not(d, token, error)
     else:
         superseded(d, broken.event_id, status="the execution is compensating")
         return d.decision
     try:
-        complete_if_done(d)
+        settle(d)
     except Exception as failure:
-        fail_execution(d, d.error_of(failure) if isinstance(failure, NoetlError) else error)
+        told = d.error_of(failure) if isinstance(failure, NoetlError) else error
+        if d.state.verdict is None:
+            fail_execution(d, told)
+        if d.state.verdict is not None:
+            cut_short(d, told.message, "")
+        complete_if_done(d)
     prioritise(d)
     if state.status == "paused":
         release(d)
     return d.decision
 
 
-def _compensation_of(d: Decider, broken: Event) -> Token | None:
-    """Return the token of the compensation that waits for ``broken``, if one does."""
+def _waiting_for(d: Decider, broken: Event) -> Token | None:
+    """Return the token that waits for ``broken``, if one does."""
     if isinstance(broken, CommandDone):
         return waiting_token(d, broken)
     if isinstance(broken, ChildDone):

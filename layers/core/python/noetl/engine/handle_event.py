@@ -337,6 +337,9 @@ def _token_injected(d: Decider, event: TokenInjected) -> None:
     if d.state.undoing:
         superseded(d, event.event_id, status="the execution is compensating")
         return
+    if d.state.verdict is not None or event.step in d.program.last_steps:
+        superseded(d, event.event_id, status="only the end of the execution leads to its last tasks")
+        return
     arrival = Arrival(d.state.next_run, event.step, sync=False, args=event.args)
     d.emit(TokenAdded(arrival, event.principal, event.reason, event.correlation_id))
 

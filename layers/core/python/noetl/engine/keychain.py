@@ -11,7 +11,7 @@ from noetl.domain.facts.facts import Initialized
 from noetl.domain.state import ExecutionState
 from noetl.dsl.keychain import credential_of
 from noetl.dsl.program import KeychainEntry, Program
-from noetl.engine.complete_execution import fail_execution
+from noetl.engine.complete_execution import refuse_execution
 from noetl.engine.decision import Decider, Decision
 from noetl.engine.handle_event import workload_of
 from noetl.engine.scopes.scope import EngineScope
@@ -63,7 +63,7 @@ def refuse_keychain(program: Program, event: Start, error: NoetlError, now: floa
             now,
         )
     )
-    fail_execution(d, d.error_of(error))
+    refuse_execution(d, d.error_of(error))
     return d.decision
 
 

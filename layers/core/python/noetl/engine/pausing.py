@@ -81,6 +81,9 @@ def pause(d: Decider, event: Pause) -> None:
     if d.state.undoing:
         superseded(d, event.event_id, status="the execution is compensating")
         return
+    if d.state.verdict is not None:
+        superseded(d, event.event_id, status="the execution runs its last tasks")
+        return
     if event.word and event.word < d.state.heard:
         superseded(d, event.event_id, status="its parent has gone on meanwhile")
         return

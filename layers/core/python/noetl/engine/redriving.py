@@ -21,6 +21,8 @@ from noetl.engine.outcomes import superseded
 def redrive(d: Decider, event: Redrive) -> bool:
     """Redrive an ended execution. False when there is nothing to redrive; that is recorded."""
     refused = refusal(d.state, event.step)
+    if not refused and event.step in d.program.last_steps:
+        refused = f"{event.step} runs at the end alone: name a step of the workflow"
     if refused:
         superseded(d, event.event_id, status=refused)
         return False

@@ -10,7 +10,7 @@ from noetl.domain.events import Cancel, Start
 from noetl.domain.facts.facts import Initialized
 from noetl.domain.state import ExecutionState
 from noetl.dsl.program import Program
-from noetl.engine.complete_execution import cancel_execution, fail_execution
+from noetl.engine.complete_execution import cancel_execution, refuse_execution
 from noetl.engine.decision import Decider, Decision
 from noetl.engine.scopes.slot_view import View
 
@@ -22,7 +22,7 @@ def refuse_start(program: Program, event: Start, error: NoetlError, now: float, 
     """
     d = Decider(program, ExecutionState(), event, now, view)
     d.emit(Initialized("", event.path, "", 1, {}, event.parent, event.depth, event.principal, now))
-    fail_execution(d, d.error_of(error))
+    refuse_execution(d, d.error_of(error))
     return d.decision
 
 

@@ -122,6 +122,20 @@ def items_of(value: Value | None) -> list[Value]:
     return value.values() if isinstance(value, List) else []
 
 
+LAST = ("on_success", "on_failure", "finally")
+"""Keys of the root that hold tasks of the end."""
+
+
+def last_tools(root: Map) -> list[Value]:
+    """What runs at the end: tasks, lists of them, or the ``tool`` of a mapping."""
+    found = [root.get(key) for key in LAST]
+    return [
+        tool if isinstance(tool, Map) and tool.has("kind") else map_of(tool).get("tool") or tool
+        for tool in found
+        if tool is not None
+    ]
+
+
 def inside(value: Value) -> Iterator[Entry]:
     """Every entry of a value, at any depth, in the order of the text."""
     if isinstance(value, (Map, List)):

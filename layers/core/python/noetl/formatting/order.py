@@ -5,7 +5,18 @@ Where order has a meaning (``set``, ``vars``, actions) nothing moves.
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, inside, items_of, map_of
+from noetl.formatting.nodes import (
+    Document,
+    Entry,
+    List,
+    Map,
+    Text,
+    Value,
+    inside,
+    items_of,
+    last_tools,
+    map_of,
+)
 from noetl.formatting.writing import WIDTH, one_line
 
 Order = tuple[tuple[str, ...], tuple[str, ...]]
@@ -14,7 +25,7 @@ Order = tuple[tuple[str, ...], tuple[str, ...]]
 _ROOT: Order = (
     (
         *("apiVersion", "kind", "metadata", "input", "workload", "keychain"),
-        *("executor", "workbook", "workflow"),
+        *("executor", "workbook", "workflow", "on_success", "on_failure", "finally"),
     ),
     (),
 )
@@ -93,6 +104,8 @@ def _document(root: Map) -> None:
         _sink(block.get("sink"))
     for step in items_of(root.get("workflow")):
         _step(map_of(step))
+    for tool in last_tools(root):
+        _tool(tool)
 
 
 def _step(step: Map) -> None:

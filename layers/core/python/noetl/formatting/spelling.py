@@ -8,7 +8,19 @@ from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindLookup, KindSpec
 from noetl.dsl.expressions import has_template
 from noetl.dsl.lowering.values import SCOPES
-from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, inside, items_of, map_of, text_of
+from noetl.formatting.nodes import (
+    Document,
+    Entry,
+    List,
+    Map,
+    Text,
+    Value,
+    inside,
+    items_of,
+    last_tools,
+    map_of,
+    text_of,
+)
 from noetl.formatting.order import tasks_of
 from noetl.formatting.templates import CannotSayError, substitute
 
@@ -27,7 +39,8 @@ def respell(document: Document, kinds: KindLookup) -> None:
     """Rewrite spellings in place. Raises nothing: what cannot be said anew stays as it is."""
     root = document.root
     taken = _names(root)
-    blocks = [*_workbook(root), *map(map_of, items_of(root.get("workflow")))]
+    last = [Map([Entry("tool", tool, "tool")]) for tool in last_tools(root)]
+    blocks = [*_workbook(root), *map(map_of, items_of(root.get("workflow"))), *last]
     for block in blocks:
         for owner in _maps(block):
             _words(owner)

@@ -128,6 +128,11 @@ class Registry:
         """
         return self._load(name).spec
 
+    def sql_problem(self, text: str) -> tuple[str, str | None, int] | None:
+        from noetl.templating.sql import sql_problem
+
+        return sql_problem(text)
+
     def check(self, name: str, params: Mapping[str, Any]) -> list[ParamProblem]:
         """List every problem of ``params``; ``HOLE`` is used in the place of a template.
 

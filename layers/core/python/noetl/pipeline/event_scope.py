@@ -69,6 +69,13 @@ def _outcome(run: Run) -> Any:
     return MISSING if found is None else OutcomeView(found[0], run.around.refer, run.around.hydrate)
 
 
+def _output(run: Run) -> Any:
+    found = _nearest(run, event_form=False)
+    if found is None:
+        return MISSING
+    return OutcomeView(found[0], run.around.refer, run.around.hydrate, raw=run.pipeline.raw_output)
+
+
 def _result(run: Run) -> Any:
     found = _nearest(run, event_form=True)
     if found is None:
@@ -173,7 +180,7 @@ def _status_code(run: Run, last: Last) -> Any:
 
 MOMENT: dict[str, Callable[[Run], Any]] = {
     "outcome": _outcome,
-    "output": _outcome,
+    "output": _output,
     "result": _unless_given("result", _result),
     "this": _unless_given("this", _this),
     "response": _unless_given("response", _response),

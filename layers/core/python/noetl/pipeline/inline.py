@@ -57,8 +57,9 @@ def stage_pipeline(step: Step, command: Command) -> Pipeline:
         if isinstance(action, RunAction):
             tasks += action.tasks
     sinks = tuple(action for action in actions if isinstance(action, SinkAction))
-    calls_back = any(map(calls_back_task, tasks_in((tasks, sinks))))
-    return Pipeline(tasks, sinks=sinks, calls_back=calls_back)
+    every = tasks_in((tasks, sinks))
+    calls_back, raw_output = any(map(calls_back_task, every)), any(task.siblings for task in every)
+    return Pipeline(tasks, sinks=sinks, calls_back=calls_back, raw_output=raw_output)
 
 
 def declared_workload(program: Program) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from noetl.dsl.program import Task
 from noetl.pipeline.state import Last
 from noetl.templating import StepView, View, wrap
 from noetl.templating.contract import Hydrate
-from noetl.templating.views import MISSING, MapView
+from noetl.templating.views import MISSING, MapView, content, resolve
 
 EVENT_ALIASES: dict[str, frozenset[str]] = {
     "call.done": frozenset({"call.done", "worker.done"}),
@@ -75,8 +75,10 @@ class LayeredView(View):
         return MISSING
 
     def value(self) -> Any:
-        face = wrap(self.whole, self.hydrate)
-        return face.value() if isinstance(face, View) else face
+        return resolve(wrap(self.whole, self.hydrate))
+
+    def content(self) -> Any:
+        return content(wrap(self.whole, self.hydrate))
 
     def plain(self) -> Any:
         return self.whole
@@ -121,7 +123,7 @@ def split_result(task: Task, value: Any) -> tuple[Any, dict[str, Any] | None]:
     The inside of an envelope of ``status`` and ``data``; in the event form the body of an HTTP call; what ``output.path`` leads to.
     Raises TaskError(code="output_path").
     """
-    result, around = _unpacked(value, task.kind, task.form)
+    result, around = _unpacked(value, task)
     if not task.part:
         return result, around
     part = _part(result, task.part)
@@ -146,11 +148,17 @@ def _part(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
-def _unpacked(value: Any, kind: str, form: str) -> tuple[Any, dict[str, Any] | None]:
+_ENVELOPE = frozenset({"status", "data", "error", "meta"})
+
+
+def _unpacked(value: Any, task: Task) -> tuple[Any, dict[str, Any] | None]:
     if not isinstance(value, Mapping):
         return value, None
-    http = kind == "http" and is_http(value)
-    if (http and form == "event") or (not http and "status" in value and "data" in value):
+    http = task.kind == "http" and is_http(value)
+    wrapped = not http and "status" in value and "data" in value
+    if wrapped and task.siblings:
+        wrapped = _ENVELOPE.issuperset(value)
+    if (http and task.form == "event") or wrapped:
         return value["data"], {key: entry for key, entry in value.items() if key != "data"}
     return value, None
 
@@ -158,15 +166,17 @@ def _unpacked(value: Any, kind: str, form: str) -> tuple[Any, dict[str, Any] | N
 def result_view(value: Any, hydrate: Hydrate | None) -> Any:
     """``outcome.result``, ``_prev``: an HTTP envelope's keys first, then its body's."""
     if _is_http_result(value):
-        return LayeredView((value, _Body(value, hydrate)), value, hydrate)
+        body = _Body(value, hydrate)
+        return LayeredView((value, body, {"body": body}), value, hydrate)
     return wrap(value, hydrate)
 
 
 def label_view(value: Any, hydrate: Hydrate | None, promoted: Mapping[str, Any] | None = None) -> Any:
     """A sibling task by its label: its result, ``.data``, ``.status`` like a step, and what ``select`` named."""
     if _is_http_result(value):
-        about = {"status": "success", "result": value, **(promoted or {})}
-        return LayeredView((value, _Body(value, hydrate), about), value, hydrate)
+        body = _Body(value, hydrate)
+        about = {"status": "success", "result": value, "body": body, **(promoted or {})}
+        return LayeredView((value, body, about), value, hydrate)
     return StepView({"status": "success", "data": value, "labels": promoted or {}}, hydrate)
 
 
@@ -209,7 +219,7 @@ def response_view(last: Last, hydrate: Hydrate | None) -> Any:
     body = last.result
     around = {**(last.envelope or {}), "data": body}
     whole = {**around, **body} if isinstance(body, Mapping) and not is_ref(body) else around
-    return LayeredView((body, around), whole, hydrate)
+    return LayeredView((body, around, {"body": body}), whole, hydrate)
 
 
 def this_view(last: Last, hydrate: Hydrate | None) -> Any:
@@ -229,24 +239,36 @@ def this_view(last: Last, hydrate: Hydrate | None) -> Any:
 class OutcomeView(View):
     """``outcome`` and ``output``: one view under both names.
 
-    ``refer`` gives the reference of a result (``output.ref``), storing it when it was not stored yet.
+    ``refer`` returns the reference of a result (``output.ref``), storing it when it was not stored yet. ``raw``: as a value it is the
+    result, and after its own names it has those of the result.
     """
 
-    __slots__ = ("hydrate", "last", "refer")
+    __slots__ = ("hydrate", "last", "raw", "refer")
 
-    def __init__(self, last: Last, refer: Callable[[Any], Any], hydrate: Hydrate | None) -> None:
+    def __init__(
+        self, last: Last, refer: Callable[[Any], Any], hydrate: Hydrate | None, *, raw: bool = False
+    ) -> None:
         self.last = last
+        self.raw = raw
         self.refer = refer
         self.hydrate = hydrate
 
     def attribute(self, name: str) -> Any:
         make = _OUTCOME.get(name)
-        return MISSING if make is None else wrap(make(self), self.hydrate)
+        if make is not None:
+            return wrap(make(self), self.hydrate)
+        result = self.result() if self.raw else None
+        return result.attribute(name) if isinstance(result, View) else MISSING
 
     def value(self) -> Any:
-        return MapView(self.plain())
+        return resolve(self.result()) if self.raw else MapView(self.plain())
+
+    def content(self) -> Any:
+        return content(self.result()) if self.raw else self.value()
 
     def plain(self) -> Any:
+        if self.raw:
+            return self.last.result
         found = {name: make(self) for name, make in _OUTCOME.items()}
         return {name: value.plain() if isinstance(value, View) else value for name, value in found.items()}
 

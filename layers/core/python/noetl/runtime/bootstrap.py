@@ -18,6 +18,7 @@ from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.executions.execution_store import PostgresExecutionStore
 from noetl.adapters.postgres.executions.inspection import PostgresInspection
+from noetl.adapters.postgres.history_sql import PostgresHistorySql
 from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
@@ -34,6 +35,7 @@ from noetl.ports.credential_store import CredentialStore
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.executions.inspection import Inspection
+from noetl.ports.history_sql import HistorySql
 from noetl.ports.schedule_store import ScheduleStore
 from noetl.ports.task_logs import TaskLogs
 from noetl.ports.variables import Variables
@@ -67,7 +69,8 @@ LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 class Stores:
     """The stores of a process.
 
-    ``dsn`` reaches the engine's database; ``workspace`` the scratch database of an embedded server.
+    ``dsn`` reaches the engine's database; ``workspace`` the scratch database of an embedded server;
+    ``reader`` the views of history.
     """
 
     store: ExecutionStore
@@ -77,6 +80,7 @@ class Stores:
     programs: Programs
     dsn: str
     workspace: str | None
+    reader: str | None
     database: Database
     credentials: CredentialDeps
     variables: Variables
@@ -89,6 +93,12 @@ class Stores:
     @property
     def inspection(self) -> Inspection:
         return PostgresInspection(self.database)
+
+    @property
+    def history_sql(self) -> HistorySql | None:
+        """Reading queries over history; None where no role reads it."""
+        address = self.reader
+        return PostgresHistorySql(lambda: address) if address else None
 
 
 @dataclass(slots=True)
@@ -119,11 +129,12 @@ def open_stores(
     opened.
     """
     settings.make_home()
-    workspace, revive = None, _somebody_elses
+    workspace, reader, revive = None, settings.reader_url, _somebody_elses
     if settings.database_url is None:
         server = server or own_server(settings)
         stack.callback(server.stop)
         dsn, workspace, revive = server.dsn(), server.dsn(WORKSPACE), server.revive
+        reader = server.reader_dsn()
     else:
         dsn = settings.database_url
         migrate(dsn)
@@ -151,6 +162,7 @@ def open_stores(
         programs,
         dsn,
         workspace,
+        reader,
         database,
         _credentials(settings, database),
         PostgresVariables(database),
@@ -291,6 +303,7 @@ def open_engine(
         stores.programs,
         stores.dsn,
         stores.workspace,
+        stores.reader,
         stores.database,
         stores.credentials,
         stores.variables,

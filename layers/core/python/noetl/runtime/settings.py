@@ -27,6 +27,8 @@ class Settings:
 
     home: Path
     database_url: str | None = None
+    reader_url: str | None = None
+    """Another Postgres with a role that reads the views of history; None: no SQL there."""
     credentials_file: Path | None = None
     http_allow: tuple[str, ...] = ()
     inline_limit: int = INLINE_LIMIT
@@ -60,6 +62,7 @@ class Settings:
         made = cls(
             home=home,
             database_url=_database_url(env),
+            reader_url=env.get("NOETL_READER_URL") or None,
             credentials_file=Path(credentials).expanduser() if credentials else None,
             http_allow=tuple(
                 part.strip() for part in env.get("NOETL_HTTP_ALLOW", "").split(",") if part.strip()

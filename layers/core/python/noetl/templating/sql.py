@@ -13,13 +13,23 @@ from noetl.templating.limits import DEFAULT_LIMITS, Allowance
 from noetl.templating.plain import to_text, unwrap
 from noetl.templating.positions import fail
 from noetl.templating.run import Run
-from noetl.templating.sql_plan import Fill, Op, Placeholder, Plan, make_plan
+from noetl.templating.sql_plan import Body, Fill, Op, Placeholder, Plan, make_plan
 from noetl.templating.sql_split import Hole, Piece
-from noetl.templating.sql_values import SqlName, SqlText, quote_literal, quote_name, quote_part, word_part
+from noetl.templating.sql_values import (
+    SqlName,
+    SqlText,
+    quote_literal,
+    quote_name,
+    quote_part,
+    word_part,
+    write_value,
+)
 from noetl.templating.undefined import Undefined, closest
 from noetl.templating.views import BLANK, raw
 
 if TYPE_CHECKING:
+    from jinja2 import nodes
+
     from noetl.templating.statements import Out, Statement
 
 
@@ -47,6 +57,33 @@ def render_sql(
 def plain_sql(text: str, params: Mapping[str, Any] | None = None) -> RenderedSql:
     """The statements of a SQL text without templates (braces are just characters)."""
     return _fill(make_plan([text]), (), params)
+
+
+WHOLE = "a statement cannot begin with a value, nor be one"
+WHOLE_HINT = "add | raw_sql where the text is SQL of the playbook's own; never to a value from outside"
+
+
+def sql_problem(source: str) -> tuple[str, str | None, int] | None:
+    """What is wrong with a SQL text whatever its values are: message, hint and line; None where nothing is.
+
+    A text with blocks or ``| raw_sql`` is known only when it is rendered.
+    """
+    from jinja2 import nodes
+
+    from noetl.templating.parser import parse_template
+
+    try:
+        tree = parse_template(source)
+        raw = any(node.name == "raw_sql" for node in tree.find_all(nodes.Filter))
+        if raw or not all(isinstance(node, nodes.Output) for node in tree.body):
+            return None
+        plan = make_plan(pieces_of([part for node in tree.body for part in node.iter_child_nodes()]))
+    except TemplateError as error:
+        return error.message, error.hint, int(error.details.get("source_line", 1))
+    for op in (op for ops in plan for op in ops):
+        if isinstance(op, Fill) and op.place == "statement":
+            return WHOLE, WHOLE_HINT, op.line
+    return None
 
 
 class _Value:
@@ -84,18 +121,28 @@ def compiled_sql(source: str) -> tuple[Statement, Plan | None, int]:
     if not all(isinstance(node, nodes.Output) for node in body):
         return statement, None, 0
     parts = [part for node in body for part in node.iter_child_nodes()]
-    pieces: list[Piece] = []
-    number = 0
-    for part in parts:
-        if isinstance(part, nodes.TemplateData):
-            pieces.append(part.data)
-        else:
-            pieces.append(Hole(number, part.lineno))
-            number += 1
+    pieces = pieces_of(parts)
+    number = sum(isinstance(piece, Hole) for piece in pieces)
     try:
         return statement, make_plan(pieces), number
     except TemplateError:  # may be right once ``| raw_sql`` has put its text in
         return statement, None, 0
+
+
+def pieces_of(parts: Sequence[nodes.Node]) -> list[Piece]:
+    """The parts of a template without blocks as texts and holes."""
+    from jinja2 import nodes
+
+    pieces: list[Piece] = []
+    written: dict[str, int] = {}
+    number = 0
+    for part in parts:
+        if isinstance(part, nodes.TemplateData):
+            pieces.append(part.data)
+            continue
+        pieces.append(Hole(number, part.lineno, written.setdefault(repr(part), number)))
+        number += 1
+    return pieces
 
 
 def _numbered(out: Out) -> list[Piece]:
@@ -123,6 +170,7 @@ class _Writer:
         self._texts: list[str] = []
         self._is_placeholder: list[bool] = []
         self._params: dict[str, Any] = {}
+        self._shared: dict[tuple[str | int, ...], str] = {}
 
     def write(self, ops: tuple[Op, ...]) -> RenderedStatement:
         for op in ops:
@@ -130,6 +178,8 @@ class _Writer:
                 self._put(op if self._given is None else op.replace("%%", "%"))
             elif isinstance(op, Placeholder):
                 self._placeholder(op)
+            elif isinstance(op, Body):
+                self._body(op)
             else:
                 self._fill(op)
         if not self._params:
@@ -161,7 +211,7 @@ class _Writer:
         if isinstance(value, SqlName):
             self._put(str(value))
         else:
-            self._bind(value)
+            self._bind(value, op.shared)
 
     def _after_in(self, op: Fill) -> None:
         if isinstance(self._one(op), list):
@@ -193,7 +243,26 @@ class _Writer:
     def _quoted(self, op: Fill) -> None:
         value = self._one(op)
         keeps_type = value is None or isinstance(value, (list, dict))
-        self._bind(value if keeps_type else to_text(value))
+        self._bind(value if keeps_type else to_text(value), op.shared)
+
+    def _written(self, op: Fill) -> None:
+        value = self._one(op)
+        self._put(str(value) if isinstance(value, SqlName) else write_value(value))
+
+    def _statement(self, op: Fill) -> None:
+        raise TemplateError(WHOLE, hint=WHOLE_HINT)
+
+    def _body(self, op: Body) -> None:
+        """Code between dollar quotes. A value must not end the quotes."""
+        inside = _Writer(self._values, None)
+        text = inside.write(op.ops).text
+        if op.quote in text:
+            raise TemplateError(
+                f"a value between {op.quote} and {op.quote} contains {op.quote}",
+                hint="use quotes with a name: $body$ … $body$",
+                details={"source_line": op.line},
+            )
+        self._put(f"{op.quote}{text}{op.quote}")
 
     def _placeholder(self, op: Placeholder) -> None:
         if self._given is None:
@@ -210,11 +279,17 @@ class _Writer:
         self._params[op.name] = self._given[op.name]
         self._put(op.text, is_placeholder=True)
 
-    def _bind(self, value: Any) -> None:
+    def _bind(self, value: Any, shared: tuple[str | int, ...] = ()) -> None:
+        known = self._shared.get(shared)
+        if known is not None:
+            self._put(f"%({known})s", is_placeholder=True)
+            return
         number = len(self._params) + 1
         while (name := f"p{number}") in self._params or name in (self._given or ()):
             number += 1
         self._params[name] = value
+        if shared:
+            self._shared[shared] = name
         self._put(f"%({name})s", is_placeholder=True)
 
     def _put(self, text: str, *, is_placeholder: bool = False) -> None:

@@ -50,6 +50,16 @@ class Places:
         self._before = ["", "", ""]
         """The last three significant tokens, lower case, newest last."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether the statement has begun: anything but space and comments was seen."""
+        return bool(self._before[2])
+
+    @property
+    def holds_code(self) -> bool:
+        """Whether dollar quotes of the statement hold code: DO, CREATE FUNCTION, CREATE PROCEDURE."""
+        return self._first == "do" or (self._first == "create" and self._before[-1] == "as")
+
     def see(self, token: Token) -> None:
         """Take note of a token."""
         kind = token.kind

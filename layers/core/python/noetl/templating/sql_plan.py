@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
@@ -12,7 +13,9 @@ from noetl.templating.limits import SQL_LIMITS, Meter
 from noetl.templating.sql_places import Places
 from noetl.templating.sql_split import Hole, Piece, Token, group, tokens_of
 
-Place = Literal["value", "sorting", "after_in", "name", "part", "literal", "quoted", "quoted_name"]
+Place = Literal[
+    "value", "sorting", "after_in", "name", "part", "literal", "quoted", "quoted_name", "written", "statement"
+]
 
 
 class Fill(msgspec.Struct, frozen=True):
@@ -20,11 +23,23 @@ class Fill(msgspec.Struct, frozen=True):
 
     * ``value``: a bound parameter; ``after_in`` the same, but not for a list; ``sorting``: only a name makes sense
     * ``name``: a quoted identifier; ``part``: letters and digits joined to a name; ``quoted_name``: inside double quotes
-    * ``quoted``: a text between quotes, bound as one parameter; ``literal``: written out, where no parameter may stand
+    * ``quoted``: a text between quotes, bound as one parameter; ``literal``: written out, where no parameter may be
+    * ``written``: a value written out as a literal of its type, in code; ``statement``: nothing may be here
+
+    ``shared``: what the parameter is known by, in a statement whose equal expressions have to be one parameter.
     """
 
     place: Place
     parts: tuple[str | int, ...]
+    line: int
+    shared: tuple[str | int, ...] = ()
+
+
+class Body(msgspec.Struct, frozen=True):
+    """Code between dollar quotes: its expressions are written out, because code has no parameters."""
+
+    quote: str
+    ops: tuple[Op, ...]
     line: int
 
 
@@ -38,7 +53,7 @@ class Placeholder(msgspec.Struct, frozen=True):
         return self.text[2:-2]
 
 
-Op = str | Fill | Placeholder
+Op = str | Fill | Placeholder | Body
 Plan = tuple[tuple[Op, ...], ...]
 """The statements of a SQL text."""
 
@@ -63,6 +78,7 @@ def _merge_holes(tokens: list[Token]) -> list[Token]:
 def _plan_statement(tokens: list[Token], meter: Meter) -> tuple[Op, ...]:
     places = Places()
     ops: list[Op] = []
+    groups = _groups(tokens)
     texts: list[str] = []
     for index, token in enumerate(tokens):
         meter.tick()
@@ -71,13 +87,15 @@ def _plan_statement(tokens: list[Token], meter: Meter) -> tuple[Op, ...]:
             places.see(token)
             continue
         try:
-            op = _plan_token(places, tokens, index, token)
+            op = _plan_token(places, tokens, index, token, meter)
         except TemplateError as error:
             error.details.setdefault("source_line", token.holes[0].line)
             raise
         if isinstance(op, str):
             texts.append(op)
         else:
+            if groups and isinstance(op, Fill):
+                op = msgspec.structs.replace(op, shared=_key(op, token))
             ops += ["".join(texts), op]
             texts = []
         places.see(token)
@@ -88,7 +106,21 @@ _PLAIN = frozenset(("space", "word", "number", "mark"))
 """Tokens that never hold an expression."""
 
 
-def _plan_token(places: Places, tokens: list[Token], index: int, token: Token) -> Op:
+def _groups(tokens: list[Token]) -> bool:
+    """Whether the statement compares expressions by their text: GROUP BY and DISTINCT do."""
+    words = [token.text.lower() for token in tokens if token.kind == "word"]
+    return "distinct" in words or ("group", "by") in pairwise(words)
+
+
+def _key(op: Fill, token: Token) -> tuple[str | int, ...]:
+    """What a parameter is known by: its place, its texts, and its expressions as they are written first."""
+    same = {hole.number: hole.same for hole in token.holes}
+    if any(number < 0 for number in same.values()):
+        return ()
+    return (op.place, *(part if isinstance(part, str) else same[part] for part in op.parts))
+
+
+def _plan_token(places: Places, tokens: list[Token], index: int, token: Token, meter: Meter) -> Op:
     if token.kind == "placeholder":
         return Placeholder(token.text)
     if token.kind == "comment" or not token.holes:
@@ -96,30 +128,69 @@ def _plan_token(places: Places, tokens: list[Token], index: int, token: Token) -
     before = tokens[index - 1] if index else None
     line = token.holes[0].line
     if token.kind == "hole":
-        place = places.of_hole(before, tokens[index + 1 : index + 3])
+        place: Place = places.of_hole(before, tokens[index + 1 : index + 3])
+        if place == "value" and not places.begun:
+            place = "statement"
         return Fill(place, tuple(hole.number for hole in token.holes), line)
     if not token.closed:
         raise TemplateError("the quote around this expression is never closed")
     if token.kind == "dollar":
-        raise TemplateError(
-            "an expression inside a dollar-quoted text cannot be bound",
-            hint="pass it as a parameter of the function, or add | raw_sql",
-        )
+        if places.holds_code:
+            return _plan_body(token, line, meter)
+        return Fill(places.of_quote(before), _content(token), line)
     if token.kind == "name":
         return Fill("quoted_name", _content(token), line)
     return Fill(places.of_quote(before), _content(token), line)
 
 
+def _plan_body(token: Token, line: int, meter: Meter) -> Body:
+    """Code between dollar quotes, as statements of its own in which every expression is written out."""
+    quote = str(token.parts[0])
+    inside: list[Piece] = [*token.parts[1:-1], str(token.parts[-1])[: -len(quote)]]
+    ops: list[Op] = []
+    for statement in group(tokens_of(inside, meter), keep=True):
+        tokens = _merge_holes(statement)
+        dynamic = any(one.kind == "word" and one.text.lower() == "execute" for one in tokens)
+        places = Places()
+        for index, one in enumerate(tokens):
+            meter.tick()
+            ops.append(_plan_in_body(places, tokens, index, one, dynamic))
+            places.see(one)
+    return Body(quote, tuple(ops), line)
+
+
+def _plan_in_body(places: Places, tokens: list[Token], index: int, token: Token, dynamic: bool) -> Op:
+    if not token.holes or token.kind == "comment":
+        return token.text
+    line = token.holes[0].line
+    before = tokens[index - 1] if index else None
+    if token.kind == "hole":
+        place = places.of_hole(before, tokens[index + 1 : index + 3])
+        written: Place = place if place in ("name", "part") else "written"
+        return Fill(written, tuple(hole.number for hole in token.holes), line)
+    if not token.closed:
+        problem, hint = "the quote around this expression is never closed", None
+    elif dynamic and token.kind != "name":
+        problem = "an expression inside the text of EXECUTE would become SQL"
+        hint = "write EXECUTE format('… %I … %L', {{ name }}, {{ value }}), or EXECUTE … USING {{ value }}"
+    else:
+        return Fill("quoted_name" if token.kind == "name" else "literal", _content(token), line)
+    raise TemplateError(problem, hint=hint, details={"source_line": line})
+
+
 def _content(token: Token) -> tuple[str | int, ...]:
     """What a quoted token stands for: its texts without quotes and escapes, and its holes."""
     opening = 2 if token.kind == "escaped" else 1
+    closing = 1
+    if token.kind == "dollar":
+        opening = closing = len(str(token.parts[0]))
     last = len(token.parts) - 1
     parts: list[str | int] = []
     for index, part in enumerate(token.parts):
         if isinstance(part, Hole):
             parts.append(part.number)
             continue
-        text = part[opening if index == 0 else 0 : -1 if index == last else None]
+        text = part[opening if index == 0 else 0 : -closing if index == last else None]
         if text:
             parts.append(_UNESCAPE[token.kind](text))
     return tuple(parts)
@@ -145,8 +216,13 @@ def _unescape_simple(text: str) -> str:
     return "".join(parts)
 
 
-_UNESCAPE = {
+def _as_it_is(text: str) -> str:
+    return text
+
+
+_UNESCAPE: dict[str, Callable[[str], str]] = {
     "quoted": lambda text: text.replace("''", "'"),
     "name": lambda text: text.replace('""', '"'),
     "escaped": _unescape_backslashes,
+    "dollar": _as_it_is,
 }

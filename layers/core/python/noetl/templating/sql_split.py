@@ -21,10 +21,14 @@ TokenKind = Literal[
 
 
 class Hole(msgspec.Struct, frozen=True):
-    """The place of an expression: its number among the expressions, and its line in the template."""
+    """The place of an expression: its number among the expressions, and its line in the template.
+
+    ``same``: the number of the first expression that is written as this one.
+    """
 
     number: int
     line: int
+    same: int = -1
 
 
 Piece = str | Hole
@@ -200,16 +204,23 @@ class _Grouping:
         self.last = word
 
 
-def group(tokens: Iterable[Token]) -> list[list[Token]]:
-    """Tokens of each statement, without the semicolons; empty statements are left out."""
+def group(tokens: Iterable[Token], *, keep: bool = False) -> list[list[Token]]:
+    """Tokens of each statement, without the semicolons; empty statements are left out.
+
+    ``keep``: nothing is left out, and a semicolon ends its statement.
+    """
     statements: list[list[Token]] = [[]]
     state = _Grouping()
     for token in tokens:
         if state.see(token):
+            if keep:
+                statements[-1].append(token)
             statements.append([])
             state = _Grouping()
         else:
             statements[-1].append(token)
+    if keep:
+        return statements
     return [_trim(statement) for statement in statements if any(_counts(token) for token in statement)]
 
 

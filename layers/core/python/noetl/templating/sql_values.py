@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.domain.codec import encode
 from noetl.domain.errors import TemplateError
 from noetl.templating.access import describe
 from noetl.templating.views import raw
@@ -59,8 +60,23 @@ def word_part(text: str) -> str:
     )
 
 
-def quote_literal(text: str) -> str:
-    """A text written out as a SQL literal, where no parameter may stand."""
+def write_value(value: Any) -> str:
+    """A value as a SQL literal of its type, for code that has no parameters. Raises TemplateError."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, (int, float)):
+        text = repr(value)
+        return f"({text})" if text.startswith("-") else text
+    return quote_literal(value if isinstance(value, str) else encode(value).decode(), escapes=True)
+
+
+def quote_literal(text: str, *, escapes: bool = False) -> str:
+    """A text written out as a SQL literal, where no parameter may be. ``escapes``: backslashes may be written as ``E'…'``."""
+    if escapes and "\\" in text and "\0" not in text:
+        doubled = text.replace("\\", "\\\\").replace("'", "''")
+        return f"E'{doubled}'"
     if "\0" in text or "\\" in text:
         raise TemplateError(
             "a text with a backslash or NUL cannot stand here",

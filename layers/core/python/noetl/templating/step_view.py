@@ -14,8 +14,9 @@ from noetl.templating.views import MISSING, MapView, Stored, View, content, own_
 class StepView(Stored):
     """A step as later templates see it; as a bare value it is its result.
 
-    Built from ``{"status": "success|error|skipped", "data": result, "error": …, "labels": {label: result}}``. Order of
-    ``.name``: the result's own keys, then ``data``, ``result``, ``status``, ``error``, ``_ref``, ``labels``, then each label.
+    Built from ``{"status": "success|error|skipped", "data": result, "error": …, "labels": {label: result}}``. Order of ``.name``: the
+    result's own keys, those of its ``data`` when it has ``status`` as well, then ``data``, ``result``, ``status``, ``error``, ``_ref``,
+    ``labels``, then each label.
     """
 
     __slots__ = ("_data",)
@@ -34,6 +35,9 @@ class StepView(Stored):
         if name in ("status", "error", "labels"):
             return data.attribute(name) if own_key(data, name) else wrap(state.get(name), self.hydrate)
         found = data.attribute(name) if isinstance(data, View) else MISSING
+        if found is MISSING and type(data) is MapView and "status" in data.raw and "data" in data.raw:
+            inner = data.attribute("data")
+            found = inner.attribute(name) if isinstance(inner, View) else MISSING
         if found is MISSING:
             labels = state.get("labels") or {}
             found = wrap(labels.get(name, MISSING), self.hydrate)

@@ -149,7 +149,24 @@ class HttpView(MapView):
         if found is not MISSING:
             return found
         body = wrap(self.raw["data"], self.hydrate)
-        return body.attribute(name) if isinstance(body, View) else MISSING
+        found = body.attribute(name) if isinstance(body, View) else MISSING
+        return body if found is MISSING and name == "body" else found
+
+
+class ChangesView(MapView):
+    """The result of SQL whose last statement returned no rows: ``.affected_rows``, and ``.command_<n>`` of each statement."""
+
+    __slots__ = ()
+
+    def attribute(self, name: str) -> Any:
+        found = self.raw.get(name, MISSING)
+        if found is MISSING:
+            found = _command(self.raw, name)
+        if found is MISSING and name == "row_count":
+            found = self.raw["affected_rows"]
+        if found is MISSING and name == "rows":
+            found = []
+        return found if found is MISSING else wrap(found, self.hydrate)
 
 
 class ListView(Stored):
@@ -171,13 +188,28 @@ class ListView(Stored):
         return wrap(self.raw[key], self.hydrate)
 
 
+def _command(result: Mapping[str, Any], name: str) -> Any:
+    """``command_<n>``: what statement number n of a SQL task returned; ``MISSING`` for any other name."""
+    number = name.removeprefix("command_")
+    if number == name or not number.isdecimal():
+        return MISSING
+    parts = result.get("results") or [result]
+    place = int(number)
+    return MISSING if place >= len(parts) else result if place == len(parts) - 1 else parts[place]
+
+
 class RowsView(Stored):
-    """A SQL result: ``.rows``, ``.columns``, ``.row_count`` by name; by number, in loops and for length it is its rows."""
+    """A SQL result: ``.rows``, ``.columns``, ``.row_count`` by name; by number, in loops and for length it is its rows.
+
+    ``.command_<n>`` is the result of one of several statements.
+    """
 
     __slots__ = ()
 
     def attribute(self, name: str) -> Any:
         found = self.raw.get(name, MISSING)
+        if found is MISSING:
+            found = _command(self.raw, name)
         return found if found is MISSING else wrap(found, self.hydrate)
 
     def value(self) -> Any:
@@ -208,6 +240,10 @@ class LoopView(Stored):
 
     def keys(self) -> Iterable[Any]:
         return ("count", "failed", "results")
+
+
+_MORE = frozenset(("status_code", "columns", "affected_rows"))
+"""Keys of results that have more names than keys."""
 
 
 class RefView(Stored):
@@ -244,7 +280,9 @@ class RefView(Stored):
         if name in self._DIRECT or (name in self._FIELDS and not self.has(name)):
             return wrap(self.raw.get(name), self.hydrate)
         known = self.raw.get("keys")
-        if known is not None and name not in known and "status_code" not in known:
+        if known is not None and name not in known and not _MORE.isdisjoint(known):
+            known = None
+        if known is not None and name not in known:
             return MISSING
         loaded = self._load()
         return loaded.attribute(name) if isinstance(loaded, View) else MISSING
@@ -342,6 +380,8 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
             return face[1](value, hydrate)
         if "rows" in value and "columns" in value and isinstance(value["rows"], list):
             return RowsView(value, hydrate)
+        if "affected_rows" in value:
+            return ChangesView(value, hydrate)
         if "status_code" in value and "headers" in value and "data" in value:
             return HttpView(value, hydrate)
         if "locator" in value and is_ref(value):
@@ -365,6 +405,7 @@ def is_simple(value: dict[str, Any]) -> bool:
     return (
         "kind" not in value
         and "status_code" not in value
+        and "affected_rows" not in value
         and "locator" not in value
         and not ("rows" in value and "columns" in value)
     )

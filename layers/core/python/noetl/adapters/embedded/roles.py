@@ -2,6 +2,7 @@
 
 ``noetl`` is the superuser that initdb makes. It has no password and no line in pg_hba.conf, so only a process that can stop the server
 and open its data folder acts as it. ``noetl_engine`` owns the engine's database, ``workspace`` the scratch one; each reaches its own.
+``noetl_reader`` signs in to the engine's database and reads the views of history alone.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from pathlib import Path
 
 from noetl.adapters.embedded import processes
 
-SUPERUSER, ENGINE_ROLE, WORKSPACE_ROLE = "noetl", "noetl_engine", "workspace"
+SUPERUSER, ENGINE_ROLE, READER_ROLE, WORKSPACE_ROLE = "noetl", "noetl_engine", "noetl_reader", "workspace"
 ENGINE_DATABASE, WORKSPACE_DATABASE = "noetl", "workspace"
-_MARK = "# noetl roles 2: the superuser has no line here"
+_MARK = "# noetl roles 3: the superuser has no line here"
 HBA = f"""\
 {_MARK}
 local {WORKSPACE_DATABASE} {WORKSPACE_ROLE} trust
 local {ENGINE_DATABASE} {ENGINE_ROLE} scram-sha-256
+local {ENGINE_DATABASE} {READER_ROLE} scram-sha-256
 """
 _PLAIN = "NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
 # ``scram_iterations``: the password is 24 random bytes, so the usual 4,096 rounds would protect nothing and cost each sign-in 2 ms.
@@ -25,10 +27,13 @@ SET scram_iterations = 1;
 
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'noetl_engine') THEN CREATE ROLE noetl_engine; END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'noetl_reader') THEN CREATE ROLE noetl_reader; END IF;
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'workspace') THEN CREATE ROLE workspace; END IF;
 END $$;
 
 ALTER ROLE noetl_engine LOGIN {plain} PASSWORD {password};
+
+ALTER ROLE noetl_reader LOGIN {plain} CONNECTION LIMIT 4 PASSWORD {reader_password};
 
 ALTER ROLE workspace LOGIN {plain} CONNECTION LIMIT 50;
 
@@ -85,7 +90,13 @@ def make_roles(data: Path, password: str, *, fresh: bool = False) -> None:
     """
     from psycopg import sql  # loading it takes as long as starting the server, which runs meanwhile
 
-    statements = _SERVER.format(plain=_PLAIN, password=sql.Literal(password).as_string(None))
+    from noetl.adapters.postgres.reader_role import reader_password
+
+    statements = _SERVER.format(
+        plain=_PLAIN,
+        password=sql.Literal(password).as_string(None),
+        reader_password=sql.Literal(reader_password(password)).as_string(None),
+    )
     # CREATE DATABASE has no IF NOT EXISTS: the one complaint that is none.
     processes.run_alone(data, "postgres", statements, allowed="already exists", synced=not fresh)
     if not fresh:

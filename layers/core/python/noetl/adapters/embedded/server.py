@@ -63,6 +63,15 @@ class EmbeddedServer:
             host=folder, port=processes.PORT, user=user, password=password, dbname=database
         )
 
+    def reader_dsn(self, database: str = ENGINE) -> str:
+        """Connection string of the role that reads the views of history."""
+        from psycopg import conninfo
+
+        from noetl.adapters.postgres.reader_role import reader_password
+
+        password = reader_password(self._password)
+        return conninfo.make_conninfo(self.dsn(database), user=roles.READER_ROLE, password=password)
+
     def revive(self) -> bool:
         """Start the server anew when it has ended beneath its users (killed, out of memory). True when it had to be. Raises
         InfrastructureError."""

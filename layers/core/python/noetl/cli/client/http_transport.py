@@ -11,6 +11,7 @@ import msgspec
 
 from noetl.api.http.bodies import (
     AcceptedAnswer,
+    CancelledAnswer,
     CredentialAccessPage,
     CredentialDeletedAnswer,
     CredentialPage,
@@ -49,6 +50,7 @@ from noetl.domain.event_names import Vocabulary
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_logs import TaskLine
 from noetl.dsl.program import Program
+from noetl.ports.history_sql import SqlTable
 from noetl.ports.results import ResultStore
 from noetl.services.automations.backfill import Backfill, BackfillWish
 from noetl.services.automations.schedules import ScheduleView
@@ -113,6 +115,9 @@ class RemotePlace(RemoteTriggers):
 
     def compare(self, a: int, b: int) -> Comparison:
         return self._client.get("/api/compare", Comparison, a=a, b=b)
+
+    def sql(self, text: str, limit: int) -> SqlTable:
+        return self._client.post("/api/sql", SqlTable, {"sql": text, "limit": limit})
 
     def describe(self, execution_id: int) -> ExecutionView:
         """Its steps, or the last of them where there are very many."""
@@ -338,7 +343,7 @@ class RemotePlace(RemoteTriggers):
 
     def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         body = {"reason": reason, "cascade": cascade}
-        self._client.post(f"{ONE.format(execution_id)}/cancel", AcceptedAnswer, body)
+        self._client.post(f"{ONE.format(execution_id)}/cancel", CancelledAnswer, body)
         until, pause = time.monotonic() + CANCEL_SECONDS, 0.1
         while self.status(execution_id) not in TERMINAL and time.monotonic() < until:
             time.sleep(pause)

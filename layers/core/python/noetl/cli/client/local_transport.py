@@ -29,6 +29,7 @@ from noetl.domain.state import TERMINAL
 from noetl.domain.task_logs import TaskLine
 from noetl.domain.workers.lost_owners import Takes
 from noetl.ports.catalog import CatalogEntry
+from noetl.ports.history_sql import SqlTable
 from noetl.runtime.id_source import random_bits
 from noetl.services.callbacks.open_callbacks import OpenCallback, open_callbacks
 from noetl.services.executions import change_execution
@@ -107,6 +108,11 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
         from noetl.services.queries.compare_executions import compare_executions
 
         return compare_executions(self._reading.store, self._reading.catalog, a, b, now=time.time())
+
+    def sql(self, text: str, limit: int) -> SqlTable:
+        from noetl.services.history.run_sql import run_sql
+
+        return run_sql(self._reading.history_sql, text, limit)
 
     def status(self, execution_id: int) -> str:
         return read_execution.find(self._reading.store, execution_id).status

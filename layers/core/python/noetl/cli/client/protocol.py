@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from noetl.domain.task_logs import TaskLine
     from noetl.dsl.diagnostics import Diagnostic
     from noetl.dsl.program import Program
+    from noetl.ports.history_sql import SqlTable
     from noetl.ports.results import ResultStore
     from noetl.services.automations.backfill import Backfill, BackfillWish
     from noetl.services.automations.schedules import ScheduleView
@@ -82,6 +83,10 @@ class Place(Protocol):
     def analyze(self, execution_id: int) -> Analysis: ...
 
     def compare(self, a: int, b: int) -> Comparison: ...
+
+    def sql(self, text: str, limit: int) -> SqlTable:
+        """Run a query over the views of history."""
+
     def status(self, execution_id: int) -> str: ...
     def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
         """In order; ``follow``: until the execution ends."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from noetl.ports.executions.execution_store import ExecutionStore
     from noetl.ports.executions.inspection import Inspection
     from noetl.ports.gauges import QueueGauge
+    from noetl.ports.history_sql import HistorySql
     from noetl.ports.results import ResultStore
     from noetl.ports.schedule_store import ScheduleStore
     from noetl.ports.task_logs import TaskLogs
@@ -62,6 +63,8 @@ class Reading(Protocol):
     def triggers(self) -> TriggerDeps: ...
     @property
     def task_logs(self) -> TaskLogs: ...
+    @property
+    def history_sql(self) -> HistorySql | None: ...
 
 
 class Runtime(Reading, Protocol):

@@ -17,7 +17,7 @@ from noetl.domain.errors import InvalidInputError, PlaybookError
 from noetl.services.automations.schedules import ScheduleView
 from noetl.services.catalog.register_playbook import SUFFIXES, is_playbook
 
-_CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b""")
+_CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b|\bplaybook["']?\s*:""")
 _MOST = 200
 
 

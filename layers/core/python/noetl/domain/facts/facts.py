@@ -339,6 +339,21 @@ class Compensating(
     step: str = ""
 
 
+class Ending(msgspec.Struct, frozen=True, tag="ending.started", tag_field="name", omit_defaults=True):
+    """The outcome is decided, and the last tasks of the playbook run before the execution ends.
+
+    ``step``: the one that failed. ``steps``: those whose results are the execution's. ``arrival``: at the first of the last steps.
+    """
+
+    status: Literal["completed", "failed", "cancelled"]
+    arrival: Arrival
+    error: ErrorInfo | None = None
+    step: str = ""
+    steps: tuple[str, ...] = ()
+    reason: str = ""
+    principal: str = ""
+
+
 class Failed(msgspec.Struct, frozen=True, tag="playbook.failed", tag_field="name", omit_defaults=True):
     error: ErrorInfo
     step: str = ""
@@ -390,6 +405,7 @@ Fact = (
     | Superseded
     | Completed
     | Compensating
+    | Ending
     | Failed
     | Cancelled
     | Paused

@@ -57,6 +57,12 @@ def check_deprecated(lowering: Lowering, root: Mapping) -> None:
     diagnostics = lowering.diagnostics
     for item in items_of(root.get("workflow")):
         _step(mapping_of(item), diagnostics)
+    for key in ("on_success", "on_failure", "finally"):
+        last = root.get(key)
+        tool = mapping_of(last).get("tool") or last
+        tasks: list[Tree | None] = [*tool.items] if isinstance(tool, Sequence) else [tool]
+        for task in tasks:
+            _task(_body(task), diagnostics)
     workbook = root.get("workbook")
     entries = items_of(workbook) or [value for _, value in mapping_of(workbook).items()]
     for entry in map(mapping_of, entries):

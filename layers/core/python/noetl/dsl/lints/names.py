@@ -49,6 +49,9 @@ class _Upstream:
         final = self._before.places.get(program.final_step or "")
         if final is not None:
             self._before.bits[final] |= ((1 << len(names)) - 1) & ~(1 << final)
+        for last in program.last_steps:
+            place = self._before.places[last]
+            self._before.bits[place] |= ((1 << len(names)) - 1) & ~(1 << place)
         gated = [step.name for step in program.steps if step.admit is not None]
         self._gated = sum(1 << self._before.places[name] for name in gated)
 

@@ -207,7 +207,17 @@ class Lowering:
         if analysis is not None:
             self.uses.append(TemplateUse(analysis, tree, frame))
             reads = analysis.reads(self.ambiguous)
+            self._check_sql(tree)
         return Sql(tree.value, tree.content_pos(), reads)
+
+    def _check_sql(self, tree: Scalar) -> None:
+        found = self.kinds.sql_problem(tree.value) if self.semantics > 2 else None
+        if found is None:
+            return
+        message, hint, line = found
+        start = sum(len(part) + 1 for part in tree.value.split("\n")[: line - 1])
+        place = tree.locate(max(tree.value.find("{{", start), start))
+        self.diagnostics.error("sql-template", message, place, hint=hint)
 
     def analysis(self, tree: Tree | None) -> Analysis | None:
         """What is known about a template; None for anything that is not one, or is broken (reported)."""

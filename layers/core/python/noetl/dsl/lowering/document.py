@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from noetl.domain.sizes.table import PATH, PLAYBOOK_NAME
 from noetl.dsl.json_schema.check import schema_problem
 from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
+from noetl.dsl.lowering.endings import lower_endings
 from noetl.dsl.lowering.failures import with_default_on_error
 from noetl.dsl.lowering.limits import lower_concurrency
 from noetl.dsl.lowering.pipelines import lower_body, lower_sink
@@ -36,6 +38,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
     )
     start = Frame("", START)
     steps = with_default_on_error(lowering, root, _steps(lowering, root, defaults))
+    endings, last = lower_endings(lowering, root, replace(defaults, policy=None), len(steps))
     _check_uncalled(lowering)
     name = _text(metadata.get("name"))
     _check_texts(lowering, metadata)
@@ -62,7 +65,9 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
         timeout=lowering.seconds(executor.get("timeout"), start),
         concurrency=lower_concurrency(lowering, executor.get("concurrency")),
         priority=lowering.optional(executor.get("priority"), start),
-        steps=steps,
+        steps=(*steps, *endings),
+        last=last,
+        last_steps=tuple(step.name for step in endings),
     )
 
 

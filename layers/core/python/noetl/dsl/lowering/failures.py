@@ -102,5 +102,6 @@ def lower_compensation(
     layers = Layers(on_unmatched=layers.on_unmatched, retry=layers.retry, timeout=layers.timeout)
     known = inside.knowing(labels)
     return Pipeline(
-        tuple(lower_body(lowering, label, body, known, layers, labels=labels) for label, body in pairs)
+        tuple(lower_body(lowering, label, body, known, layers, labels=labels) for label, body in pairs),
+        raw_output=lowering.semantics > 2,
     )

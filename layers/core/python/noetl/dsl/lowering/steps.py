@@ -200,6 +200,7 @@ def _body(
     tasks = lower_tasks(lowering, pairs, replace(frame, form=inner_form), layers, retry=retry)
     before, values, after = _vars(lowering, block, frame.value())
     return Pipeline(
+        raw_output=lowering.semantics > 2,
         tasks=_with_rules(tasks, cases.worker),
         vars=values,
         vars_before=before,

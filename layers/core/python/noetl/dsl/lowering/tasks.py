@@ -117,6 +117,7 @@ def lower_task(
         long=_says_long(own_spec),
         result=result_spec(lowering, wishes),
         sinks=sinks,
+        siblings=lowering.semantics > 2,
         part=_part(body),
         gather=_gather(mapping_of(body.get("output")).get("accumulate")),
         alias=_alias(lowering, body, label, labels, frame),

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, With
 
 from noetl.domain.limits import MOST
 from noetl.domain.sizes.table import STEPS
+from noetl.dsl.model.endings import Last
 from noetl.dsl.model.event import CaseEntry, GoTo, Target
 from noetl.dsl.model.retries import Retry
 from noetl.dsl.model.starts import ScheduleBlock, Trigger
@@ -369,3 +370,6 @@ class Document(Strict):
     executor: ExecutorBlock | None = None
     workbook: Workbook | None = None
     workflow: list[StepBlock] = Field(min_length=1, max_length=MAX_STEPS)
+    on_success: Last | None = None
+    on_failure: Last | None = None
+    finally_: Last | None = Field(default=None, alias="finally")

@@ -363,7 +363,8 @@ class NamedTask(TaskBody):
     name: TaskLabel | None = None
 
 
-def _entry(value: Any) -> str:
+def task_entry(value: Any) -> str:
+    """Return the tag of an entry in a list of tasks."""
     if isinstance(value, dict) and len(value) == 1:
         key, body = next(iter(value.items()))
         if key not in ("kind", "name") and isinstance(body, dict):
@@ -373,7 +374,7 @@ def _entry(value: Any) -> str:
 
 LabelledTask = dict[TaskLabel, TaskBody]
 TaskEntry = Annotated[
-    Annotated[NamedTask, Tag("<task>")] | Annotated[LabelledTask, Tag("<label>")], Discriminator(_entry)
+    Annotated[NamedTask, Tag("<task>")] | Annotated[LabelledTask, Tag("<label>")], Discriminator(task_entry)
 ]
 
 

@@ -209,7 +209,7 @@ def _failed_step(state: ExecutionState, slots: SlotSpace, fact: f.StepFailed) ->
 
 def _next(state: ExecutionState, slots: SlotSpace, fact: f.NextEvaluated) -> None:
     drop_token(state, slots, fact.run)
-    if fact.ended and fact.step not in state.ends:
+    if fact.ended and state.verdict is None and fact.step not in state.ends:
         state.ends.append(fact.step)
     for arrival in fact.targets:
         add_token(state, slots, arrival)

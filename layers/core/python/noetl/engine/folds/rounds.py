@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.domain.facts import facts as f
-from noetl.domain.state import ExecutionState, Token
+from noetl.domain.state import ExecutionState, Token, Verdict
 from noetl.engine.folds.compensation import begin_undoing, forget
 from noetl.engine.folds.run_results import forget_result
 from noetl.engine.folds.slots import SlotSpace, drop_callbacks
@@ -15,7 +15,7 @@ from noetl.engine.folds.tokens import add_token, drop_token
 
 def _completed(state: ExecutionState, slots: SlotSpace, fact: f.Completed) -> None:
     _clear(state, slots)
-    state.status = "completed"
+    state.status, state.verdict = "completed", None
     forget(state, slots)
 
 
@@ -45,6 +45,22 @@ def _compensating(state: ExecutionState, slots: SlotSpace, fact: f.Compensating)
     begin_undoing(state, slots, fact.error, fact.step)
 
 
+def _ending(state: ExecutionState, slots: SlotSpace, fact: f.Ending) -> None:
+    """Fold a decided outcome: the workflow stops where it is, and the first of the last steps begins.
+
+    What could be undone is forgotten with the end: stores drop that scope by themselves only then.
+    """
+    verdict = Verdict(fact.status, fact.error, fact.step, fact.steps, fact.reason, fact.principal)
+    if fact.status == "completed":
+        _clear(state, slots)
+    else:
+        verdict.fired, verdict.waves = state.fired, state.waves
+        _stop(state, slots)
+        state.fired, state.waves = [], {}
+    state.status, state.verdict = "running", verdict
+    add_token(state, slots, fact.arrival)
+
+
 def _failed(state: ExecutionState, slots: SlotSpace, fact: f.Failed) -> None:
     state.error = fact.error
     _end(state, slots, "failed")
@@ -57,8 +73,21 @@ def _cancelled(state: ExecutionState, slots: SlotSpace, fact: f.Cancelled) -> No
 def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
     """Fold the end of an execution that did not complete.
 
-    The tokens stop where they are, and what they carry stays for a redrive. (A compensation is not resumed.)
+    After the last tasks of its playbook, the tokens of the workflow are those that stopped before.
     """
+    if state.verdict is None:
+        _stop(state, slots)
+    else:
+        for run in list(state.tokens):
+            drop_token(state, slots, run)
+        state.timers.clear()
+        state.fired, state.waves, state.verdict = state.verdict.fired, state.verdict.waves, None
+    state.status = status
+    forget(state, slots)
+
+
+def _stop(state: ExecutionState, slots: SlotSpace) -> None:
+    """Stop all tokens where they are; what they carry stays for a redrive. (A compensation is not resumed.)"""
     live = [token for token in state.tokens.values() if token.phase != "compensate"]
     for token in state.tokens.values():
         forget_result(slots, token)
@@ -68,8 +97,6 @@ def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
     state.left = [_left(token) for token in live]
     state.tokens.clear()
     state.timers.clear()
-    state.status = status
-    forget(state, slots)
 
 
 def _left(token: Token) -> Token:
@@ -98,6 +125,7 @@ def _clear(state: ExecutionState, slots: SlotSpace) -> None:
 FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.Completed: _completed,
     f.Compensating: _compensating,
+    f.Ending: _ending,
     f.Failed: _failed,
     f.Cancelled: _cancelled,
     f.Redriven: _redriven,

@@ -57,6 +57,9 @@ def boundary_scope(
     extra |= {"this": view, "result": data, "response": data, "output": envelope, "outcome": envelope}
     if d.program.semantics > 1:
         extra |= _whole(slot, view, d.view.load)
+    if d.program.semantics > 2:
+        body = slot.get("data")
+        extra["output"] = LayeredView((envelope, body), body, d.view.load)
     if error is not None:
         extra["error"] = ErrorView(error, d.view.load)
     return extra

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.kinds.duckdb.params import Params, check
-from noetl.kinds.rows.database import combine, summary_of
+from noetl.kinds.rows.database import combine
 from noetl.kinds.support.sql_params import SQL_FIELDS, STREAM_ALIASES
 
 if TYPE_CHECKING:
@@ -68,14 +68,13 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 def _run_all(
     session: Session, statements: list[RenderedStatement], *, is_insert: bool, keep: bool
 ) -> dict[str, Any]:
-    last: dict[str, Any] = {"affected_rows": 0}
-    summaries: list[dict[str, Any]] = []
-    for number, statement in enumerate(statements, start=1):
-        last = session.run(statement, keep=keep and number == len(statements), names_files=not is_insert)
-        summaries.append(summary_of(last))
+    found = [
+        session.run(statement, keep=keep and number == len(statements), names_files=not is_insert)
+        for number, statement in enumerate(statements, start=1)
+    ]
     if is_insert:
-        return {"affected_rows": sum(summary["affected_rows"] for summary in summaries)}
-    return combine(last, summaries)
+        return {"affected_rows": sum(one["affected_rows"] for one in found)}
+    return combine(found)
 
 
 def _kept(path: Path, format: str, saved: tuple[int, list[str]], context: TaskContext) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.kinds.rows.database import combine, summary_of
+from noetl.kinds.rows.database import combine
 from noetl.kinds.rows.sources import chunked, promised_rows, references, row_chunks, row_format, rows_of
 from noetl.kinds.support.nested_params import nested_problems
 from noetl.kinds.support.params import has_hole
@@ -120,10 +120,17 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
     statements = params.statements(context) if params.query is not None or params.table is not None else []
     with opened(params.auth, context) as session:
-        if params.copy_in is not None or params.result != "rows":
-            result = _streamed(session, statements, params, context)
-        else:
-            result = _in_transaction(session, statements, is_insert=params.is_insert)
+        while True:
+            try:
+                if params.copy_in is not None or params.result != "rows":
+                    result = _streamed(session, statements, params, context)
+                else:
+                    result = _in_transaction(session, statements, is_insert=params.is_insert)
+                break
+            except TaskError as error:
+                if not session.learn_type(error):
+                    raise
+                session.rollback()
     return TaskResult(result, {"pg": {"code": "00000", "sqlstate": "00000"}})
 
 
@@ -145,19 +152,17 @@ def _in_transaction(
 
 
 def _run_all(session: Session, statements: list[RenderedStatement], *, is_insert: bool) -> dict[str, Any]:
-    last: dict[str, Any] = {"affected_rows": 0}
-    summaries: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for number, statement in enumerate(statements, start=1):
         try:
-            last = session.run(statement, keep=number == len(statements))
+            found.append(session.run(statement, keep=number == len(statements)))
         except TaskError as error:
             if len(statements) > 1 and not is_insert:
                 error.details.setdefault("statement", number)
             raise
-        summaries.append(summary_of(last))
     if is_insert:
-        return {"affected_rows": sum(summary["affected_rows"] for summary in summaries)}
-    return combine(last, summaries)
+        return {"affected_rows": sum(one["affected_rows"] for one in found)}
+    return combine(found)
 
 
 def _streamed(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import selectors
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from psycopg.abc import Transformer
 from psycopg.pq import DiagnosticField, ExecStatus
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.postgres.values import UNTYPED, dump, dump_for, is_open, text_bytes
+from noetl.kinds.postgres.values import TEXT, UNTYPED, Wire, dump, dump_for, is_open, text_bytes
 from noetl.kinds.rows.database import Table
 from noetl.kinds.support.sql_params import first_line, native_text
 from noetl.templating.contract import RenderedStatement
@@ -30,6 +31,10 @@ LOOK_UP_SECONDS = 0.5
 """How often a waiting call looks whether its execution was cancelled."""
 RESET = "DISCARD ALL"
 """Ends what outlives a transaction: settings, roles, temporary tables, prepared statements, LISTEN, session locks."""
+_TYPELESS = re.compile(r"parameter \$(\d+)")
+_AS_TEXT: OrderedDict[bytes, frozenset[int]] = OrderedDict()
+"""Statements with parameters whose type the server could not find out (42P18), and the numbers of those: they are sent as text."""
+_AS_TEXT_SIZE = 1000
 GRACE_SECONDS = 1.0
 """The server ends a statement by its own clock; this much later the client stops waiting for it."""
 
@@ -48,6 +53,7 @@ class Session:
     result_limit: int
     cancelled: Callable[[], bool]
     _is_clean: bool = False
+    _sent: bytes = b""
 
     def begin(self) -> None:
         """Start the transaction, with what is left of the time as the server's own limit."""
@@ -116,9 +122,10 @@ class Session:
 
     def send(self, query: bytes, values: list[Any], text: str) -> None:
         self._is_clean = False
+        self._sent = query
         pgconn = self.connection.pgconn
         if not any(is_open(value) for value in values):
-            wires = [dump(value) for value in values]
+            wires = _wires(query, values)
             pgconn.send_query_params(query, [w[1] for w in wires], param_types=[w[0] for w in wires])
         else:
             self._send_described(query, values, text)
@@ -133,13 +140,13 @@ class Session:
         in_transaction = pgconn.transaction_status == pq.TransactionStatus.INTRANS
         if in_transaction:
             self.command("SAVEPOINT noetl_types")
-        oids = [UNTYPED if is_open(value) else dump(value)[0] for value in values]
+        wires = _wires(query, values)
+        oids = [UNTYPED if is_open(value) else wire[0] for value, wire in zip(values, wires, strict=True)]
         pgconn.send_prepare(b"", query, oids)
         prepared = list(self.results())[-1]
         if prepared.status != ExecStatus.COMMAND_OK:
             if in_transaction:
                 self.command("ROLLBACK TO noetl_types")
-            wires = [dump(value) for value in values]
             pgconn.send_query_params(query, [w[1] for w in wires], param_types=[w[0] for w in wires])
             return
         pgconn.send_describe_prepared(b"")
@@ -148,6 +155,19 @@ class Session:
             raise failure_of(described, text)
         places = [described.param_type(index) or UNTYPED for index in range(described.nparams)]
         pgconn.send_query_prepared(b"", [dump_for(*pair) for pair in zip(places, values, strict=True)])
+
+    def learn_type(self, error: TaskError) -> bool:
+        """Remember a parameter whose type the server could not find out; False when that is not what ``error`` says, or known."""
+        found = _TYPELESS.search(error.message) if error.code == "42P18" else None
+        if found is None:
+            return False
+        known, number = _AS_TEXT.get(self._sent, frozenset()), int(found[1]) - 1
+        if number in known:
+            return False
+        _AS_TEXT[self._sent] = known | {number}
+        while len(_AS_TEXT) > _AS_TEXT_SIZE:
+            _AS_TEXT.popitem(last=False)
+        return True
 
     def _read(self, text: str, keep: bool) -> dict[str, Any]:
         table: Table | None = None
@@ -244,6 +264,15 @@ class Session:
 
     def _milliseconds_left(self) -> int:
         return max(1, int((self.deadline - time.monotonic()) * 1000))
+
+
+def _wires(query: bytes, values: list[Any]) -> list[Wire]:
+    """The values as they travel; text where the server needs a type and has none."""
+    wires = [dump(value) for value in values]
+    for number in _AS_TEXT.get(query, ()):
+        if number < len(wires) and wires[number][0] == UNTYPED:
+            wires[number] = (TEXT, wires[number][1])
+    return wires
 
 
 def _is_select(result: pq.abc.PGresult) -> bool:

@@ -114,28 +114,35 @@ def refuse_twins(names: Iterable[str]) -> None:
             )
 
 
+EARLIER_BYTES = 256 * 1024
+"""Rows that a statement before the last one may leave in the result, as JSON."""
+
+
 class Table:
     """The rows of one statement, measured as JSON while they arrive."""
 
     def __init__(self, columns: Sequence[str], limit: int, *, keep: bool = True) -> None:
-        """``limit`` in bytes; with ``keep=False`` rows are only counted."""
+        """``limit`` in bytes; with ``keep=False`` rows are kept up to ``EARLIER_BYTES``, and above only counted."""
         self.columns = unique_names(columns)
         self.rows: list[dict[str, Any]] = []
         self.row_count = 0
         self.size = 0
         self._limit = limit
         self._keep = keep
+        self._dropped = False
 
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
         """Raises TaskError(kind="storage_quota", code="result_too_large")."""
-        if not self._keep:
+        if self._dropped:
             self.row_count += sum(1 for _ in rows)
             return
         chunk = [dict(zip(self.columns, map(to_json, row), strict=True)) for row in rows]
         self.rows += chunk
         self.row_count += len(chunk)
         self.size += len(codec.encode(chunk)) - 2
-        if self.size > self._limit:
+        if not self._keep and self.size > EARLIER_BYTES:
+            self._dropped, self.rows = True, []
+        elif self.size > self._limit:
             raise TaskError(
                 f"the result is larger than {self._limit} bytes: {self.size} bytes after {self.row_count} rows",
                 kind="storage_quota",
@@ -145,12 +152,19 @@ class Table:
             )
 
     def result(self) -> dict[str, Any]:
+        if self._dropped:
+            return {"columns": self.columns, "row_count": self.row_count}
         return {"columns": self.columns, "rows": self.rows, "row_count": self.row_count}
 
 
-def combine(last: dict[str, Any], summaries: list[dict[str, Any]]) -> dict[str, Any]:
-    """The task's result: that of the last statement, and ``results`` (a summary of each) when there are several."""
-    return {**last, "results": summaries} if len(summaries) > 1 else last
+def combine(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Build the task's result of what its statements returned: that of the last one, and of several ``results`` as well.
+
+    ``results`` has what each statement returned, of the last one only the counts.
+    """
+    if not found:
+        return {"affected_rows": 0}
+    return {**found[-1], "results": [*found[:-1], summary_of(found[-1])]} if len(found) > 1 else found[-1]
 
 
 def summary_of(result: dict[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
     }
     session = Session(context.credential(params.auth), places, context)
     pending: dict[str, Any] = dict(context.pending or {})
-    last: dict[str, Any] = {"affected_rows": 0}
+    last: dict[str, Any] = {}
     summaries: list[dict[str, Any]] = pending.get("summaries", [])
     for number, statement in enumerate(statements, start=1):
         if number <= len(summaries):
@@ -98,7 +98,7 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
     meta = {"snowflake": {"query_id": session.query_id}}
     if params.is_insert:
         return TaskResult({"affected_rows": sum(one["affected_rows"] for one in summaries)}, meta)
-    return TaskResult(combine(last, summaries), meta)
+    return TaskResult(combine([*summaries[:-1], last]), meta)
 
 
 def stop(state: Mapping[str, Any], context: TaskContext) -> None:

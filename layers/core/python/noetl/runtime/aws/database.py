@@ -5,6 +5,8 @@ from __future__ import annotations
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.secrets import database_dsn
 from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.history_sql import PostgresHistorySql
+from noetl.ports.history_sql import HistorySql
 from noetl.runtime.aws.settings import CloudSettings
 
 
@@ -13,6 +15,14 @@ def database_address(settings: CloudSettings) -> str:
     return settings.database_url or database_dsn(
         make_client("secretsmanager"), settings.database_secret, settings.database_host
     )
+
+
+def history_sql(settings: CloudSettings) -> HistorySql | None:
+    """Reading queries over history; None where no role reads it. Its secret is read at each query."""
+    if not settings.reader_secret:
+        return None
+    secrets = make_client("secretsmanager")
+    return PostgresHistorySql(lambda: database_dsn(secrets, settings.reader_secret, settings.database_host))
 
 
 def cloud_database(settings: CloudSettings) -> Database:

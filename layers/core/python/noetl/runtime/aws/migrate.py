@@ -17,6 +17,7 @@ from noetl.adapters.aws.secrets import database_dsn, role_of
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.migrations import check_known, migrate
+from noetl.adapters.postgres.reader_role import make_reader_role
 from noetl.adapters.postgres.roles import make_app_role
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
 from noetl.ports.programs import ProgramStore
@@ -50,12 +51,15 @@ class Migration:
     settings: CloudSettings | None = None
     """Of the deployment whose schedules playbooks declare."""
     patience: float = PATIENCE
+    reader: tuple[str, str] | None = None
+    """Name and password of the role that reads the views of history."""
 
 
 def open_migration(settings: CloudSettings) -> Migration:
     """Raises InvalidInputError and InfrastructureError."""
     secrets = make_client("secretsmanager")
     role = role_of(secrets, settings.app_secret) if settings.app_secret else None
+    reader = role_of(secrets, settings.reader_secret) if settings.reader_secret else None
     dsn = settings.database_url or database_dsn(secrets, settings.database_secret, settings.database_host)
     return Migration(
         dsn,
@@ -65,6 +69,7 @@ def open_migration(settings: CloudSettings) -> Migration:
         fetch_object,
         role,
         settings,
+        reader=reader,
     )
 
 
@@ -104,6 +109,8 @@ def migrate_schema(work: Migration) -> list[str]:
     applied = _patiently(lambda: migrate(work.dsn), work.patience)
     if work.role is not None:
         make_app_role(work.dsn, *work.role)
+    if work.reader is not None:
+        make_reader_role(work.dsn, *work.reader)
     return applied
 
 

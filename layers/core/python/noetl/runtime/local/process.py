@@ -123,6 +123,7 @@ class LocalRuntime:
         self.results, self.programs, self.variables = opened.results, opened.programs, opened.variables
         self.credentials, self.schedules, self.prune = opened.credentials, opened.schedules, opened.prune
         self.triggers, self.task_logs = opened.triggers, opened.task_logs
+        self.history_sql = opened.history_sql
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         free_dead(self.store, self.presence)

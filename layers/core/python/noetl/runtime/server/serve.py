@@ -257,6 +257,7 @@ class Server:
             counted=self.metrics.counted,
             sessions=self._sessions,
             hub=self.hub,
+            history_sql=opened.history_sql,
             public_url=self._settings.public_url or self.address,
             inline_bytes=self._settings.inline_limit,
         )

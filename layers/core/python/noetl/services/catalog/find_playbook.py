@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.sizes.gate import check_text
 from noetl.domain.sizes.table import PATH
 from noetl.ports.catalog import Catalog, CatalogEntry, PlaybookVersion
@@ -71,6 +71,39 @@ def find_version(
     find = find or (lambda one: catalog.find([one])[0])
     found = find((path, version)) if version is None or 0 < version <= MAX_VERSION else None
     return found or version_of(find_playbook(catalog, path, version))
+
+
+def find_named(
+    catalog: Catalog,
+    named: str,
+    version: int | None = None,
+    find: Callable[[tuple[str, int | None]], PlaybookVersion | None] | None = None,
+) -> PlaybookVersion:
+    """Find a playbook as ``find_version`` does, also by ``path@version``, or by the last part of the only path that ends with it.
+
+    The published client sends a file's stem where its user names a file. Raises NotFoundError, and ConflictError for an ambiguous stem.
+    """
+    path, number = named_by(named) if version is None else (named, version)
+    check_path(path)
+    try:
+        return find_version(catalog, path, number, find)
+    except NotFoundError:
+        fitting = [] if "/" in path else _ending_with(catalog, path)
+        if not fitting:
+            raise
+    if len(fitting) > 1:
+        raise ConflictError(
+            f"{path} may be {', '.join(fitting[:5])}", code="playbook_ambiguous", hint="send the whole path"
+        )
+    return find_version(catalog, fitting[0], number, find)
+
+
+def _ending_with(catalog: Catalog, stem: str) -> list[str]:
+    return [
+        entry.path
+        for entry in catalog.entries(limit=SUGGESTED_FROM)
+        if entry.path.rpartition("/")[2] == stem or entry.name == stem
+    ]
 
 
 def version_of(entry: CatalogEntry) -> PlaybookVersion:

@@ -73,6 +73,10 @@ def plan(
         runs = last_runs(store, execution_id) if known else LastRuns()
         raise _refused(execution_id, refused, runs.candidates())
     old, new = programs(state.program), programs(program or state.program)
+    if address.step in new.last_steps:
+        runs = last_runs(store, execution_id)
+        refused = f"{address.step} runs at the end of every round by itself"
+        raise _refused(execution_id, refused, runs.candidates())
     again: Again | None = None
     if address.step:
         _check_steps(new, {address.step})

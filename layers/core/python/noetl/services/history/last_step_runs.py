@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.domain.facts.facts import LoopFinished, LoopStarted, StepEntered, decode_facts
+from noetl.domain.facts.facts import Ending, LoopFinished, LoopStarted, Redriven, StepEntered, decode_facts
 from noetl.domain.redrive import LOCAL
 from noetl.domain.unreadable import demand
 from noetl.ports.executions.execution_store import ExecutionStore
@@ -20,6 +20,8 @@ class LastRuns(msgspec.Struct):
 
     args: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     loops: dict[str, LastLoop] = msgspec.field(default_factory=dict)
+    ending: bool = False
+    """The last tasks of the playbook run: no redrive begins with them."""
 
     def candidates(self) -> list[str]:
         """Where this execution can be redriven from: steps that ran, and what is in their loops."""
@@ -60,7 +62,11 @@ def last_runs(store: ExecutionStore, execution_id: int) -> LastRuns:
 
 
 def _fold(found: LastRuns, fact: Any) -> None:
-    if isinstance(fact, StepEntered):
+    if isinstance(fact, (Ending, Redriven)):
+        found.ending = isinstance(fact, Ending)
+    elif found.ending:
+        return
+    elif isinstance(fact, StepEntered):
         found.args.pop(fact.step, None)
         found.args[fact.step] = {name: value for name, value in fact.args.items() if name != LOCAL}
     elif isinstance(fact, LoopStarted):

@@ -301,7 +301,8 @@ _FOLDS: dict[str, Callable[[Progress, Fact, float], None]] = {
     "step.exit": _exited,
     "step.failed": _failed_step,
     "compensation.started": _dropped,
+    "ending.started": _dropped,
     **dict.fromkeys(TERMINAL_EVENTS, _terminal),
 }
-_OF_ALL = TERMINAL_EVENTS | {"compensation.started"}
+_OF_ALL = TERMINAL_EVENTS | {"compensation.started", "ending.started"}
 """Facts about the execution, not about one run of it."""

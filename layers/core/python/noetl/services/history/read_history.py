@@ -63,6 +63,7 @@ _STATUS: dict[str, EventStatus] = {
             "child.started",
             "timer.set",
             "compensation.started",
+            "ending.started",
         ),
         "in_progress",
     ),

@@ -8,7 +8,7 @@ from typing import Any
 from noetl.domain import ids
 from noetl.domain.commands import FrozenScope
 from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Pause, Redrive, Start
-from noetl.domain.facts.facts import Compensating, Failed, Superseded, encode_facts
+from noetl.domain.facts.facts import Compensating, Ending, Failed, Superseded, encode_facts
 from noetl.domain.outcomes.report_checks import plain_text
 from noetl.domain.results.retention import KeptResult, mentioned, own_results
 from noetl.domain.state import encode_state
@@ -209,7 +209,7 @@ def _reason(event: MainEvent, decision: Decision) -> str:
     The facts say it, and not ``event``: one on which the engine failed is decided as a Cancel, and the execution fails.
     """
     for fact in decision.facts:
-        if isinstance(fact, (Failed, Compensating)):
+        if isinstance(fact, (Failed, Compensating, Ending)) and fact.error is not None:
             return f"{PARENT_FAILED}: {plain_text(fact.error.message, MOST_TOLD)}"
     if isinstance(event, Cancel):
         return event.reason or "the parent execution was cancelled"

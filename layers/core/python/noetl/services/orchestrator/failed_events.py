@@ -166,13 +166,14 @@ def _is_wanted(event: Event, snapshot: Snapshot | None) -> bool:
 
 
 def _is_old(event: Event, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
-    """Check whether ``event`` reports a former attempt of a compensation command.
+    """Check whether ``event`` reports a former attempt of a command that undoes something, or is one of the last tasks.
 
-    The command was issued again, so the compensation may still complete.
+    The command was issued again, so it may still complete.
     """
     if not isinstance(event, CommandDone) or snapshot is None:
         return False
-    if not state_of(event.execution_id, snapshot.state).undoing:
+    state = state_of(event.execution_id, snapshot.state)
+    if not state.undoing and state.verdict is None:
         return False
     asked = LoadRequest(event.execution_id, commands=(event.command_id,))
     return not is_fenced(event, deps.store.load([asked]).executions.get(event.execution_id))

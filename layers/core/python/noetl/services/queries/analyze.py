@@ -28,6 +28,7 @@ from noetl.services.queries.diagnosis import Analysis as Analysis
 from noetl.services.queries.diagnosis import Finding as Finding
 from noetl.services.queries.diagnosis import (
     compensating,
+    ending,
     limited,
     not_begun,
     paused,
@@ -209,7 +210,9 @@ class _Live:
     def findings(self) -> Iterator[Finding]:
         if self.info.status == "paused":
             yield paused(self.info, self.told.paused)
-        if self.state.undoing:
+        if self.state.verdict is not None:
+            yield ending(self.state.verdict)
+        elif self.state.undoing:
             yield self.told.undoing
         yield from self._events()
         if lost := self.outstanding.get("lost", 0):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain.callbacks import Awaited
-from noetl.domain.state import TERMINAL
+from noetl.domain.state import TERMINAL, Verdict
 from noetl.domain.unreadable import Unreadable
 from noetl.domain.wait_request import iso
 from noetl.domain.workers.lost_owners import MOST
@@ -112,6 +112,19 @@ def compensating(fact: Mapping[str, Any]) -> Finding:
         f"{f'step {step}' if step else 'it'} failed ({error.get('message') or 'see its history'}); "
         "what was done before is being undone, then it ends as failed",
         step,
+    )
+
+
+def ending(verdict: Verdict) -> Finding:
+    """Tell that the outcome is decided, and the last tasks of the playbook run."""
+    step = verdict.step
+    return Finding(
+        "ending",
+        "info",
+        f"its outcome is decided: {verdict.status}{f' at step {step}' if step else ''}; "
+        "on_success, on_failure and finally run before it ends",
+        step,
+        next=("`noetl cancel` ends it with that outcome",),
     )
 
 

@@ -1,0 +1,97 @@
+"""The role that runs queries of people: it signs in by itself, and can read the views of history and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import LiteralString
+
+import psycopg
+from psycopg import Connection, sql
+
+from noetl.adapters.postgres.migrations import LOCK
+from noetl.domain.errors import InfrastructureError
+
+VIEWS_SCHEMA = "noetl_history"
+CONNECTIONS = 4
+"""Queries at the same moment, of all processes together."""
+SETTINGS = {
+    "default_transaction_read_only": "on",
+    "search_path": VIEWS_SCHEMA,
+    "statement_timeout": "10s",
+    "lock_timeout": "2s",
+    "idle_in_transaction_session_timeout": "30s",
+    "work_mem": "16MB",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+}
+"""Of its sessions. None of them is what keeps it in its place: it has no right to anything but the views."""
+_RIGHTS: tuple[LiteralString, ...] = (
+    "REVOKE ALL ON ALL TABLES IN SCHEMA noetl FROM {name}",
+    "REVOKE ALL ON SCHEMA noetl FROM {name}",
+    "GRANT CONNECT ON DATABASE {database} TO {name}",
+    "GRANT USAGE ON SCHEMA {schema} TO {name}",
+    "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {name}",
+)
+
+
+def reader_password(password: str) -> str:
+    """Derive the reader's password from the engine's, so that the embedded server keeps one secret."""
+    return hmac.new(password.encode(), b"noetl reader of history", hashlib.sha256).hexdigest()
+
+
+def make_reader_role(dsn: str, name: str, password: str) -> None:
+    """Make the role, or bring it up to date: password, settings, rights. ``dsn``: of the schema's owner, who needs CREATEROLE.
+
+    Raises InfrastructureError.
+    """
+    try:
+        with Connection.connect(
+            dsn, autocommit=True, prepare_threshold=None, connect_timeout=10
+        ) as connection:
+            verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256")
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+                _make(connection, name, verifier.decode())
+                grant_views(connection, name)
+    except psycopg.OperationalError as error:
+        raise InfrastructureError(
+            f"the database cannot be reached: {error}", code="database_unreachable"
+        ) from error
+    except psycopg.Error as error:
+        raise InfrastructureError(
+            f"the role {name} cannot be made: {error}",
+            code="role_refused",
+            hint="the owner of the schema needs CREATEROLE",
+            retryable=False,
+        ) from error
+
+
+def _make(connection: Connection, name: str, verifier: str) -> None:
+    known = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone()
+    connection.execute(
+        sql.SQL("{} ROLE {} LOGIN NOCREATEDB NOCREATEROLE NOINHERIT CONNECTION LIMIT {} PASSWORD {}").format(
+            sql.SQL("ALTER" if known else "CREATE"),
+            sql.Identifier(name),
+            sql.Literal(CONNECTIONS),
+            sql.Literal(verifier),
+        )
+    )
+    for setting, value in SETTINGS.items():
+        connection.execute(
+            sql.SQL("ALTER ROLE {} SET {} = {}").format(
+                sql.Identifier(name), sql.Identifier(setting), sql.Literal(value)
+            )
+        )
+
+
+def grant_views(connection: Connection, name: str) -> None:
+    """Let the role read the views."""
+    for statement in _RIGHTS:
+        connection.execute(
+            sql.SQL(statement).format(
+                database=sql.Identifier(connection.info.dbname),
+                schema=sql.Identifier(VIEWS_SCHEMA),
+                name=sql.Identifier(name),
+            )
+        )

@@ -1,0 +1,250 @@
+"""SQL over history on a real Postgres: what the views say, and what the role and the gate keep people from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from noetl.adapters.embedded.server import EmbeddedServer
+from noetl.adapters.postgres import Database
+from noetl.adapters.postgres.history_sql import PostgresHistorySql
+from noetl.adapters.postgres.reader_role import VIEWS_SCHEMA, make_reader_role
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.services.history.run_sql import VIEWS, check_sql, run_sql
+
+FACTS = r"""[{"name":"step.enter","run":1,"step":"start"},
+  {"name":"call.done","run":1,"step":"start","result":{"text":"nul \u0000 half \ud800"}},
+  {"name":"step.exit","run":1,"step":"start"}]"""
+SAMPLE = f"""
+INSERT INTO noetl.execution (execution_id, path, name, program, status, version, state, ended_at) VALUES
+    (382358247895465985, 'demo/hello', 'hello', 'p', 'failed', 1,
+     '{{"status":"failed","error":{{"code":"boom","message":"it broke \\u0000"}}}}', now()),
+    (382358247895465986, 'demo/hello', 'hello', 'p', 'running', 0, NULL, NULL);
+INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, at, facts) VALUES
+    (382358247895465985, 'start', 0, 1, 'start', now(), '{FACTS}'),
+    (382358247895465985, 'odd', 0, 2, 'odd', now(), '{{"not":"a list"}}'),
+    (382358247895465985, 'item:1:0:0', 1, 0, 'call.done', now(), '{{"status":"success"}}');
+INSERT INTO noetl.slot (execution_id, name, scope, value) VALUES
+    (382358247895465985, 'n', 'ctx', '36893488147419103232'), (382358247895465985, '1', 'undo', '{{"secret": 1}}');
+INSERT INTO noetl.credential (name, id, type, data_encrypted, meta) VALUES ('kept', 1, 'generic', 'sealed', '{{}}');
+"""
+
+
+@pytest.fixture(scope="module")
+def history(module_database: str, postgres: EmbeddedServer) -> Iterator[PostgresHistorySql]:
+    with psycopg.connect(module_database, autocommit=True) as connection:
+        connection.execute(SAMPLE)
+    name = psycopg.conninfo.conninfo_to_dict(module_database)["dbname"]
+    yield PostgresHistorySql(lambda: postgres.reader_dsn(str(name)))
+
+
+def rows(history: PostgresHistorySql, text: str, limit: int = 100) -> list[list[object]]:
+    return run_sql(history, text, limit).rows
+
+
+def test_the_documented_columns_are_those_of_the_views(history, module_database):
+    with psycopg.connect(module_database) as connection:
+        found = connection.execute(
+            "SELECT table_name, column_name, data_type FROM information_schema.columns"
+            " WHERE table_schema = %s ORDER BY table_name, ordinal_position",
+            (VIEWS_SCHEMA,),
+        ).fetchall()
+    assert {(view, *column) for view, columns in VIEWS.items() for column in columns.items()} == set(found)
+    for view, columns in VIEWS.items():
+        table = run_sql(history, f"SELECT * FROM {view}", 10)
+        assert {one.name: one.type for one in table.columns} == columns
+        assert [one.name for one in table.columns] == list(columns)
+
+
+def test_executions_steps_facts_items_and_values(history):
+    assert rows(history, "SELECT status, error_code FROM executions ORDER BY execution_id;") == [
+        ["failed", "boom"],
+        ["running", None],
+    ]
+    assert rows(history, "SELECT step, status, retries FROM steps") == [["start", "done", 0]]
+    assert rows(history, "SELECT name, fact->'result'->>'text' FROM facts WHERE number = 2") == [
+        ["call.done", "nul � half �"]
+    ]
+    assert rows(history, "SELECT run, index, status FROM items") == [[1, 0, "success"]]
+    assert rows(history, "SELECT execution_id, scope, value FROM values") == [
+        ["382358247895465985", "ctx", 36893488147419103232]
+    ]
+    assert rows(history, "WITH a AS (SELECT 1 AS n) SELECT n, 1.5, 'x'::text, true, NULL FROM a") == [
+        [1, "1.5", "x", True, None]
+    ]
+
+
+def test_rows_and_bytes_have_limits(history, monkeypatch):
+    found = run_sql(history, "SELECT generate_series(1, 100000) AS n", 700)
+    assert (len(found.rows), found.truncated, found.rows[-1]) == (700, True, [700])
+    found = run_sql(history, "SELECT n FROM generate_series(1, 700) AS g(n)", 700)
+    assert (len(found.rows), found.truncated) == (700, False)
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql.MOST_BYTES", 10_000)
+    found = run_sql(
+        history,
+        "SELECT repeat_me.t FROM (SELECT lpad('', 1000, 'x') AS t FROM generate_series(1, 100)) AS repeat_me",
+        100,
+    )
+    assert (len(found.rows) < 10, found.truncated) == (True, True)
+
+
+def test_a_mistake_is_named_with_its_place(history):
+    with pytest.raises(InvalidInputError) as caught:
+        run_sql(history, "SELECT path,\n  statuss FROM executions", 10)
+    assert caught.value.code == "sql_invalid"
+    assert "2:3: column" in str(caught.value)
+    assert caught.value.details["at"] == "2:3"
+
+
+def test_time_has_a_limit(history, monkeypatch):
+    begin = (
+        "BEGIN READ ONLY",
+        "SET LOCAL statement_timeout = '50ms'",
+        f"SET LOCAL search_path = {VIEWS_SCHEMA}",
+    )
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql._BEGIN", begin)
+    with pytest.raises(InvalidInputError) as caught:
+        run_sql(history, "SELECT count(*) FROM generate_series(1, 1000000000) AS g(n)", 10)
+    assert caught.value.code == "sql_timeout"
+
+
+HOSTILE = [
+    "SELECT * FROM noetl.credential",
+    "SELECT * FROM noetl.execution",
+    'SELECT * FROM "noetl"."credential"',
+    "TABLE noetl.credential",
+    "DELETE FROM executions",
+    "WITH gone AS (DELETE FROM executions RETURNING 1) SELECT * FROM gone",
+    "WITH made AS (INSERT INTO noetl.execution DEFAULT VALUES RETURNING 1) SELECT * FROM made",
+    "SELECT 1 INTO made",
+    "SELECT * FROM executions FOR UPDATE",
+    "CREATE TABLE x (a int)",
+    "CREATE TEMP TABLE x AS SELECT 1",
+    "COPY executions TO STDOUT",
+    "COPY (SELECT 1) TO PROGRAM 'id'",
+    "SELECT 1; DROP SCHEMA noetl CASCADE",
+    "SELECT 1 -- ;\n; DELETE FROM executions",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_ls_dir('.')",
+    "SELECT pg_sleep(100)",
+    'SELECT "pg_sleep"(100)',
+    "SELECT pg_catalog.pg_sleep(100)",
+    'SELECT U&"pg\\005fsleep"(100)',
+    "SELECT pg_advisory_lock(1)",
+    "SELECT pg_notify('a', 'b')",
+    "SELECT pg_terminate_backend(1)",
+    "SELECT pg_logical_emit_message(false, 'a', 'b')",
+    "SELECT set_config('role', 'noetl_engine', false)",
+    "SELECT set_config('transaction_read_only', 'off', false)",
+    "SELECT current_setting('data_directory')",
+    "SELECT lo_import('/etc/passwd')",
+    "SELECT lo_from_bytea(0, 'x')",
+    "SELECT nextval('noetl.command_id_seq')",
+    "SELECT query_to_xml('SELECT * FROM noetl.credential', true, true, '')",
+    "SELECT dblink('host=127.0.0.1', 'SELECT 1')",
+    "SELECT noetl.commit_changes('{}')",
+    "SELECT txid_current()",
+    "SELECT * FROM pg_catalog.pg_authid",
+    "SELECT * FROM pg_stat_activity WHERE datname = current_database()",
+    "SELECT * FROM information_schema.tables",
+    "SELECT $1",
+    "SET ROLE noetl_engine",
+    "RESET ALL",
+    "DO $$ BEGIN PERFORM 1; END $$",
+    "EXPLAIN ANALYZE SELECT 1",
+    "LISTEN x",
+    "VACUUM",
+    "",
+    ";",
+    "SELECT '",
+    "SELECT /* ",
+    "SELECT $tag$ x",
+    "SELECT 1\x00",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_but_reading_the_views_is_possible(history, text):
+    with pytest.raises(InvalidInputError) as caught:
+        run_sql(history, text, 10)
+    assert caught.value.code in ("sql_refused", "sql_invalid")
+
+
+BEHIND_THE_GATE = [
+    "SELECT * FROM noetl.credential",
+    "SELECT data_encrypted FROM noetl.credential",
+    "SELECT * FROM noetl.slot",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT lo_from_bytea(0, 'x')",
+    "SELECT query_to_xml('SELECT * FROM noetl.credential', true, true, '')",
+    "SELECT set_config('role', 'noetl_engine', false)",
+    "SELECT noetl.refuse_taken(NULL, NULL)",
+    "SELECT nextval('noetl.command_id_seq')",
+    "SELECT * FROM pg_authid",
+    "WITH gone AS (DELETE FROM noetl.execution RETURNING 1) SELECT * FROM gone",
+    "SELECT 1; SELECT 2",
+    "SELECT query_to_xml('CREATE TABLE noetl_history.x (a int)', true, true, '')",
+]
+
+
+@pytest.mark.parametrize("text", BEHIND_THE_GATE)
+def test_the_role_itself_has_no_right_to_more(history, text):
+    """What would happen if a query went around the gate of words."""
+    with pytest.raises(InvalidInputError) as caught:
+        history.run(text, 10)
+    assert caught.value.code == "sql_invalid"
+
+
+def test_a_transaction_that_was_made_writable_has_nothing_to_write(history):
+    text = "SELECT set_config('transaction_read_only', 'off', false), query_to_xml('CREATE TEMP TABLE x (a int)', true, true, '')"
+    with pytest.raises(InvalidInputError):
+        history.run(text, 10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM executions AS e (id, path) WHERE (path IN ('a', 'b')) AND EXISTS (SELECT 1)",
+        "SELECT '; DROP TABLE x', $$;$$ -- ; comment\n;",
+        "WITH x (a) AS (VALUES (1)) SELECT cast(a AS numeric(3, 1)) FROM x",
+        "SELECT percentile_cont(0.95) WITHIN GROUP (ORDER BY duration) FILTER (WHERE run > 1) FROM steps",
+        "SELECT path, rank() OVER (PARTITION BY path ORDER BY started_at) FROM executions",
+        "SELECT date_trunc('hour', started_at), extract(epoch FROM avg(duration)) FROM executions GROUP BY 1",
+    ],
+)
+def test_what_people_ask_is_not_refused(history, text):
+    assert check_sql(text).rstrip(";") == check_sql(text)
+    run_sql(history, text, 10)
+
+
+def test_without_a_role_the_answer_says_so():
+    with pytest.raises(NotFoundError) as caught:
+        run_sql(None, "SELECT 1", 10)
+    assert caught.value.code == "sql_unavailable"
+    refused = PostgresHistorySql(lambda: "host=127.0.0.1 port=1 user=x dbname=x")
+    with pytest.raises(InfrastructureError):
+        run_sql(refused, "SELECT 1", 10)
+
+
+def test_the_migration_of_a_deployment_makes_the_role(database, postgres):
+    """Twice, as each deployment does: with another password the second time."""
+    name = f"reader_{psycopg.conninfo.conninfo_to_dict(database)['dbname']}"
+    Database(database).close()
+    try:
+        for password in ("one", "two"):
+            make_reader_role(database, name, password)
+        with psycopg.connect(database) as connection:
+            found = connection.execute(
+                "SELECT rolsuper, rolcreaterole, rolinherit, rolconnlimit, has_table_privilege(rolname, 'noetl_history.steps', 'SELECT'),"
+                " has_table_privilege(rolname, 'noetl.credential', 'SELECT'), has_schema_privilege(rolname, 'noetl', 'USAGE')"
+                " FROM pg_roles WHERE rolname = %s",
+                (name,),
+            ).fetchone()
+        assert found == (False, False, False, 4, True, False, False)
+    finally:
+        with psycopg.connect(database, autocommit=True) as connection:
+            quoted = psycopg.sql.Identifier(name)
+            connection.execute(psycopg.sql.SQL("DROP OWNED BY {}").format(quoted))
+            connection.execute(psycopg.sql.SQL("DROP ROLE {}").format(quoted))

@@ -1,0 +1,198 @@
+/** Read-only SQL over history: a query, its rows, queries that are kept, CSV. */
+import "./sql.css";
+
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { api, read, type Schemas } from "../../api/client";
+import { Page } from "../../app/Page";
+import { ActionButton, Button } from "../../design/Button";
+import { CopyAs } from "../../design/CopyAs";
+import { Empty } from "../../design/Empty";
+import { Failure } from "../../design/Failure";
+import { Field, SelectField, TextField } from "../../design/Field";
+import { Loaded } from "../../design/Loaded";
+import { Note } from "../../design/Note";
+import { Table } from "../../design/Table";
+import { csvOf, textOfCell } from "./csv";
+import { readSaved, type Saved, writeSaved } from "./saved";
+
+const FIRST = `SELECT path, status, count(*) AS executions, max(duration) AS longest
+FROM executions
+WHERE started_at > now() - interval '7 days'
+GROUP BY path, status
+ORDER BY executions DESC`;
+const SHOWN = 500;
+
+export default function SqlPage() {
+  const { q } = useSearch({ from: "/shell/sql" });
+  const navigate = useNavigate({ from: "/sql" });
+  const [text, setText] = useState(q ?? FIRST);
+  const views = useQuery({ queryKey: ["sql-views"], staleTime: Infinity, queryFn: () => read(api.GET("/api/sql")) });
+  const run = useMutation({ mutationFn: (sql: string) => read(api.POST("/api/sql", { body: { sql, limit: 1_000 } })) });
+  const ask = () => {
+    void navigate({ search: { q: text }, replace: true, resetScroll: false });
+    run.mutate(text);
+  };
+  return (
+    <Page title="SQL" actions={<CopyAs path="/api/sql" command={`noetl sql ${shellQuoted(text)}`} />}>
+      {views.data && !views.data.available ? (
+        <Note tone="warn">
+          <p>This deployment has no role that reads history, so no query can run. NOETL_READER_URL names one.</p>
+        </Note>
+      ) : null}
+      <section className="card stack" aria-label="Query">
+        <Kept text={text} pick={setText} />
+        <Field label="Query" hint="One SELECT over the views below; it only reads. Ctrl and Enter runs it.">
+          {(wiring) => (
+            <textarea
+              {...wiring}
+              className="input"
+              rows={8}
+              spellCheck={false}
+              value={text}
+              onChange={(event) => setText(event.target.value)}
+              onKeyDown={(event) => {
+                if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask();
+              }}
+            />
+          )}
+        </Field>
+        <div className="row">
+          <ActionButton scope="read" look="main" disabled={run.isPending || text.trim() === ""} onPress={ask}>
+            {run.isPending ? "Running…" : "Run"}
+          </ActionButton>
+          {run.data ? <Download answer={run.data} /> : null}
+        </div>
+      </section>
+      {run.error ? <Failure error={run.error} /> : null}
+      {run.data && !run.error ? <Rows answer={run.data} /> : null}
+      <Loaded query={views}>{(answer) => <Views views={answer.views} />}</Loaded>
+    </Page>
+  );
+}
+
+function Rows({ answer }: { answer: Schemas["SqlAnswer"] }) {
+  const rows = answer.rows as unknown[][];
+  const shown = rows.slice(0, SHOWN);
+  return (
+    <section className="card card-flush" aria-label="Rows">
+      {rows.length === 0 ? (
+        <Empty title="The query has no rows." />
+      ) : (
+        <Table
+          label="Rows of the query"
+          rows={shown}
+          rowKey={(row) => String(shown.indexOf(row))}
+          columns={answer.columns.map((column, index) => ({
+            title: column.name,
+            numeric: /int|numeric|real|double/.test(column.type) && !column.name.endsWith("execution_id"),
+            cell: (row: unknown[]) => <Cell name={column.name} value={row[index]} />,
+          }))}
+        />
+      )}
+      <p className="muted small sql-count" role="status">
+        {rows.length} {rows.length === 1 ? "row" : "rows"} in {answer.duration_ms} ms
+        {answer.truncated ? "; there are more, which the limits leave out" : ""}
+        {rows.length > SHOWN ? `; the first ${SHOWN} are shown, the CSV has all` : ""}
+      </p>
+    </section>
+  );
+}
+
+function Cell({ name, value }: { name: string; value: unknown }) {
+  if (value === null) return <span className="muted">null</span>;
+  const text = textOfCell(value);
+  if (name.endsWith("execution_id") && /^\d+$/.test(text)) {
+    return (
+      <Link className="mono" to="/executions/$id" params={{ id: text }}>
+        {text}
+      </Link>
+    );
+  }
+  return <span className={typeof value === "object" ? "mono sql-cell" : "sql-cell"}>{text}</span>;
+}
+
+function Download({ answer }: { answer: Schemas["SqlAnswer"] }) {
+  const save = () => {
+    const text = csvOf(
+      answer.columns.map(({ name }) => name),
+      answer.rows as unknown[][],
+    );
+    const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = "query.csv";
+    link.click();
+    URL.revokeObjectURL(url);
+  };
+  return <Button onPress={save}>Save as CSV</Button>;
+}
+
+/** Queries that this browser keeps. */
+function Kept({ text, pick }: { text: string; pick: (text: string) => void }) {
+  const [saved, setSaved] = useState<Saved>(readSaved);
+  const [name, setName] = useState("");
+  const keep = (next: Saved) => {
+    writeSaved(next);
+    setSaved(next);
+  };
+  const names = Object.keys(saved).sort();
+  return (
+    <div className="filters">
+      {names.length > 0 ? (
+        <SelectField
+          label="Kept queries"
+          value={names.find((each) => saved[each] === text) ?? ""}
+          choices={[{ value: "", label: "–" }, ...names.map((value) => ({ value, label: value }))]}
+          onChange={(value) => {
+            setName(value);
+            if (value) pick(saved[value] ?? "");
+          }}
+        />
+      ) : null}
+      <TextField label="Name" value={name} onChange={setName} />
+      <Button disabled={name.trim() === "" || text.trim() === ""} onPress={() => keep({ ...saved, [name.trim()]: text })}>
+        Keep
+      </Button>
+      {name.trim() in saved ? (
+        <Button
+          onPress={() => {
+            const { [name.trim()]: _gone, ...rest } = saved;
+            keep(rest);
+            setName("");
+          }}
+        >
+          Remove
+        </Button>
+      ) : null}
+    </div>
+  );
+}
+
+function Views({ views }: { views: Schemas["SqlView"][] }) {
+  return (
+    <section className="card stack" aria-label="Views">
+      <h2>Views</h2>
+      <dl className="sql-views">
+        {views.map((view) => (
+          <div key={view.name}>
+            <dt className="mono">{view.name}</dt>
+            <dd>
+              {view.columns.map((column) => (
+                <span key={column.name} title={column.type}>
+                  <span className="mono">{column.name}</span>
+                </span>
+              ))}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+function shellQuoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
