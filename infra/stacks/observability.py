@@ -52,7 +52,8 @@ class ObservabilityStack(cdk.Stack):
                 # A worker uses its time up on purpose, and gives back what is left five seconds before the end.
                 timeout = None if name.startswith("worker-") else _seconds(function)
                 self.alarms.of_function(name, function, timeout=timeout)
-            if not platform.config.is_local:  # an emulator computes nothing from metrics
+            if not platform.config.is_local:
+                # Emulators know no arithmetic of metrics, and have no quota to compare with.
                 self._watch_account()
         else:
             self._watch_engine_function(functions["engine"])
@@ -115,13 +116,12 @@ class ObservabilityStack(cdk.Stack):
             self._counted("maintenance", "Heartbeats", period=cdk.Duration.minutes(max(5, 2 * minutes))),
             f"maintenance did not get through a tick in {max(5, 2 * minutes)} minutes: nobody looks after what was left behind",
         )
-        for function in DECIDING:
-            self.alarms.above(
-                "failed-executions" if function == "engine" else f"failed-executions-{function}",
-                self._counted(function, "FailedExecutions"),
-                self._platform.config.alarms.failed_executions,
-                "executions ended failed: a playbook, or what it calls",
-            )
+        self.alarms.above(
+            "failed-executions",
+            self._failed(),
+            self._platform.config.alarms.failed_executions,
+            "executions ended failed: a playbook, or what it calls",
+        )
         self._watch_database()
 
     def _watch_engine_function(self, engine: lambda_.IFunction) -> None:
@@ -181,6 +181,18 @@ class ObservabilityStack(cdk.Stack):
                 f"the database holds almost all of its {most} connections",
                 periods=3,
             )
+
+    def _failed(self) -> cloudwatch.IMetric:
+        """Executions that ended failed, in the function that decided it. Emulators know no arithmetic of metrics: there, those of one."""
+        if self._platform.config.is_local:
+            return self._counted(DECIDING[0], "FailedExecutions")
+        counts = {name: self._counted(name, "FailedExecutions") for name in DECIDING}
+        return cloudwatch.MathExpression(
+            expression=" + ".join(f"FILL({name}, 0)" for name in counts),
+            using_metrics=counts,
+            period=FIVE_MINUTES,
+            label="FailedExecutions",
+        )
 
     def _counted(
         self, function: str, name: str, statistic: str = "Sum", *, period: cdk.Duration = FIVE_MINUTES
