@@ -107,6 +107,13 @@ $(CDK): infra/package-lock.json
 
 ENV ?= dev
 
+CLIENT := build/published-client
+
+.PHONY: published-client
+published-client: $(READY) ## run the published client (noetl 5.3.2 from PyPI) against noetl serve
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(CLIENT) noetl==5.3.2
+	@NOETL_PUBLISHED_CLIENT=$(CURDIR)/$(CLIENT) $(BIN)/python -m pytest -q -n 0 tests/integration/api/test_published_client.py
+
 .PHONY: synth
 synth: $(READY) $(CDK) ## templates of an environment, without an account (ENV=dev|staging|prod)
 	@$(CDK) synth --quiet -c env=$(ENV)
@@ -130,6 +137,10 @@ FORMAT ?= csv
 .PHONY: million
 million: $(READY) ## a loop over a million rows of a bucket: items/s, memory, state (ROWS=… FORMAT=csv|jsonl|parquet|prefix)
 	@$(BIN)/python -m tests.bench.million --s3 --rows $(ROWS) --format $(FORMAT)
+
+.PHONY: latency
+latency: $(READY) ## how long a step takes on a deployment on this machine (HOMES="DIR DIR" compares those that are up; JSON=1)
+	@$(BIN)/python -m tests.bench.latency $(foreach home,$(HOMES),--home $(home)) $(if $(JSON),--json)
 
 .PHONY: cost
 cost: $(READY) ## dollars per million step transitions, and of doing nothing, beside Step Functions (ENV=prod; JSON=1 for all counts; PAGE=1 writes the docs)
@@ -184,6 +195,10 @@ openapi: $(READY) ## write docs/openapi.json from the table of routes
 .PHONY: limits
 limits: $(READY) ## write docs/limits.md from the table of limits
 	@$(BIN)/python -c 'from pathlib import Path; from noetl.domain.sizes.page import page; Path("docs/limits.md").write_text(page())'
+
+.PHONY: shapes
+shapes: $(READY) ## write the shapes of environments that tests hold the templates to (types, permissions, rules): review the difference
+	@$(BIN)/python -m tests.infra.shape
 
 .PHONY: samples
 samples: $(READY) ## sign the samples of queues again, after the compiler makes another program

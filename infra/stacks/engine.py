@@ -11,13 +11,13 @@ from aws_cdk import aws_s3_assets as s3_assets
 from aws_cdk import custom_resources
 from constructs import Construct
 
-from infra.constructs import grants, nag
-from infra.constructs.layers import Layers
-from infra.constructs.python_function import PythonFunction, log_group
-from infra.playbooks import staged
-from infra.shared import Platform
-from infra.stacks import StackArguments
-from infra.stacks.messaging import ENGINE_TIMEOUT
+from ..constructs import grants, nag
+from ..constructs.layers import Layers
+from ..constructs.python_function import PythonFunction, log_group
+from ..playbooks import staged
+from ..shared import Platform
+from ..stacks import StackArguments
+from ..stacks.messaging import ENGINE_TIMEOUT
 
 BATCH = 10
 """Messages of a FIFO queue that one invocation gets, at most."""
@@ -45,8 +45,9 @@ class EngineStack(cdk.Stack):
             properties={"Digest": platform.code},
         )
         self.engine = self._engine()
+        self.decide = self._decide()
         self.maintenance = self._maintenance()
-        for made in (self.engine, self.maintenance):
+        for made in (self.engine, self.decide, self.maintenance):
             made.node.add_dependency(migration)
 
     def _engine(self) -> PythonFunction:
@@ -69,6 +70,14 @@ class EngineStack(cdk.Stack):
             fifo=True,
         )
         made.consume(messaging.timers.queue, batch=BATCH, concurrency=timers)
+        return made
+
+    def _decide(self) -> PythonFunction:
+        """The engine by request. Apart from the engine that reads queues: its reservation bounds the requests, and workers, which may
+        invoke it, cannot pass for a queue."""
+        platform = self._platform
+        made = platform.database_function(self, "decide", timeout=ENGINE_TIMEOUT, layers=self._layers.get())
+        made.allow(grants.credentials(self, platform.config.credentials_prefix, ["DescribeSecret"]))
         return made
 
     def _maintenance(self) -> PythonFunction:

@@ -12,10 +12,10 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.constructs.alarms import FIVE_MINUTES, Alarms, metric, row
-from infra.shared import Platform
-from infra.stacks import StackArguments
-from infra.stacks.api import ApiStack
+from ..constructs.alarms import FIVE_MINUTES, Alarms, metric, row
+from ..shared import Platform
+from ..stacks import StackArguments
+from ..stacks.api import ApiStack
 
 BUSY_DATABASE = 90
 """Percent of capacity and of the processor."""
@@ -23,6 +23,9 @@ CONCURRENCY_ALARM = 80
 """Percent of the account's concurrency."""
 CONNECTIONS_ALARM = 0.9
 """Part of max_connections at which somebody should look: the functions alone stay below 0.8."""
+
+DECIDING = ("engine", "decide", "api")
+"""Functions that run the engine: by queue, by request, and for starts."""
 
 
 class ObservabilityStack(cdk.Stack):
@@ -49,7 +52,9 @@ class ObservabilityStack(cdk.Stack):
                 # A worker uses its time up on purpose, and gives back what is left five seconds before the end.
                 timeout = None if name.startswith("worker-") else _seconds(function)
                 self.alarms.of_function(name, function, timeout=timeout)
-            self._watch_account()
+            if not platform.config.is_local:
+                # Emulators know no arithmetic of metrics, and have no quota to compare with.
+                self._watch_account()
         else:
             self._watch_engine_function(functions["engine"])
         self._watch_api(api)
@@ -97,12 +102,13 @@ class ObservabilityStack(cdk.Stack):
         )
 
     def _watch_engine(self) -> None:
-        self.alarms.above(
-            "refused-events",
-            self._refused(),
-            0,
-            "the engine refused events whose token does not fit: a worker speaks for what is not its own, or a key was lost",
-        )
+        for name, function in (("refused-events", "engine"), ("refused-requests", "decide")):
+            self.alarms.above(
+                name,
+                self._counted(function, "RefusedEvents"),
+                0,
+                "the engine refused events whose token does not fit: a worker speaks for what is not its own, or a key was lost",
+            )
         minutes = self._platform.config.database.sweep_minutes
         self.alarms.silent(
             "heartbeat",
@@ -112,7 +118,7 @@ class ObservabilityStack(cdk.Stack):
         )
         self.alarms.above(
             "failed-executions",
-            self._counted("engine", "FailedExecutions"),
+            self._failed(),
             self._platform.config.alarms.failed_executions,
             "executions ended failed: a playbook, or what it calls",
         )
@@ -176,8 +182,17 @@ class ObservabilityStack(cdk.Stack):
                 periods=3,
             )
 
-    def _refused(self) -> cloudwatch.Metric:
-        return self._counted("engine", "RefusedEvents")
+    def _failed(self) -> cloudwatch.IMetric:
+        """Executions that ended failed, in the function that decided it. Emulators know no arithmetic of metrics: there, those of one."""
+        if self._platform.config.is_local:
+            return self._counted(DECIDING[0], "FailedExecutions")
+        counts = {name: self._counted(name, "FailedExecutions") for name in DECIDING}
+        return cloudwatch.MathExpression(
+            expression=" + ".join(f"FILL({name}, 0)" for name in counts),
+            using_metrics=counts,
+            period=FIVE_MINUTES,
+            label="FailedExecutions",
+        )
 
     def _counted(
         self, function: str, name: str, statistic: str = "Sum", *, period: cdk.Duration = FIVE_MINUTES
@@ -235,7 +250,7 @@ class ObservabilityStack(cdk.Stack):
                     "Database connections",
                     [metric("AWS/RDS", "DatabaseConnections", database.dimensions, "Maximum")],
                 ),
-                row("Refused events", [self._refused()]),
+                row("Refused events", [self._counted(name, "RefusedEvents") for name in DECIDING[:2]]),
             )
             dashboard.add_widgets(
                 row(
@@ -248,7 +263,7 @@ class ObservabilityStack(cdk.Stack):
                 row("Throttles", [function.metric_throttles() for function in functions]),
             )
         dashboard.add_widgets(
-            row("Executions that failed", [self._counted("engine", "FailedExecutions")]),
+            row("Executions that failed", [self._counted(name, "FailedExecutions") for name in DECIDING]),
             row("Ticks of maintenance", [self._counted("maintenance", "Heartbeats")]),
         )
         dashboard.add_widgets(

@@ -65,7 +65,7 @@ def test_what_will_not_do_what_is_wanted_is_said(
 ) -> None:
     """A kind whose package no layer carries, and alarms that reach nobody: possible, but said at every synthesis."""
     monkeypatch.setattr(
-        "infra.app.kinds_of_packages", lambda: {"kafka": "noetl-kafka", "duckdb": "noetl-duck"}
+        "infra.stacks_of.kinds_of_packages", lambda: {"kafka": "noetl-kafka", "duckdb": "noetl-duck"}
     )
     folder = synthesise("dev", registry_with(kind("kafka")))
     said = (folder / "validation-report.json").read_text()
@@ -96,6 +96,10 @@ def test_local_asks_nobody_and_needs_no_database_of_aws(synthesise: Callable[...
     assert function.properties["Runtime"] == f"python3.{sys.version_info.minor}"
     routes = list(templates.all("AWS::ApiGatewayV2::Route"))
     assert {route.properties["AuthorizationType"] for route in routes} == {"NONE"}
+    alarms = list(templates.all("AWS::CloudWatch::Alarm"))
+    assert alarms and not [one for one in alarms if "Metrics" in one.properties], (
+        "emulators know no arithmetic"
+    )
 
 
 @pytest.mark.parametrize(

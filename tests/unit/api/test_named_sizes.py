@@ -16,6 +16,7 @@ from noetl.domain.sizes.table import (
     ANSWER_BYTES,
     BATCH_BYTES,
     BATCH_EVENTS,
+    BATCH_PLAYBOOKS,
     BODY_BYTES,
     BODY_VALUES,
     CAPABILITY,
@@ -222,6 +223,13 @@ LISTS = ("/api/catalog", "/api/limits", "/api/credentials", "/api/access/credent
 
 CTX, TOKENS = "/api/executions/{id}/ctx", "/api/executions/{id}/tokens"
 PATCHED: dict[str, Any] = {"patch": {"a": 1}}
+
+
+def playbooks(ground, count):
+    items = [{"content": HELLO}] * count
+    return ground.ask("POST", "/api/catalog/register/batch", {"items": items})
+
+
 CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "schedule": (SCHEDULE_NAME, lambda g, n: g.ask("POST", "/api/schedules", schedule(name="s" * n)), 422, "invalid_schedule_name"),
     "catch_up": (CATCH_UP, lambda g, n: g.ask("POST", "/api/schedules", schedule(catch_up_max=n)), 422, "invalid_schedule"),
@@ -239,6 +247,7 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "label": (LABEL, lambda g, n: started(g, labels={"team": "v" * n}), 422, "invalid_label"),
     "label's name": (LABEL, lambda g, n: started(g, labels={"t" * n: "v"}), 422, "invalid_label"),
     "labels": (LABELS, lambda g, n: started(g, labels={f"l{k}": "v" for k in range(n)}), 422, "size_limit"),
+    "batch of playbooks": (BATCH_PLAYBOOKS, playbooks, 422, "batch_size"),
     "batch": (BATCH_EVENTS, batch, 422, "batch_size"),
     "operations": (PATCH_OPERATIONS, patch, 422, "invalid_patch"),
     "ids": (REQUEST_IDS, ids, 400, "invalid_parameter"),

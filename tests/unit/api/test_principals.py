@@ -11,7 +11,17 @@ from noetl.api.table import ROUTES
 from tests.unit.api.ground import ARN, Ground, Reply, check_documented, request
 from tests.unit.api.test_routes import exchange
 
-LOOKS = frozenset({"findPlaybooks", "findPlaybook", "renderContext", "analyzeExecution"})
+LOOKS = frozenset(
+    {
+        "findPlaybooks",
+        "findPlaybook",
+        "renderContext",
+        "analyzeExecution",
+        "initDatabase",
+        "migratePlaybook",
+        "querySql",
+    }
+)
 """POST, because they are asked with a body; nothing changes."""
 CHANGES = [
     route

@@ -59,8 +59,8 @@ def exchange(ground: Ground, name: str):
     """One fitting request to the route of this name."""
     if name in ("health", "ready", "openapi"):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
-    if name in ("registerPlaybook", "migratePlaybook"):
-        return ground.ask("POST", path_of(name), {"content": HELLO, "source_name": "hello.yaml"})
+    if name in PUBLISHED:
+        return exchange_published(ground, name)
     by_tag = {
         "workers": exchange_worker,
         "triggers": exchange_trigger,
@@ -121,6 +121,39 @@ def exchange(ground: Ground, name: str):
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])
+
+
+PUBLISHED = {
+    "migratePlaybook": ("POST", "/api/catalog/migrate", {"content": HELLO, "source_name": "hello.yaml"}),
+    "registerPlaybook": ("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"}),
+    "registerPlaybooks": ("POST", "/api/catalog/register/batch", {"items": [{"content": HELLO}]}),
+    "rerunExecution": ("POST", "/api/executions/DONE/rerun", {"workload": {"n": 2}}),
+    "cleanupExecutions": ("POST", "/api/executions/cleanup", {"older_than_minutes": 5, "dry_run": True}),
+    "checkCancellation": ("GET", "/api/executions/DONE/cancellation-check", None),
+    "finalizeExecution": ("POST", "/api/executions/WAITING/finalize", {"status": "COMPLETED"}),
+    "getRuntimeContract": ("GET", "/api/runtime/contract", None),
+    "validateDatabase": ("GET", "/api/db/validate", None),
+    "initDatabase": ("POST", "/api/db/init", None),
+    "getDashboardStats": ("GET", "/api/dashboard/stats", None),
+    "getWorkerPoolStatus": ("GET", "/api/worker/pool/status", None),
+    "deleteVariables": ("DELETE", "/api/vars/WAITING", None),
+    "apiHealth": ("GET", "/api/health", None),
+}
+"""Requests of the published client; DONE and WAITING are executions."""
+
+
+def exchange_published(ground: Ground, name: str):
+    method, path, body = PUBLISHED[name]
+    made = {
+        "DONE": ground.run() if "DONE" in path else "",
+        "WAITING": ground.run(GATED) if "WAITING" in path else "",
+    }
+    if name == "deleteVariables":
+        ground.ask("POST", f"/api/vars/{made['WAITING']}", {"variables": {"n": 1}})
+        ground.settle()
+    for word, execution_id in made.items():
+        path = path.replace(word, execution_id)
+    return ground.ask(method, path, body, **({"authorizer": {}} if name == "apiHealth" else {}))
 
 
 def exchange_history(ground: Ground, name: str):

@@ -83,9 +83,15 @@ REFUSED = {
         "  - step: start\n    tool:\n      kind: python\n      script: { path: ../../../../pyproject.toml }\n",
         ("script-file", 8, 7, "cannot be read"),
     ),
-    "template in a shell command": (
-        "  - step: start\n    tool:\n      kind: shell\n      cmds: ['echo {{ execution_id }}']\n",
-        ("shell-commands", 8, 7, "run as code"),
+    "branches in a shell command": (
+        "  - step: start\n    tool:\n      kind: shell\n      cmds: ['{% if execution_id %}ls{% endif %}']\n",
+        ("shell-commands", 8, 7, "by a template"),
+    ),
+    "a cursor that is broken off": (
+        "  - step: start\n    loop: { cursor: { kind: postgres, claim: SELECT 1 }, iterator: row }\n    tool:\n"
+        "      - a: { kind: noop, spec: { policy: { rules: [{ else: { then: { do: break } } }] } } }\n"
+        "    next: { arcs: [] }\n",
+        ("cursor-loop", 6, 5, "ends one iteration"),
     ),
     "libs that name nothing": (
         "  - step: start\n    tool:\n      kind: python\n      libs: { 'a b': json }\n      code: result = 1\n",

@@ -27,6 +27,7 @@ from noetl.api.nouns import (
     variables,
     workers,
 )
+from noetl.api.published import ROUTES as PUBLISHED
 
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
@@ -50,4 +51,5 @@ ROUTES: tuple[Route, ...] = (
     *changes.ROUTES,
     *sessions.ROUTES,
     *state.ROUTES,
+    *PUBLISHED,
 )

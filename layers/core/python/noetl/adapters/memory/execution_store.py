@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 
@@ -338,6 +339,16 @@ class MemoryExecutionStore(MemoryLooking):
             row = self._tables.start_of(execution_id)
         start = decode_event(row.payload) if row is not None else None
         return start if isinstance(start, Start) else None
+
+    def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:
+        with self._lock:
+            slots = self._tables.work[execution_id].slots
+            return {name for name in names if ("step", name) in slots}
+
+    def status_counts(self, limit: int) -> Mapping[str, int]:
+        with self._lock:
+            newest = sorted(self._tables.executions, reverse=True)[:limit]
+            return dict(Counter(self._tables.executions[one].status for one in newest))
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         with self._lock:

@@ -30,6 +30,12 @@ class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resource_type: Literal["playbook", "Playbook"] | None = None
 
 
+class ResourcesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``resource_type``: ``playbook`` or ``credential``, in any case; without it, playbooks."""
+
+    resource_type: str = "playbook"
+
+
 class MigrateBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``content``: the YAML of a playbook of any dialect, or base64 of it. ``source_name``: what diagnostics print."""
 
@@ -210,6 +216,26 @@ class PlaybookAnswer(msgspec.Struct, frozen=True):
     content: str
 
 
+class ResourceLine(msgspec.Struct, frozen=True):
+    """A playbook, or a credential without its data. ``created_at``: epoch seconds."""
+
+    path: str
+    name: str
+    kind: Literal["playbook", "credential"]
+    version: int
+    created_at: float
+    catalog_id: str | None = None
+    type: str | None = None
+
+
+class ResourcePage(msgspec.Struct, frozen=True):
+    """``entries``: what was asked for. ``playbooks``: the same playbooks as ``GET /api/catalog`` has them; empty for credentials."""
+
+    entries: list[ResourceLine]
+    playbooks: list[PlaybookLine]
+    next: str | None
+
+
 class SchemaAnswer(msgspec.Struct, frozen=True):
     """``schema``: the JSON Schema that a payload is held against."""
 
@@ -256,7 +282,11 @@ class ExecutionPage(msgspec.Struct, frozen=True):
 
 
 class StatusAnswer(msgspec.Struct, frozen=True):
-    """``ended``: nothing will happen any more. ``outstanding``: counts of commands, lost ones, timers, outbox. Times are epoch seconds."""
+    """``ended``: nothing will happen any more. ``outstanding``: counts of commands, lost ones, timers, outbox. Times are epoch seconds.
+
+    ``completed_steps``: those that have left a result, in the playbook's order (at most 200). ``current_step``: one that is under way.
+    ``completed``: as ``ended``, for published clients; ``failed`` is true of a cancelled execution, too.
+    """
 
     execution_id: str
     path: str
@@ -271,6 +301,10 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     outstanding: dict[str, int]
     unreadable: str | None = None
     """Why the state of the execution cannot be read."""
+    completed: bool = False
+    failed: bool = False
+    completed_steps: list[str] = []
+    current_step: str | None = None
     version: int | None = None
     program: str = ""
     principal: str = ""
@@ -324,6 +358,17 @@ class EventPage(msgspec.Struct, frozen=True):
     events: list[HistoryEvent]
     next: str
     complete: bool
+
+
+class CancelledAnswer(msgspec.Struct, frozen=True):
+    """As every change; and which executions it cancels, the one that was named first (at most 100 are named; ``cancelled_count`` says so)."""
+
+    execution_id: str
+    event_id: str
+    cancelled_executions: list[str]
+    cancelled_count: int
+    message: str
+    status: Literal["accepted"] = "accepted"
 
 
 class AcceptedAnswer(msgspec.Struct, frozen=True):

@@ -125,7 +125,7 @@ def _ask(api: Api, deps: ApiDeps, endpoint: Endpoint, request: Request) -> Answe
 
 
 def _plain(api: Api, route: Route) -> Answer:
-    if route.name == "health":
+    if route.name in ("health", "apiHealth"):
         return healthy(dict(api.deployment))
     from noetl.api.http.openapi import served
 

@@ -15,6 +15,9 @@ from noetl.api.http.bodies import (
     RegisterBody,
     RegisteredAnswer,
     ResourceBody,
+    ResourceLine,
+    ResourcePage,
+    ResourcesBody,
     SchemaAnswer,
     catalog_id,
 )
@@ -23,12 +26,14 @@ from noetl.api.http.problems import BadRequestError, diagnostic
 from noetl.api.http.route import AFTER, VERSION, Parameter, Route, limit
 from noetl.api.nouns.graphs import GraphAnswer, graph_views
 from noetl.domain import codec
+from noetl.domain.errors import InvalidInputError
 from noetl.domain.long_work import begin_long_work
 from noetl.dsl.editors.drawing import to_mermaid
 from noetl.dsl.editors.graph import graph_of
 from noetl.ports.catalog import CatalogEntry
-from noetl.services.catalog.find_playbook import check_path, find_playbook
+from noetl.services.catalog.find_playbook import check_path, find_named, find_playbook
 from noetl.services.catalog.register_playbook import playbook_text, register_playbook
+from noetl.services.credentials.credentials import list_credentials
 
 SOURCE_NAME = "playbook.yaml"
 _PAGE, _MOST = 100, 500
@@ -38,7 +43,12 @@ _LONG = 16 * 1024
 
 def register(deps: ApiDeps, request: Request) -> Answer:
     """201 for a new version, 200 when the playbook has it already."""
-    asked = _asked(deps, request)
+    done = register_asked(deps, _asked(deps, request))
+    return Answer(201 if done.created else 200, done)
+
+
+def register_asked(deps: ApiDeps, asked: RegisterBody) -> RegisteredAnswer:
+    """Register one playbook. Raises InvalidPlaybookError with every diagnostic."""
     text = playbook_text(asked.content)
     if len(text) > _LONG:
         begin_long_work()
@@ -55,10 +65,9 @@ def register(deps: ApiDeps, request: Request) -> Answer:
     warnings = [
         codec.convert(diagnostic(one, entry.source_name), PlaybookDiagnostic) for one in done.warnings
     ]
-    answer = RegisteredAnswer(
+    return RegisteredAnswer(
         entry.path, entry.version, entry.name, entry.program, catalog_id(entry), done.created, warnings
     )
-    return Answer(201 if done.created else 200, answer)
 
 
 def _asked(deps: ApiDeps, request: Request) -> RegisterBody:
@@ -87,6 +96,34 @@ def list_playbooks(deps: ApiDeps, request: Request) -> Answer:
     found = deps.catalog.entries(limit=limit, after=parse.text_cursor(request))
     more = parse.cursor_text(found[-1].path) if len(found) == limit else None
     return Answer(200, PlaybookPage([PlaybookLine.of(entry) for entry in found], more))
+
+
+def list_resources(deps: ApiDeps, request: Request) -> Answer:
+    """The published spelling of the lists: playbooks, or credentials without their data."""
+    asked = parse.body(request, deps, ResourcesBody) if request.body else ResourcesBody()
+    limit, after = parse.limit(request, _PAGE, _MOST), parse.text_cursor(request)
+    kind = asked.resource_type.lower()
+    if kind == "credential":
+        kept = list_credentials(deps.credentials, limit=limit, after=after)
+        more = parse.cursor_text(kept[-1].name) if len(kept) == limit else None
+        lines = [
+            ResourceLine(one.name, one.name, "credential", one.version, one.created_at, one.id, one.type)
+            for one in kept
+        ]
+        return Answer(200, ResourcePage(lines, [], more))
+    if kind != "playbook":
+        raise InvalidInputError(
+            f"{asked.resource_type[:60]!r} is not a type of a resource here",
+            code="body_invalid",
+            hint="playbook or credential",
+        )
+    found = deps.catalog.entries(limit=limit, after=after)
+    more = parse.cursor_text(found[-1].path) if len(found) == limit else None
+    lines = [
+        ResourceLine(one.path, one.name, "playbook", one.version, one.created_at, catalog_id(one))
+        for one in found
+    ]
+    return Answer(200, ResourcePage(lines, [PlaybookLine.of(entry) for entry in found], more))
 
 
 def list_versions(deps: ApiDeps, request: Request) -> Answer:
@@ -137,8 +174,8 @@ def get_playbook(deps: ApiDeps, request: Request) -> Answer:
 def find_resource(deps: ApiDeps, request: Request) -> Answer:
     """The published spelling of reading a playbook: its path and version in a body."""
     asked = parse.body(request, deps, ResourceBody)
-    version = parse.version(asked.version)
-    return _playbook(find_playbook(deps.catalog, check_path(asked.path), version))
+    found = find_named(deps.catalog, asked.path, parse.version(asked.version))
+    return _playbook(find_playbook(deps.catalog, found.path, found.version))
 
 
 def _playbook(entry: CatalogEntry) -> Answer:
@@ -239,12 +276,13 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/api/catalog/list",
         "findPlaybooks",
-        "The published spelling of GET /api/catalog.",
+        "The published spelling of GET /api/catalog, and of GET /api/credentials: `resource_type`.",
         "read",
-        list_playbooks,
-        {200: bodies.PlaybookPage},
+        list_resources,
+        {200: bodies.ResourcePage},
         "catalog",
         query=(AFTER, limit(100, 500)),
+        body=ResourcesBody,
     ),
     Route(
         "POST",

@@ -8,18 +8,19 @@ Changing running executions from outside.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
 from noetl.api.deps import ApiDeps
 from noetl.api.http import bodies, parse
-from noetl.api.http.bodies import AcceptedAnswer, CancelBody, ContextBody, TokenBody
+from noetl.api.http.bodies import AcceptedAnswer, CancelBody, CancelledAnswer, ContextBody, TokenBody
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.publishing import publish
 from noetl.api.http.route import ONE, Endpoint, Route
 from noetl.domain.events import Event
+from noetl.ports.executions.answers import ExecutionFilter
 from noetl.services.catalog.find_playbook import find_playbook
 from noetl.services.executions import bulk_control, change_execution, redrive_execution
 from noetl.services.executions.bulk_control import ManyDeps, ManyWish, SteeredMany, Verb
@@ -103,7 +104,46 @@ def _inject_token(deps: ApiDeps, execution_id: int, asked: TokenBody, by: Asked)
     )
 
 
-cancel = changing(CancelBody, _cancel)
+NAMED = 100
+"""Most executions that the answer to a cancel names."""
+
+
+def cancel(deps: ApiDeps, request: Request) -> Answer:
+    """As every change of one execution; the answer names what is cancelled with it."""
+    asked = parse.body(request, deps, CancelBody)
+    execution_id = parse.execution_id(request.params["execution_id"])
+    by = asked_by(deps, request, asked.reason)
+    family = [execution_id, *(_live_below(deps, execution_id) if asked.cascade else ())][:NAMED]
+    event = change_execution.cancel(deps.store, execution_id, by, cascade=asked.cascade)
+    publish(deps, by.owner, event)
+    names = [str(one) for one in family]
+    return Answer(
+        202,
+        CancelledAnswer(
+            str(execution_id),
+            event.event_id,
+            names,
+            len(names),
+            f"{len(names)} execution{'' if len(names) == 1 else 's'} will be cancelled",
+        ),
+    )
+
+
+def _live_below(deps: ApiDeps, execution_id: int) -> Iterator[int]:
+    """Executions that are cancelled with this one, level by level, until there are enough to name."""
+    level, found = [execution_id], 0
+    while level and found < NAMED:
+        below: list[int] = []
+        for parent in level:
+            live = ExecutionFilter(parent=parent, statuses=("running", "paused"))
+            below += [info.execution_id for info in deps.store.executions(limit=NAMED, wanted=live)]
+            if found + len(below) >= NAMED:
+                break
+        yield from below
+        found += len(below)
+        level = below
+
+
 pause = changing(PauseBody, _pause)
 resume = changing(PauseBody, _resume)
 redrive = changing(RedriveBody, _redrive)
@@ -142,7 +182,7 @@ def asked_by(deps: ApiDeps, request: Request, reason: str) -> Asked:
 
 def _change(method: str, what: str, name: str, about: str, endpoint: Endpoint, body: Any) -> Route:
     """Something that is asked of one execution."""
-    answers = {202: bodies.AcceptedAnswer}
+    answers = {202: bodies.CancelledAnswer if what == "cancel" else bodies.AcceptedAnswer}
     return Route(
         method, f"{ONE}/{what}", name, about, "execute", endpoint, answers, "control", body=body, keyed=True
     )

@@ -42,7 +42,9 @@ def _wait(about: str) -> Parameter:
     )
 
 
-_FULL = Parameter("full", "Of published clients. It changes nothing: the answer is always whole.")
+_FULL = Parameter(
+    "full", "`false`: without `completed_steps`, which costs a look at the steps.", {**FLAG, "default": True}
+)
 _WAIT = _wait("Answer when the execution has ended, or after so many seconds.")
 
 

@@ -28,7 +28,7 @@ from noetl.ports.catalog import PlaybookVersion
 from noetl.ports.executions.answers import ExecutionFilter
 from noetl.services.catalog.find_playbook import (
     by_program,
-    check_path,
+    find_named,
     find_playbook,
     find_version,
     named_by,
@@ -57,8 +57,23 @@ def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
     deps.pressure.check_start()
     asked = parse.body(request, deps, StartBody)
     payload = _payload(asked)
-    parse.storable(payload, "payload")
     found = _wanted(deps, asked)
+    at = None if asked.trigger_at is None else parse_instant(asked.trigger_at)
+    return begin(deps, request, found, payload, at=at, priority=asked.priority, labels=asked.labels)
+
+
+def begin(
+    deps: ApiDeps,
+    request: Request,
+    found: PlaybookVersion,
+    payload: dict[str, object],
+    *,
+    at: float | None = None,
+    priority: int | None = None,
+    labels: dict[str, str] | None = None,
+) -> tuple[Answer, bool]:
+    """Start ``found`` for the caller, under the key of the request. The answer, and whether this request made the execution, to start now."""
+    parse.storable(payload, "payload")
     owner = deps.publisher.owner()
     key = parse.idempotency_key(request)
     wish = Wish(
@@ -69,9 +84,9 @@ def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
         request.principal.kind,
         key,
         codec.decode(request.body or b"{}") if key else None,
-        at=None if asked.trigger_at is None else parse_instant(asked.trigger_at),
-        priority=asked.priority,
-        labels=asked.labels or {},
+        at=at,
+        priority=priority,
+        labels=labels or {},
     )
     started = start_execution(
         deps.programs(found.program),
@@ -112,7 +127,7 @@ def _wanted(deps: ApiDeps, asked: StartBody) -> PlaybookVersion:
     path, playbook_id, program = named
     version = parse.version(asked.version)
     if path is not None:
-        return find_version(deps.catalog, check_path(path), version, deps.find)
+        return find_named(deps.catalog, path, version, deps.find)
     if version is not None:
         raise InvalidInputError("a version belongs to a path", code="body_invalid")
     if playbook_id is not None:
@@ -200,6 +215,7 @@ def get_status(deps: ApiDeps, request: Request) -> Answer:
     """Answer the status from the execution's row alone, regardless of its history's length."""
     execution_id = _id(request)
     info = read_execution.find(deps.store, execution_id)
+    full = "full" not in request.query or parse.flag(request, "full")
     queued = read_execution.is_queued(deps.store, info)
     summary = msgspec.structs.asdict(read_execution.summarize(info, deps.clock(), queued=queued))
     answer = StatusAnswer(
@@ -207,6 +223,10 @@ def get_status(deps: ApiDeps, request: Request) -> Answer:
         ended=info.status in TERMINAL,
         error=read_execution.error_of(info),
         outstanding=dict(deps.store.open_work(execution_id)),
+        completed=info.status in TERMINAL,
+        failed=info.status in ("failed", "cancelled"),
+        completed_steps=read_execution.completed_steps(deps.store, deps.programs, info) if full else [],
+        current_step=read_execution.current_step(info),
     )
     return Answer(200, answer)
 

@@ -94,6 +94,16 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "GET",
+        "/api/health",
+        "apiHealth",
+        "The published spelling of GET /health.",
+        None,
+        None,
+        {200: bodies.HealthAnswer},
+        "state",
+    ),
+    Route(
+        "GET",
         "/ready",
         "ready",
         "Whether everything a request needs can be reached, and the database is migrated.",

@@ -163,7 +163,7 @@ def run_until(
 
 
 def status_of(client: Client, execution_id: int) -> StatusAnswer:
-    return client.get(f"{ONE.format(execution_id)}/status", StatusAnswer)
+    return client.get(f"{ONE.format(execution_id)}/status", StatusAnswer, full="false")
 
 
 def _waits(client: Client, execution_id: int) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 
 from noetl.api.http.bodies import (
     AcceptedAnswer,
+    CancelledAnswer,
     CredentialAccessPage,
     CredentialDeletedAnswer,
     CredentialPage,
@@ -342,7 +343,7 @@ class RemotePlace(RemoteTriggers):
 
     def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         body = {"reason": reason, "cascade": cascade}
-        self._client.post(f"{ONE.format(execution_id)}/cancel", AcceptedAnswer, body)
+        self._client.post(f"{ONE.format(execution_id)}/cancel", CancelledAnswer, body)
         until, pause = time.monotonic() + CANCEL_SECONDS, 0.1
         while self.status(execution_id) not in TERMINAL and time.monotonic() < until:
             time.sleep(pause)

@@ -303,6 +303,9 @@ ANSWER_BYTES = _size("answer_bytes", "requests", 5_500_000, "bytes",
 BATCH_EVENTS = _size("batch_events", "requests", 256, "entries",
     "events of one batch",
     "the API (`batch_size`)")
+BATCH_PLAYBOOKS = _size("batch_playbooks", "requests", 100, "entries",
+    "playbooks of one request",
+    "the API (`batch_size`)")
 REQUEST_IDS = _size("request_ids", "requests", 100, "entries",
     "ids in one address",
     "the API (`invalid_parameter`)")
@@ -328,6 +331,9 @@ MESSAGE_BYTES = _size("message_bytes", "requests", 256 * KIB, "bytes",
     "a message in a queue: a larger one goes to the result store",
     "functions and workers",
     "NOETL_MESSAGE_LIMIT")
+DIRECT_BYTES = _size("direct_bytes", "requests", 2 * MIB, "bytes",
+    "outcomes of one request to the engine, and commands of its answer: more go through the queues",
+    "workers and the engine of a deployment")
 AHEAD_SECONDS = _size("ahead_seconds", "requests", 366 * 86_400, "seconds",
     "how far ahead `trigger_at` lies",
     "the API and the command line (`invalid_trigger_at`)")

@@ -6,29 +6,33 @@ from noetl.migration.rule import Rule
 from noetl.migration.rules.document import (
     api_version,
     executor_settings,
+    keychain_kind,
     label_text,
     metadata_fields,
     root_keys,
     root_variables,
     telemetry,
 )
-from noetl.migration.rules.paging import retry_list, retry_pages
-from noetl.migration.rules.reading import loop_results, spelling
-from noetl.migration.rules.routing import case_targets, guard_text, next_conditions, rule_else
+from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages
+from noetl.migration.rules.reading import loop_results, payload, spelling
+from noetl.migration.rules.routing import case_targets, guard_text, next_conditions, next_payload, rule_else
 from noetl.migration.rules.steps import bare_set, set_list, step_calls, task_type, tool_fields, tool_name
 from noetl.migration.rules.tools import (
     assertions,
     call_input,
+    code_templates,
     container_settings,
     credential_name,
     duckdb_memory,
     empty_keys,
+    http_data,
     kind_names,
     output_select,
     playbook_call,
     python_libs,
     script_file,
     shell_commands,
+    sql_text,
     task_timeout,
     transfer_ends,
     transfer_http,
@@ -43,21 +47,50 @@ from noetl.migration.rules.writes import (
 )
 
 _MODULES = (
-    *(api_version, root_keys, root_variables, metadata_fields, label_text, executor_settings, telemetry),
+    *(
+        api_version,
+        root_keys,
+        root_variables,
+        metadata_fields,
+        label_text,
+        executor_settings,
+        keychain_kind,
+        telemetry,
+    ),
     *(tool_name, task_type, tool_fields, step_calls, rule_else),
     *(save_block, sink_event_log, kind_names, sink_tool, sink_statement, sink_upsert, inline_tasks),
-    *(guard_text, case_targets, retry_list, retry_pages, next_conditions, set_list, bare_set),
+    *(
+        guard_text,
+        case_targets,
+        retry_list,
+        retry_pages,
+        cursor_loop,
+        next_conditions,
+        next_payload,
+        set_list,
+        bare_set,
+    ),
     *(
         empty_keys,
+        http_data,
         script_file,
         python_libs,
         call_input,
+        code_templates,
         credential_name,
         assertions,
         duckdb_memory,
         playbook_call,
     ),
-    *(transfer_ends, transfer_http, container_settings, shell_commands, task_timeout, output_select),
-    *(loop_results, spelling),
+    *(
+        transfer_ends,
+        transfer_http,
+        container_settings,
+        shell_commands,
+        sql_text,
+        task_timeout,
+        output_select,
+    ),
+    *(payload, loop_results, spelling),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)

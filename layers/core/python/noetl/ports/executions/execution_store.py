@@ -12,7 +12,7 @@ Locks are taken execution → event → loop → command, each ascending by key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -312,6 +312,12 @@ class ExecutionStore(LimitStore, Protocol):
 
     def start_of(self, execution_id: int) -> Start | None:
         """Return the Start of an execution, while it waits in the outbox."""
+
+    def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:
+        """Those of these steps that have left a result."""
+
+    def status_counts(self, limit: int) -> Mapping[str, int]:
+        """Stored statuses of the newest executions, at most so many, counted."""
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         """Counts of what is outstanding: ``commands``, ``timers``, ``outbox``; ``lost``: commands among them that a process died of."""

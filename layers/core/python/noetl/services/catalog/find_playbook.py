@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.sizes.gate import check_text
 from noetl.domain.sizes.table import PATH
+from noetl.domain.text.playbook_path import plain_path
 from noetl.ports.catalog import Catalog, CatalogEntry, PlaybookVersion
 
 SUGGESTED_FROM = 1000
 """Most paths that a mistyped one is compared with."""
 MAX_VERSION = 2**31 - 1
-_SEGMENT = re.compile(r"(?![.\-\s])[^/\\@]*(?<!\s)")
 
 
 def check_path(path: str) -> str:
-    """Check that a text can be a catalog path.
+    """Return the catalog path that a text means, without a slash in front.
 
-    A path may become a file's name, a word of a command line, or a part of a URL. So no segment is empty or begins with a dot or a
-    dash, and nothing in it is invisible. ``@`` is left out because ``path@version`` names a version. Raises
-    InvalidInputError(code="invalid_path").
+    Raises InvalidInputError(code="invalid_path") for a text that cannot be one (``plain_path``).
     """
     check_text(PATH, path, "the path of a playbook", code="invalid_path")
-    if path.isprintable() and all(part and _SEGMENT.fullmatch(part) for part in path.split("/")):
-        return path
+    found = plain_path(path)
+    if found is not None:
+        return found
     raise InvalidInputError(
         f"{path[:80]!r} cannot be the path of a playbook",
         code="invalid_path",
@@ -71,6 +69,39 @@ def find_version(
     find = find or (lambda one: catalog.find([one])[0])
     found = find((path, version)) if version is None or 0 < version <= MAX_VERSION else None
     return found or version_of(find_playbook(catalog, path, version))
+
+
+def find_named(
+    catalog: Catalog,
+    named: str,
+    version: int | None = None,
+    find: Callable[[tuple[str, int | None]], PlaybookVersion | None] | None = None,
+) -> PlaybookVersion:
+    """Find a playbook as ``find_version`` does, also by ``path@version``, or by the last part of the only path that ends with it.
+
+    The published client sends a file's stem where its user names a file. Raises NotFoundError, and ConflictError for an ambiguous stem.
+    """
+    path, number = named_by(named) if version is None else (named, version)
+    check_path(path)
+    try:
+        return find_version(catalog, path, number, find)
+    except NotFoundError:
+        fitting = [] if "/" in path else _ending_with(catalog, path)
+        if not fitting:
+            raise
+    if len(fitting) > 1:
+        raise ConflictError(
+            f"{path} may be {', '.join(fitting[:5])}", code="playbook_ambiguous", hint="send the whole path"
+        )
+    return find_version(catalog, fitting[0], number, find)
+
+
+def _ending_with(catalog: Catalog, stem: str) -> list[str]:
+    return [
+        entry.path
+        for entry in catalog.entries(limit=SUGGESTED_FROM)
+        if entry.path.rpartition("/")[2] == stem or entry.name == stem
+    ]
 
 
 def version_of(entry: CatalogEntry) -> PlaybookVersion:

@@ -308,6 +308,27 @@ def _queued(store: ExecutionStore, infos: Sequence[ExecutionInfo]) -> frozenset[
     return store.queued_starts(unbegun) if unbegun else frozenset()
 
 
+STEPS_NAMED = 200
+
+
+def completed_steps(store: ExecutionStore, programs: Programs, info: ExecutionInfo) -> list[str]:
+    """Steps that have left a result, in the playbook's order; none where the playbook cannot be read."""
+    if not info.version:
+        return []
+    try:
+        names = [step.name for step in programs(info.program).steps[:STEPS_NAMED]]
+    except NoetlError:
+        return []
+    left = store.left_steps(info.execution_id, names)
+    return [name for name in names if name in left]
+
+
+def current_step(info: ExecutionInfo) -> str | None:
+    """A step that is under way, from the execution's row alone."""
+    tokens = read_state(info)[0].tokens.values() if info.status not in TERMINAL else ()
+    return max(tokens, key=lambda token: token.run).step if tokens else None
+
+
 def statuses(store: ExecutionStore, infos: Sequence[ExecutionInfo], now: float) -> dict[int, str]:
     """Statuses by execution, as lists show them."""
     queued = _queued(store, infos)

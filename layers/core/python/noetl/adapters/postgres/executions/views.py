@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from noetl.adapters.postgres.executions import row_mappers
 from noetl.adapters.postgres.executions.limit_store import PostgresLimits
-from noetl.adapters.postgres.literals import flag, number, numbers, unname
+from noetl.adapters.postgres.literals import flag, name, number, numbers, texts, unname
 from noetl.domain import codec
 from noetl.ports.executions.execution_store import NEWEST, PULSE_LOOPS, Ending, Pulse, StoredEvent
 
@@ -29,6 +29,14 @@ class PostgresLooking(PostgresLimits):
         (counts,) = self.database.run("open_work", {"execution_id": number(execution_id)})
         names = ("commands", "timers", "outbox", "lost")
         return {name: int(count or b"") for name, count in zip(names, counts, strict=True)}
+
+    def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:
+        values = {"execution_id": number(execution_id), "names": texts([name(one) for one in names])}
+        return {unname((found or b"").decode()) for (found,) in self.database.run("left_steps", values)}
+
+    def status_counts(self, limit: int) -> Mapping[str, int]:
+        rows = self.database.run("status_counts", {"limit": number(limit)})
+        return {(status or b"").decode(): int(count or b"0") for status, count in rows}
 
     def step_events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         values = {"execution_id": number(execution_id), "after": number(after), "limit": number(limit)}

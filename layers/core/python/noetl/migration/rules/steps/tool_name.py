@@ -14,6 +14,8 @@ _STEP = frozenset(
 )
 _WORKBOOK = frozenset({"name", "desc", "sink", "save", "tool", "type", "title"})
 _INNER = frozenset({"tool", "type", "save", "sink", "name", "desc"})
+_SQL = frozenset({"postgres", "duckdb", "snowflake"})
+"""Kinds whose templates read ``data`` of their step by name."""
 _ROUTES = frozenset({"router", "start", "end", "noop", "route"})
 
 
@@ -22,6 +24,8 @@ def apply(page: Page) -> None:
     for step in page.steps():
         _gather(page, step, _STEP, routes=True)
     for task in page.workbook():
+        if task.has("task") and not task.has("name"):
+            task.rename("task", "name")
         _gather(page, task, _WORKBOOK)
     for one in page.maps():
         inner = one.get("task")
@@ -34,10 +38,15 @@ def _gather(page: Page, owner: Map, own: frozenset[str], *, routes: bool = False
     if head is None:
         return
     kind = text_of(head.value) or ""
-    if kind in _ROUTES and routes:
-        remove(owner, head)
-        return
+    if routes and kind in _SQL and owner.has("data") and not owner.has("args"):
+        owner.rename("data", "args")
+        own |= {"args"}
     keys = [entry for entry in owner.entries if entry.key not in own and entry is not head]
+    if kind in _ROUTES and routes:
+        kind = "noop"
+        if not keys:
+            remove(owner, head)
+            return
     if kind == "workbook" and owner.has("name") and "name" not in own:
         keys = [entry for entry in owner.entries if entry in keys or entry.key == "name"]
     if kind == "workbook" and not any(entry.key in ("name", "task") for entry in keys):

@@ -22,11 +22,13 @@ def apply(page: Page) -> None:
                 continue
             auth = owner.entry("auth")
             name = _name(auth.value) if auth is not None else None
-            if auth is not None and name is not None and kind_of(tool) != "http":
+            if auth is not None and name is not None and kind_of(tool) not in ("http", "duckdb"):
                 auth.value = name
 
 
 def _name(value: Value) -> Value | None:
+    if isinstance(value, Map) and len(value.entries) == 1 and isinstance(value.entries[0].value, Map):
+        return _name(value.entries[0].value)
     if not isinstance(value, Map) or not set(value.keys()) <= _AROUND:
         return None
     if value.has("source") and text_of(value.get("source")) != "credential":

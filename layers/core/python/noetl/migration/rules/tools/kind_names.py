@@ -17,6 +17,7 @@ _NAMES = {
     "bash": "shell",
     "sub_playbook": "playbook",
     "event_log": "noop",
+    "save": "noop",
     "router": "noop",
     "end": "noop",
     "start": "noop",

@@ -290,6 +290,12 @@ CROSS JOIN LATERAL (
 -- name: start_of
 SELECT payload::text FROM noetl.outbox WHERE execution_id = :execution_id::bigint AND starts_with(event_id, 'start');
 
+-- name: left_steps
+SELECT name FROM noetl.slot WHERE execution_id = :execution_id AND scope = 'step' AND name = ANY(:names::text[]);
+
+-- name: status_counts
+SELECT status, count(*) FROM (SELECT status FROM noetl.execution ORDER BY execution_id DESC LIMIT :limit::bigint) e GROUP BY status;
+
 -- name: open_work
 -- Commands are counted in one scan: a second one by their owner would read those of every execution.
 SELECT c.commands, (SELECT count(*) FROM noetl.timer WHERE execution_id = :execution_id),

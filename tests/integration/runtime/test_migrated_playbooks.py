@@ -1,0 +1,196 @@
+"""Playbooks of older dialects run after their migration: rows, pages and scripts are what their authors asked for."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+
+from noetl.kinds.registry import default_registry
+from noetl.migration.migrate import migrate_text
+from noetl.runtime.local.process import LocalRuntime
+from noetl.runtime.settings import Settings
+from noetl.services.credentials.credentials import CredentialWish, keep_credential
+from noetl.services.queries import read_execution
+from tests.waiting import PATIENCE
+
+pytestmark = pytest.mark.postgres
+
+UPSERT = """
+apiVersion: noetl.io/v1
+kind: Playbook
+metadata: { name: upsert }
+workload: { jars: [{ id: 1, name: plum }, { id: 2, name: fig }, { id: 1, name: quince }] }
+workflow:
+  - step: start
+    tool: postgres
+    auth: cellar
+    command: CREATE TABLE jars (id int primary key, name text)
+    next: [{ step: fill }]
+  - step: fill
+    tool: iterator
+    collection: "{{ workload.jars }}"
+    element: jar
+    mode: sequential
+    task:
+      tool: python
+      libs: { js: json }
+      args: { jar: "{{ jar }}" }
+      code: |
+        result = js.loads(js.dumps(jar))
+      save:
+        storage: postgres
+        auth: cellar
+        table: jars
+        mode: upsert
+        key: id
+        data: { id: "{{ result.id }}", name: "{{ result.name }} jam" }
+    next: [{ step: read }]
+  - step: read
+    tool: postgres
+    auth: cellar
+    command: SELECT id, name FROM jars ORDER BY id
+    next:
+      - when: "{{ read.rows | length == 2 }}"
+        then: [{ step: tell, with: { rows: "{{ read.rows }}" } }]
+      - else: [{ step: end }]
+  - step: tell
+    tool: noop
+    args: { rows: "{{ args.rows }}" }
+  - step: end
+    tool: router
+"""
+CURSOR = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: cursor }
+workflow:
+  - step: start
+    tool:
+      kind: postgres
+      auth: { type: postgres, credential: cellar }
+      statement: |
+        CREATE TABLE work (id int primary key, done boolean default false, seen int default 0);
+        INSERT INTO work (id) SELECT generate_series(1, 7);
+    next: { arcs: [{ step: drain }] }
+  - step: drain
+    loop:
+      cursor:
+        kind: postgres
+        auth: cellar
+        claim: |
+          UPDATE work SET done = true
+          WHERE id = (SELECT min(id) FROM work WHERE NOT done LIMIT {{ __frame_max_rows | default(1) | int }})
+          RETURNING id
+      iterator: row
+      spec: { mode: cursor }
+    tool: { kind: postgres, auth: cellar, query: "UPDATE work SET seen = seen + {{ row.id }} WHERE id = {{ row.id }}" }
+    next: { arcs: [{ step: tell, when: "{{ event.name == 'loop.done' }}" }] }
+  - step: tell
+    tool: { kind: postgres, auth: cellar, query: "SELECT sum(seen)::int AS total, count(*) FILTER (WHERE done)::int AS done FROM work" }
+"""
+PAGES = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: pages }
+workload: { api: "" }
+workflow:
+  - step: start
+    tool: { kind: http, url: "{{ workload.api }}/books", params: { page: 1 } }
+    case:
+      - when: "{{ event.name == 'call.done' and response.more }}"
+        then:
+          collect: { strategy: append, path: books, into: books }
+          retry: { max_attempts: 3, params: { page: "{{ response.page + 1 }}" } }
+      - when: "{{ event.name == 'call.done' and not response.more }}"
+        then:
+          collect: { strategy: append, path: books, into: books }
+          next: [{ step: end }]
+  - step: end
+    tool: { kind: noop, args: { books: "{{ start }}" } }
+"""
+SHELL = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: shell }
+workload: { text: "a'b \\"c\\" $(echo d); exit 3", number: 2 }
+workflow:
+  - step: start
+    tool:
+      kind: shell
+      cmds:
+        - printf '%s|' 'single {{ workload.text }}'
+        - printf '%s|' "double {{ workload.text }}"
+        - printf '%s' {{ workload.number }}
+"""
+
+
+def run(text: str, payload: dict[str, Any], database: str, home: Path) -> Any:
+    made = migrate_text(text, source_name="old.yaml", kinds=default_registry())
+    assert made.changed and made.runs, (made.refusals, made.problems)
+    environment = {"NOETL_HTTP_ALLOW": "127.0.0.1"}
+    with LocalRuntime(Settings.from_env(environment, home=home, database_url=database)) as runtime:
+        wish = CredentialWish(name="cellar", type="postgres", data={"dsn": database})
+        keep_credential(wish, "local:0", runtime.credentials)
+        execution_id = runtime.start(runtime.register(made.text, source_name="new.yaml"), payload)
+        runtime.run_until([execution_id], timeout=PATIENCE)
+        return read_execution.result(runtime.store, runtime.results, execution_id)
+
+
+@pytest.fixture
+def shelf() -> Iterator[tuple[str, list[int]]]:
+    """Pages of two books each, five of them; and which ones were asked for."""
+    asked: list[int] = []
+
+    class Shelf(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = int(parse_qs(urlparse(self.path).query)["page"][0])
+            asked.append(page)
+            body = json.dumps({"books": [2 * page - 1, 2 * page], "page": page, "more": page < 5}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Shelf)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_upsert_keeps_the_last_row_of_a_key(database: str, tmp_path: Path) -> None:
+    assert run(UPSERT, {}, database, tmp_path) == {
+        "rows": [{"id": 1, "name": "quince jam"}, {"id": 2, "name": "fig jam"}]
+    }
+
+
+def test_a_cursor_is_drained_once(database: str, tmp_path: Path) -> None:
+    assert run(CURSOR, {}, database, tmp_path)["rows"] == [{"total": 28, "done": 7}]
+
+
+def test_pages_are_collected_up_to_their_bound(
+    database: str, tmp_path: Path, shelf: tuple[str, list[int]]
+) -> None:
+    """Three calls are allowed: the third page is the last, and belongs to the result."""
+    api, asked = shelf
+    assert run(PAGES, {"api": api}, database, tmp_path) == {"books": [1, 2, 3, 4, 5, 6]}
+    assert asked == [1, 2, 3]
+
+
+def test_no_value_becomes_code_of_a_shell_script(database: str, tmp_path: Path) -> None:
+    text = 'a\'b "c" $(echo d); exit 3'
+    result = run(SHELL, {}, database, tmp_path)
+    assert (result["exit_code"], result["stdout"]) == (0, f"single {text}|double {text}|2")
