@@ -1,4 +1,4 @@
-"""Build hook of the wheel: put the build of the web UI into the package."""
+"""Build hook of the wheel: put the documentation and the build of the web UI into the package."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ WITHOUT = "NOETL_WHEEL_WITHOUT_UI"
 
 
 class UiBuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds ``ui/dist`` as ``noetl/ui_static``. An editable install reads the checkout's own build."""
+    """Adds ``docs`` as ``noetl/docs``, and ``ui/dist`` as ``noetl/ui_static``. An editable install reads the checkout's own build."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Include the build. Raises RuntimeError without one, unless the environment asks for a wheel without."""
-        if version == "editable" or os.environ.get(WITHOUT):
+        if version == "editable":
+            return
+        build_data["force_include"][str(Path(self.root) / "docs")] = "noetl/docs"
+        if os.environ.get(WITHOUT):
             return
         built = Path(self.root) / "ui" / "dist"
         if not (built / "index.html").is_file():
