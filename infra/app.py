@@ -104,6 +104,7 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
     observed = {
         "api": api.function,
         "engine": engine.engine,
+        "decide": engine.decide,
         "maintenance": engine.maintenance,
         "scheduler": schedules.function,
     } | {f"worker-{worker}": made.function for worker, made in workers.functions.items()}

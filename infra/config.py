@@ -16,7 +16,7 @@ Egress = Literal["none", "endpoints", "nat", "both"]
 Nat = Literal["gateway", "instance"]
 Deploys = Literal["at-once", "canary"]
 
-DATABASE_FUNCTIONS = ("api", "engine", "scheduler", "maintenance", "migrate")
+DATABASE_FUNCTIONS = ("api", "engine", "decide", "scheduler", "maintenance", "migrate")
 """Functions that connect to Postgres."""
 CONNECTION_SHARE = 0.8
 """Part of max_connections that the functions may fill; the rest is for people, rotation, and the server itself."""
@@ -36,6 +36,7 @@ RESERVED = frozenset(
         "api",
         "commands",
         "data",
+        "decide",
         "dlq",
         "engine",
         "events",
@@ -192,6 +193,9 @@ class WorkersConfig:
     image: str = ""
     """Image of Fargate workers by its full name in a registry; empty: tag ``image_tag`` of the stack's own repository."""
     image_tag: str = "latest"
+    direct_steps: int = 50
+    """Most commands that an invocation takes in the answers of the function `decide` before it ends; 0: every outcome goes through the
+    queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

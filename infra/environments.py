@@ -96,7 +96,7 @@ def _local(name: str, given: Mapping[str, str]) -> Environment:
             engine="url" if url else "instance", url=url, max_connections=100, backup_days=0, protected=False
         ),
         network=NetworkConfig(egress="none", flow_logs=False),
-        functions=_functions(api=10, engine=10, others=3),
+        functions=_functions(api=10, engine=10, decide=4, others=3),
         workers=WorkersConfig(pooled=True, default_concurrency=4),
         api=ApiConfig(auth="none"),
         retention=RetentionConfig(logs=1, executions=7),
@@ -126,7 +126,7 @@ def _dev(name: str, given: Mapping[str, str]) -> Environment:
             protected=False,
         ),
         network=NetworkConfig(egress="nat", nat="instance", nat_gateways=1, flow_logs=False),
-        functions=_functions(api=10, engine=10, others=3),
+        functions=_functions(api=10, engine=10, decide=10, others=3),
         workers=WorkersConfig(pooled=True),
         api=_api(given),
         retention=RetentionConfig(logs=7, executions=30),
@@ -148,7 +148,7 @@ def _staging(name: str, given: Mapping[str, str]) -> Environment:
             engine="aurora", min_acu=0.5, max_acu=4, max_connections=400, multi_az=True, rotation_days=30
         ),
         network=NetworkConfig(egress="nat", nat_gateways=1, private_workers=True),
-        functions=_functions(api=40, engine=40, others=5),
+        functions=_functions(api=40, engine=40, decide=40, others=5),
         workers=WorkersConfig(pooled=False, default_concurrency=20, long=True),
         api=_api(given),
         storage=StorageConfig(version_days=7),
@@ -177,7 +177,7 @@ def _prod(name: str, given: Mapping[str, str]) -> Environment:
             rotation_days=30,
         ),
         network=NetworkConfig(egress="nat", zones=3, nat_gateways=3, private_workers=True),
-        functions=_functions(api=200, engine=200, others=10, memory=1769),
+        functions=_functions(api=200, engine=200, decide=100, others=10, memory=1769),
         workers=WorkersConfig(pooled=False, default_concurrency=100, long=True),
         api=_api(given, rate_limit=2000, burst_limit=4000),
         retention=RetentionConfig(logs=90, executions=180),
@@ -200,10 +200,14 @@ _PRESETS: Mapping[str, Callable[[str, Mapping[str, str]], Environment]] = {
 }
 
 
-def _functions(*, api: int, engine: int, others: int, memory: int = 1024) -> dict[str, FunctionConfig]:
+def _functions(
+    *, api: int, engine: int, decide: int, others: int, memory: int = 1024
+) -> dict[str, FunctionConfig]:
     return {
         "api": FunctionConfig(memory=memory, reserved=api),
         "engine": FunctionConfig(memory=memory, reserved=engine),
+        # How many outcomes are decided by request at once; what is throttled goes through the queue.
+        "decide": FunctionConfig(memory=memory, reserved=decide),
         "scheduler": FunctionConfig(memory=512, reserved=others),
         "maintenance": FunctionConfig(memory=512, reserved=others),
         "migrate": FunctionConfig(memory=512, reserved=1),

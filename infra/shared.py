@@ -52,16 +52,24 @@ class Platform:
         """Of a function or role, as others refer to it before it exists."""
         return f"{self.config.prefix}-{name}"
 
-    def scheduler_arn(self, scope: Construct) -> str:
-        """Of the function that schedules start; of its alias, where versions are rolled out."""
+    def target_name(self, name: str) -> str:
+        """How a function of this environment is invoked: by its name, or by its alias where versions are rolled out."""
         alias = f":{LIVE}" if self.config.deploys == "canary" else ""
+        return f"{self.function_name(name)}{alias}"
+
+    def target_arn(self, scope: Construct, name: str) -> str:
+        """Of a function as others invoke it, before it exists."""
         arn: str = cdk.Stack.of(scope).format_arn(
             service="lambda",
             resource="function",
-            resource_name=f"{self.function_name('scheduler')}{alias}",
+            resource_name=self.target_name(name),
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
         return arn
+
+    def scheduler_arn(self, scope: Construct) -> str:
+        """Of the function that schedules start."""
+        return self.target_arn(scope, "scheduler")
 
     def schedule_role_arn(self, scope: Construct) -> str:
         """Of the role that EventBridge Scheduler takes on."""
@@ -148,11 +156,14 @@ class Platform:
         return made
 
     def worker_variables(
-        self, worker: str, *, isolated: bool, public_url: str, api_url: str = ""
+        self, worker: str, *, isolated: bool, public_url: str, api_url: str = "", direct: bool = False
     ) -> dict[str, str]:
         """A worker knows neither the database nor the key of tokens; one that runs code of playbooks no credentials either. ``api_url``: where
-        it asks for them; ``public_url``: where others answer callbacks."""
+        it asks for them; ``public_url``: where others answer callbacks. ``direct``: it hands outcomes over by request."""
         variables = self._common_variables() | {"NOETL_WORKER": worker, "NOETL_PUBLIC_URL": public_url}
+        if direct:
+            variables["NOETL_DECIDE_FUNCTION"] = self.target_name("decide")
+            variables["NOETL_DIRECT_STEPS"] = str(self.config.workers.direct_steps)
         if not isolated:
             variables |= self._cache_variables()
             variables["NOETL_CREDENTIALS_PREFIX"] = self.config.credentials_prefix

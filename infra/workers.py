@@ -21,6 +21,8 @@ from noetl.kinds.registry import ENTRY_POINT_GROUP
 MIXED = "mixed"
 POOLED = "io"
 LONG = "long"
+DIRECT = "direct"
+"""The pool of leases of commands that workers get in answers (``noetl.domain.workers.direct_requests``)."""
 DEAD = "dlq"
 """Where another worker's name stands, in the name of the queue of dead letters of all commands."""
 TIMEOUT = 900
@@ -106,7 +108,7 @@ def _check_names(groups: Mapping[str, list[KindSpec]], kinds: set[str]) -> None:
             raise ConfigError(
                 f"the kind {name!r} cannot name a queue: use at most 32 of a-z, 0-9, - and _, beginning with a letter"
             )
-    if taken := {MIXED, POOLED, LONG, DEAD} & kinds:
+    if taken := {MIXED, POOLED, LONG, DEAD, DIRECT} & kinds:
         raise ConfigError(f"a kind cannot be called {' or '.join(sorted(taken))}: workers of that name exist")
 
 

@@ -26,10 +26,15 @@ BACKLOG_PER_TASK = 10
 
 
 def worker_grants(
-    scope: Construct, platform: Platform, worker: Worker, queue: QueueWithDlq, api: HttpApi | None
+    scope: Construct,
+    platform: Platform,
+    worker: Worker,
+    queue: QueueWithDlq,
+    api: HttpApi | None,
+    direct: bool,
 ) -> list[Grant]:
     """Its queue, its results, the engine's queue; secrets of playbooks only for workers that run none of their code. ``api``: where it asks
-    for those that were registered."""
+    for those that were registered. ``direct``: it hands outcomes over by request."""
     statements = [
         grants.consume(queue.queue),
         platform.result_objects(["s3:GetObject", "s3:PutObject"], ["executions", "permanent"]),
@@ -44,6 +49,8 @@ def worker_grants(
         ]
     for kind in worker.kinds:
         statements += grants.configured(platform.config.workers.access.get(kind, ()))
+    if direct:
+        statements.append(grants.grant(["lambda:InvokeFunction"], [platform.target_arn(scope, "decide")]))
     if api is not None:
         statements.append(grants.ask_for_credentials(scope, api.api.api_id, api.exported))
     return statements
@@ -52,6 +59,17 @@ def worker_grants(
 def _asks(worker: Worker, api: HttpApi, *, reaches: bool) -> HttpApi | None:
     """The API, for a worker that may have credentials and gets as far."""
     return api if reaches and not worker.isolated else None
+
+
+def _is_direct(platform: Platform, worker: Worker) -> bool:
+    """Whether outcomes go by request: the worker gets as far as Lambda. Inner subnets with NAT elsewhere do only by an endpoint."""
+    config = platform.config
+    inner = (
+        platform.config.network.egress == "both" and _placement(platform, worker) is platform.closed_placement
+    )
+    return config.workers.direct_steps > 0 and (
+        not inner or platform.closed_placement is None or bool(config.triggers.queues)
+    )
 
 
 def _placement(platform: Platform, worker: Worker) -> Placement | None:
@@ -79,6 +97,7 @@ class FunctionWorker(Construct):
         """``jobs``: containers that the worker may run."""
         super().__init__(scope, id)
         asks = _asks(worker, api, reaches=worker.needs_network or platform.closed_placement is None)
+        direct = _is_direct(platform, worker)
         self.function = PythonFunction(
             self,
             "Worker",
@@ -96,10 +115,11 @@ class FunctionWorker(Construct):
                 isolated=worker.isolated,
                 public_url=api.url,
                 api_url=asks.url if asks else "",
+                direct=direct,
             )
             | (jobs.variable() if jobs else {}),
         )
-        self.function.allow(*worker_grants(self, platform, worker, queue, asks))
+        self.function.allow(*worker_grants(self, platform, worker, queue, asks, direct))
         self.function.allow(*(jobs.run_grants(self) if jobs else ()))
         self.function.consume(queue.queue, batch=worker.batch, concurrency=worker.concurrency)
 
@@ -123,6 +143,7 @@ class FargateWorker(Construct):
         self._platform = platform
         config = platform.config
         asks = _asks(worker, api, reaches=True)
+        direct = config.workers.direct_steps > 0
         task = ecs.FargateTaskDefinition(
             self,
             "Task",
@@ -153,10 +174,11 @@ class FargateWorker(Construct):
                 isolated=worker.isolated,
                 public_url=api.url,
                 api_url=asks.url if asks else "",
+                direct=direct,
             ),
             stop_timeout=cdk.Duration.seconds(120),
         )
-        give(task.task_role, *worker_grants(self, platform, worker, queue, asks))
+        give(task.task_role, *worker_grants(self, platform, worker, queue, asks, direct))
         nag.acknowledge(task, "IAM5[Resource::*]", "the token that pulls images belongs to no repository")
         nag.acknowledge(task, "ECS2", "the variables name queues and buckets; none is a secret")
         self.service = self._service(worker, task, cluster)

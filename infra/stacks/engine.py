@@ -45,8 +45,9 @@ class EngineStack(cdk.Stack):
             properties={"Digest": platform.code},
         )
         self.engine = self._engine()
+        self.decide = self._decide()
         self.maintenance = self._maintenance()
-        for made in (self.engine, self.maintenance):
+        for made in (self.engine, self.decide, self.maintenance):
             made.node.add_dependency(migration)
 
     def _engine(self) -> PythonFunction:
@@ -69,6 +70,14 @@ class EngineStack(cdk.Stack):
             fifo=True,
         )
         made.consume(messaging.timers.queue, batch=BATCH, concurrency=timers)
+        return made
+
+    def _decide(self) -> PythonFunction:
+        """The engine by request. Apart from the engine that reads queues: its reservation bounds the requests, and workers, which may
+        invoke it, cannot pass for a queue."""
+        platform = self._platform
+        made = platform.database_function(self, "decide", timeout=ENGINE_TIMEOUT, layers=self._layers.get())
+        made.allow(grants.credentials(self, platform.config.credentials_prefix, ["DescribeSecret"]))
         return made
 
     def _maintenance(self) -> PythonFunction:

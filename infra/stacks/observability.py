@@ -24,6 +24,9 @@ CONCURRENCY_ALARM = 80
 CONNECTIONS_ALARM = 0.9
 """Part of max_connections at which somebody should look: the functions alone stay below 0.8."""
 
+DECIDING = ("engine", "decide", "api")
+"""Functions that run the engine: by queue, by request, and for starts."""
+
 
 class ObservabilityStack(cdk.Stack):
     """``functions``: every function by the name to show."""
@@ -97,12 +100,13 @@ class ObservabilityStack(cdk.Stack):
         )
 
     def _watch_engine(self) -> None:
-        self.alarms.above(
-            "refused-events",
-            self._refused(),
-            0,
-            "the engine refused events whose token does not fit: a worker speaks for what is not its own, or a key was lost",
-        )
+        for name, function in (("refused-events", "engine"), ("refused-requests", "decide")):
+            self.alarms.above(
+                name,
+                self._counted(function, "RefusedEvents"),
+                0,
+                "the engine refused events whose token does not fit: a worker speaks for what is not its own, or a key was lost",
+            )
         minutes = self._platform.config.database.sweep_minutes
         self.alarms.silent(
             "heartbeat",
@@ -112,7 +116,7 @@ class ObservabilityStack(cdk.Stack):
         )
         self.alarms.above(
             "failed-executions",
-            self._counted("engine", "FailedExecutions"),
+            self._failed(),
             self._platform.config.alarms.failed_executions,
             "executions ended failed: a playbook, or what it calls",
         )
@@ -176,8 +180,15 @@ class ObservabilityStack(cdk.Stack):
                 periods=3,
             )
 
-    def _refused(self) -> cloudwatch.Metric:
-        return self._counted("engine", "RefusedEvents")
+    def _failed(self) -> cloudwatch.MathExpression:
+        """Executions that ended failed, whichever function decided that."""
+        counts = {name: self._counted(name, "FailedExecutions") for name in DECIDING}
+        return cloudwatch.MathExpression(
+            expression=" + ".join(f"FILL({name}, 0)" for name in counts),
+            using_metrics=counts,
+            period=FIVE_MINUTES,
+            label="FailedExecutions",
+        )
 
     def _counted(
         self, function: str, name: str, statistic: str = "Sum", *, period: cdk.Duration = FIVE_MINUTES
@@ -235,7 +246,7 @@ class ObservabilityStack(cdk.Stack):
                     "Database connections",
                     [metric("AWS/RDS", "DatabaseConnections", database.dimensions, "Maximum")],
                 ),
-                row("Refused events", [self._refused()]),
+                row("Refused events", [self._counted(name, "RefusedEvents") for name in DECIDING[:2]]),
             )
             dashboard.add_widgets(
                 row(
@@ -248,7 +259,7 @@ class ObservabilityStack(cdk.Stack):
                 row("Throttles", [function.metric_throttles() for function in functions]),
             )
         dashboard.add_widgets(
-            row("Executions that failed", [self._counted("engine", "FailedExecutions")]),
+            row("Executions that failed", [self._counted(name, "FailedExecutions") for name in DECIDING]),
             row("Ticks of maintenance", [self._counted("maintenance", "Heartbeats")]),
         )
         dashboard.add_widgets(

@@ -19,7 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -32,6 +32,8 @@ from infra.prices import AS_OF, AURORA_ACU_HOUR, INSTANCE_HOUR, SOURCE
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import NotFoundError, TaskError
+from noetl.domain.events import Start
+from noetl.domain.workers.direct_requests import DecideAnswer, DecideRequest
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program, encode
 from noetl.engine.scopes.slot_view import Limits
@@ -39,15 +41,19 @@ from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.queue import Delivery
 from noetl.runtime.aws.telemetry import Telemetry
 from noetl.runtime.stored_programs import StoredPrograms
+from noetl.services.executions.direct_starts import Begun, DirectStarts
 from noetl.services.executions.start_execution import Wish, start_execution
 from noetl.services.messaging.send_events import EventSender
+from noetl.services.orchestrator.answer_requests import answer_request, begin_executions
 from noetl.services.orchestrator.authenticate import Door
 from noetl.services.orchestrator.consume_events import MessageDeps, handle_messages
 from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.orchestrator.publish import Publisher
+from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.results.hydration import make_hydrate
 from noetl.services.worker.batch_deps import BatchDeps
 from noetl.services.worker.consume_commands import work_batch
+from noetl.services.worker.direct_outcomes import DirectOutcomes
 from noetl.services.worker.worker_deps import WorkerDeps
 from tests.bench import bulk, tick
 from tests.bench.cost_page import readable, write
@@ -62,12 +68,19 @@ from tests.bench.meters import (
 from tests.bench.playbooks import chain, fan_out
 from tests.bench.prices import EXPRESS_MEMORY_GB, PRICES
 from tests.doubles.revocations import MemoryRevocations
+from tests.doubles.workers import MemoryWorkers
 
 MILLION = 1_000_000
 BATCHES = (1, 4, 10)
-CALL_MS = {"postgres.round_trips": 2.0, "calls.sqs": 10.0, "s3.put": 30.0, "s3.get": 15.0}
+CALL_MS = {
+    "postgres.round_trips": 2.0,
+    "calls.sqs": 10.0,
+    "s3.put": 30.0,
+    "s3.get": 15.0,
+    "calls.lambda": 8.0,
+}
 """Milliseconds that a call adds to an invocation in AWS, which it does not take in memory. Assumed."""
-OWN_MS = {"engine": (1.9, 0.95), "worker": (1.6, 0.85)}
+OWN_MS = {"engine": (1.9, 0.95), "decide": (1.9, 0.95), "worker": (1.6, 0.85)}
 """Milliseconds that an invocation computes: by itself, and for each message. Assumed: what an idle machine with two cores took."""
 API_MS = 50
 """Milliseconds of the invocation that starts an execution. Assumed."""
@@ -79,7 +92,10 @@ DATABASE_RATES = (10, 100, 1000)
 """Transitions per second at which the hourly price of a database is spread over them."""
 WORKER = "io"
 LOG = io.StringIO()
-TELEMETRY = {name: Telemetry(f"noetl-prod-{name}", LOG) for name in ("engine", "worker")}
+FUNCTIONS = ("engine", "decide", "worker")
+DIRECT_STEPS = 50
+"""What an invocation of a worker takes in answers, as environments have it."""
+TELEMETRY = {name: Telemetry(f"noetl-prod-{name}", LOG) for name in FUNCTIONS}
 
 
 @dataclass(frozen=True)
@@ -110,7 +126,8 @@ class Deployment:
         self.kinds = _kinds()
         self.stored = MeteredPrograms(self.bill)
         self.results = MeteredResults(self.bill)
-        self.store: Any = MeteredStore(MemoryExecutionStore(), self.bill)
+        self.memory = MemoryExecutionStore()
+        self.store: Any = MeteredStore(self.memory, self.bill)
         self.events = MeteredQueue("events", self.bill, fifo=True)
         self.timers = MeteredQueue("timers", self.bill, fifo=False)
         self.commands = MeteredQueue("commands", self.bill, fifo=False)
@@ -119,6 +136,8 @@ class Deployment:
         LOG.truncate(LOG.seek(0))
         self.engine = self._engine(concurrency)
         self.worker = self._worker()
+        self.waited = 0.0
+        """Milliseconds that a worker has waited for what the engine computes by request."""
         self.sender = EventSender(
             self.store, self.events, self.results, lambda: self.ring, "api", time.time, REQUEST_BYTES
         )
@@ -146,9 +165,19 @@ class Deployment:
             limits=Limits(tier=self.results.name),
             workers=lambda pool: concurrency,
             log=_complain,
+            recent=Recent(),
         )
         door = Door(self.store, self.results, lambda fresh: self.ring, time.time, _complain)
-        return MessageDeps(door, engine, publisher, MemoryRevocations(), time.time, "engine", _complain)
+        return MessageDeps(
+            door,
+            engine,
+            publisher,
+            MemoryRevocations(),
+            time.time,
+            "engine",
+            _complain,
+            leases=MemoryWorkers(self.memory),
+        )
 
     def _worker(self) -> BatchDeps:
         worker = WorkerDeps(
@@ -159,7 +188,29 @@ class Deployment:
             deadline=lambda: 60.0,
             log=_complain,
         )
-        return BatchDeps(worker, self.commands, self.events, slots={"io": 10, "cpu": 2})
+        direct = DirectOutcomes(self, DIRECT_STEPS, time.monotonic, _complain)
+        return BatchDeps(worker, self.commands, self.events, slots={"io": 10, "cpu": 2}, direct=direct)
+
+    def decide(self, request: DecideRequest) -> DecideAnswer:
+        """Answer a worker, which waits for it."""
+        self.bill["calls.lambda"] += 1
+        before = self.bill.copy()
+        context = SimpleNamespace(aws_request_id="00000000-0000-0000-0000-000000000000")
+        with TELEMETRY["decide"].invocation(context) as call:
+            found = answer_request(request, self.engine, lambda: 30.0)
+            call.count("Events", found.managed.events)
+            call.count("HandedCommands", found.handed)
+        base, each = OWN_MS["decide"]
+        own = base + each * len(request.outcomes)
+        self.milliseconds["decide"] += math.ceil(own + self._waited(before))
+        self.waited += own
+        self.bill["decide.invocations"] += 1
+        self.bill["decide.messages_in"] += len(request.outcomes)
+        self.bill["log.lines"] += 1
+        return found.answer
+
+    def _waited(self, before: Bill) -> float:
+        return sum((self.bill[call] - before[call]) * each for call, each in CALL_MS.items())
 
     def register(self, text: str) -> Program:
         program = compile_playbook(text, source_name="cost", kinds=self.kinds).program
@@ -168,17 +219,22 @@ class Deployment:
 
     def start(self, program: Program, number: int) -> int:
         """What POST /api/executions does. Returns the execution's id."""
-        owner = self.sender.owner()
+
+        def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> Begun:
+            own = replace(self.engine, engine=replace(self.engine.engine, recent=None))
+            return begin_executions(starts, own, deadline)
+
+        starts = DirectStarts(decide, self.sender, time.monotonic, _complain)
         started = start_execution(
             program,
             Wish({}),
             self.store,
-            owner=owner,
+            owner=starts.owner(),
             now_ms=int(time.time() * 1000),
             random_bits=number,
+            begin=starts.begin,
         )
-        assert started.event is not None
-        self.sender.events(owner, [started.event])
+        assert started.begun
         self.bill["api.requests"] += 1
         return started.execution_id
 
@@ -215,7 +271,7 @@ class Deployment:
             for metric, value in counts.items():
                 call.count(metric, value)
         took = (time.perf_counter() - began) * 1000
-        waited = sum((self.bill[call] - before[call]) * each for call, each in CALL_MS.items())
+        waited, self.waited = self._waited(before) + self.waited, 0.0
         kept = set(give_back)
         source.ack([one for one in found if one.message_id not in kept])
         self.bill[f"{name}.invocations"] += 1
@@ -250,8 +306,8 @@ def measure(workload: Workload, batch: int, env: Environment) -> dict[str, Any]:
         "transitions": transitions,
         "per_execution": workload.transitions,
         "average_batch": {
-            name: round(bill[f"{name}.messages_in"] / bill[f"{name}.invocations"], 2)
-            for name in ("engine", "worker")
+            "engine": round(_average(bill, "engine", "decide"), 2),
+            "worker": round(_average(bill, "worker"), 2),
         },
         "counts_per_million": {
             name: round(value * scale) for name, value in sorted(bill.items()) if "messages_in" not in name
@@ -268,8 +324,10 @@ def assumed(deployed: Deployment, env: Environment, scale: float) -> dict[str, A
     """How long invocations last: what they compute, plus what calls take in AWS. ``ms_here``: what they took on this machine."""
     bill, took = deployed.bill, deployed.milliseconds
     found: dict[str, Any] = {"ms_per_call": CALL_MS, "ms_of_its_own": OWN_MS}
-    for name in ("engine", "worker"):
+    for name in FUNCTIONS:
         count = bill[f"{name}.invocations"]
+        if not count:
+            continue
         found[name] = {
             "mib": _memory(env, name),
             "ms_here": round(took[f"{name} here"] / count, 1),
@@ -284,9 +342,9 @@ def price(deployed: Deployment, env: Environment, scale: float) -> dict[str, flo
     bill = deployed.bill
     sqs = {"events": PRICES.sqs_fifo, "timers": PRICES.sqs_standard, "commands": PRICES.sqs_standard}
     starts = bill["api.requests"]
-    duration = sum(_gb_seconds(deployed, env, name) for name in ("engine", "worker"))
+    duration = sum(_gb_seconds(deployed, env, name) for name in FUNCTIONS)
     duration += starts * API_MS / 1000 * env.functions["api"].memory / 1024
-    invocations = bill["engine.invocations"] + bill["worker.invocations"] + starts
+    invocations = sum(bill[f"{name}.invocations"] for name in FUNCTIONS) + starts
     parts = {
         "sqs": sum(_requests(bill, queue) * each for queue, each in sqs.items()) / MILLION,
         "lambda_requests": invocations * PRICES.lambda_requests / MILLION,
@@ -353,8 +411,15 @@ def _gb_seconds(deployed: Deployment, env: Environment, name: str) -> float:
     return deployed.milliseconds[name] / 1000 * _memory(env, name) / 1024
 
 
+def _average(bill: Bill, *names: str) -> float:
+    """Messages of an invocation."""
+    return sum(bill[f"{name}.messages_in"] for name in names) / sum(
+        bill[f"{name}.invocations"] for name in names
+    )
+
+
 def _memory(env: Environment, name: str) -> int:
-    return env.functions["engine"].memory if name == "engine" else env.workers.memory[WORKER]
+    return env.workers.memory[WORKER] if name == "worker" else env.functions[name].memory
 
 
 def _gb_second(env: Environment) -> float:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psycopg
 
+from tests.bench.lifeline import ending
 from tests.bench.playbooks import KINDS
 from tests.bench.speed import page, peers, rest
 from tests.bench.speed.figures import Book, Figure, about, lines, text
@@ -36,12 +37,10 @@ def main() -> int:
         note(f"The machine is not quiet (load {book.about['load']}): the figures are no measure.")
     with (
         tempfile.TemporaryDirectory(prefix="noetl-bench-", ignore_cleanup_errors=True) as folder,
+        ending(home_in(Path(folder))),
         step_server() as url,
     ):
-        home = Path(folder) / "home"
-        for one in (Path(folder), home):
-            one.mkdir(exist_ok=True)
-            one.chmod(0o755)
+        home = home_in(Path(folder))
         book.guarded("engine-alone", lambda: rest.engine_alone(book, options.quick))
         book.guarded("import", lambda: rest.imports(book, options.quick))
         with in_process(home) as runtime:
@@ -62,6 +61,15 @@ def main() -> int:
         page.append(book.record())
         page.main()
     return 1 if book.failed else 0
+
+
+def home_in(folder: Path) -> Path:
+    """The home folder in a folder; Postgres, which does not run as root, may look into both."""
+    home = folder / "home"
+    for one in (folder, home):
+        one.mkdir(exist_ok=True)
+        one.chmod(0o755)
+    return home
 
 
 def restate(book: Book, options: argparse.Namespace, home: Path, sizes: Sizes) -> None:

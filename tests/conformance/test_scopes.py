@@ -66,7 +66,8 @@ PLACES = {
     + case("EVENT", "[{ set: { ctx: { seen: PROBE } } }, { result: 1 }]")
     + end("ctx.seen"),
     "`case` at the end": FLOW + LOOP + CALL + case("step.exit") + end("ctx.seen"),
-    "`vars`": f"{FLOW}{LOOP}{CALL}    vars: {{ seen: PROBE }}\n    next: end\n" + end("vars.seen"),
+    "`vars`": f"{FLOW}{LOOP}{CALL.replace(' }', ', vars: { seen: PROBE } }')}    next: end\n"
+    + end("vars.seen"),
     "`retry`": f"{FLOW}{LOOP}{CALL}    retry: {{ max_attempts: 2, retry_when: PROBE }}\n    next: end\n"
     + end("1"),
     "`sink`": f"{FLOW}{LOOP}{CALL}    sink: {{ tool: {{ kind: postgres, table: t, args: {{ seen: PROBE }} }} }}\n    next: end\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.domain.errors import ConflictError, GoneError, InvalidInputError, NotFoundError
-from noetl.domain.workers.lease_owners import offered
+from noetl.domain.workers.lease_owners import lease, offered
 from noetl.ports.executions.execution_store import Published
 from noetl.services.worker.http_worker_leases import Claims
 from tests.contract.builders import EID
@@ -166,3 +166,20 @@ def test_the_engine_sees_pools_that_are_fetched_and_the_forgotten_are_not_listed
     assert len(claims.entries()) == 2
     registry.forget(0.1)
     assert claims.entries() == [] and harness.store.load([]).fetched == frozenset()
+
+
+def test_what_was_leased_to_an_answer_is_extended_given_back_and_freed_without_a_worker(
+    harness, make, registry
+):
+    """Leases of commands that came in the answer to a request: nobody is registered for them."""
+    harness.store.heartbeat("sweeper", 60)
+    names = ("1", "2", "3")
+    owner = lease(harness.store.load([]).now + LEASE, "direct", "0123abcd")
+    harness.store.commit([make.change(issue=tuple(make.command(name) for name in names))], owner)
+    assert had(harness.store.claim("sweeper", 9)) == []
+    assert registry.extend(EID, "1", 1, 0, 60) and not registry.extend(EID, "1", 2, 0, 60)
+    assert registry.give_back(EID, "2", 1, 0)
+    assert had(harness.store.claim("sweeper", 9)) == [("2", 2)]
+    assert not registry.free(EID, "direct", "another") and not registry.free(EID + 1, "direct", "0123abcd")
+    assert registry.free(EID, "direct", "0123abcd") and not registry.free(EID, "direct", "0123abcd")
+    assert sorted(had(harness.store.claim("sweeper", 9))) == [("1", 2), ("3", 2)]

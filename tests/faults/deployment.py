@@ -13,19 +13,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from noetl.adapters.memory import MemoryResultStore
 from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Start
 from noetl.domain.state import TERMINAL
+from noetl.domain.workers.direct_requests import DecideAnswer, DecideRequest, read_answer, read_request
 from noetl.dsl.program import encode
 from noetl.engine.scopes.slot_view import Limits
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.queue import Delivery
+from noetl.ports.workers import CommandLeases
 from noetl.runtime.programs import Programs
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.services.callbacks.complete_callback import CallbackDeps
+from noetl.services.executions.direct_starts import Begun, DirectStarts
 from noetl.services.messaging.send_events import EventSender
+from noetl.services.orchestrator.answer_requests import answer_request, begin_executions
 from noetl.services.orchestrator.authenticate import Door
 from noetl.services.orchestrator.consume_events import MessageDeps, handle_messages
 from noetl.services.orchestrator.engine_deps import EngineDeps
@@ -36,11 +42,13 @@ from noetl.services.results.hydration import make_hydrate
 from noetl.services.worker.batch_deps import BatchDeps
 from noetl.services.worker.cancellation_marks import RevocationWatch
 from noetl.services.worker.consume_commands import work_batch
+from noetl.services.worker.direct_outcomes import DirectOutcomes
 from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.testing.driver import VirtualClock
 from noetl.testing.memory import NoCredentials
 from tests.doubles.programs import MemoryProgramStore
 from tests.doubles.revocations import MemoryRevocations
+from tests.doubles.workers import MemoryWorkers
 from tests.faults.outside import Asked, Called, Strange, StrangeQueue
 from tests.properties.chaos import Crash, FaultyPort
 from tests.properties.tools import PureTools
@@ -110,6 +118,10 @@ class Deployment:
     inline_bytes: int = 8 * 1024
     window: int = 1000
     message_limit: int = 8 * 1024
+    direct: int = 50
+    """Commands that an invocation of a worker takes in answers; 0: starts and outcomes go through the queue."""
+    leases: CommandLeases | None = None
+    """Of the store's commands; None: it is one in memory."""
     shift: Callable[[float], None] = lambda seconds: None
     short: float = 0.0
     stalls: float = 0.0
@@ -123,11 +135,15 @@ class Deployment:
     logged: list[str] = field(default_factory=list)
     stalled: int = 0
     sent_on: int = 0
+    direct_outcomes: int = 0
+    handed: int = 0
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
         self.tools = PureTools(sent=lambda token: self.wishes.append(Called(token, RING, self.rng)))
         self.revocations = MemoryRevocations()
+        if self.leases is None:
+            self.leases = MemoryWorkers(self.store)  # type: ignore[arg-type]
         self.stored = MemoryProgramStore()
         for program in self.programs.known.values():
             self.stored.put(program.hash, encode(program))
@@ -214,7 +230,14 @@ class Deployment:
         )
         door = Door(store, results, lambda fresh: RING, self.clock.epoch, self.log)
         return MessageDeps(
-            door, deps, publisher, life.port(self.revocations), self.clock.epoch, life.function, self.log
+            door,
+            deps,
+            publisher,
+            life.port(self.revocations),
+            self.clock.epoch,
+            life.function,
+            self.log,
+            leases=life.port(self.leases),
         )
 
     def publisher(self, life: Life, store: Any, results: Any, programs: Any) -> Publisher:
@@ -280,7 +303,24 @@ class Deployment:
             revoked=watch.now,
             message_limit=self.message_limit,
             now=self.clock.epoch,
+            direct=DirectOutcomes(life.port(Requests(self)), self.direct, self.clock.now, self.note),
         )
+
+    def decide(self, request: DecideRequest) -> DecideAnswer:
+        """The engine by request. Its process may die, and the worker that asks hears nothing."""
+        told: list[DecideAnswer] = []
+
+        def handle(life: Life, deps: MessageDeps) -> None:
+            wire = msgspec.json.decode(msgspec.json.encode(request))
+            answered = answer_request(read_request(wire), deps, self.left)
+            self.direct_outcomes += len(request.outcomes) - len(answered.answer.left)
+            self.handed += answered.handed
+            told.append(read_answer(msgspec.json.encode(msgspec.to_builtins(answered.answer))))
+
+        self.invoke("decide", self.engine_deps, handle)
+        if not told:
+            raise InfrastructureError("the engine did not answer", retryable=True)
+        return told[0]
 
     def tick(self) -> None:
         """Maintenance, each minute."""
@@ -315,14 +355,19 @@ class Deployment:
         """A client asks for the next of its wishes, and asks again until it is answered."""
         self.vain = False
         if self.wishes:
-            self.invoke("api", lambda life: None, lambda life, held: self.answer(life, self.wishes[0]))
+            self.invoke("api", self.engine_deps, lambda life, deps: self.answer(life, deps, self.wishes[0]))
         return bool(self.wishes) and not self.vain
 
-    def answer(self, life: Life, wish: Asked | Called) -> None:
+    def answer(self, life: Life, deps: MessageDeps, wish: Asked | Called) -> None:
         store, results = life.port(self.store), life.port(self.results)
-        sender = EventSender(
+        queued = EventSender(
             store, life.port(self.events), results, lambda: RING, "api", self.clock.epoch, self.message_limit
         )
+
+        def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> Begun:
+            return begin_executions(starts, deps, deadline)
+
+        sender = DirectStarts(decide, queued, self.clock.now, self.note) if self.direct else queued
         owner = sender.owner()
         if isinstance(wish, Called):
             accepted = wish.post(
@@ -391,6 +436,16 @@ class Deployment:
             if info.status not in TERMINAL or any(work.values()):
                 found[f"{info.path} {info.status}"] = work
         return found if len(found) > 1 or found["messages"] else {}
+
+
+@dataclass(frozen=True)
+class Requests:
+    """What workers ask the engine by."""
+
+    deployment: Deployment
+
+    def decide(self, request: DecideRequest) -> DecideAnswer:
+        return self.deployment.decide(request)
 
 
 def settle(queue: Any, deliveries: Sequence[Delivery], give_back: Sequence[str]) -> None:

@@ -19,8 +19,10 @@ import pytest
 
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import Database, PostgresExecutionStore
+from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.domain.events import Start
 from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.ports.workers import CommandLeases
 from noetl.testing.driver import VirtualClock
 from tests.faults.deployment import Deployment, Fate
 from tests.faults.outside import Asked, Strange
@@ -110,8 +112,9 @@ class Ground:
         shared: ExecutionStore | None = None,
         results: MemoryResultStore | None = None,
         shift: Callable[[float], None] | None = None,
+        leases: CommandLeases | None = None,
     ) -> None:
-        self.shared, self.shift = shared, shift
+        self.shared, self.shift, self.leases = shared, shift, leases
         self.results = results or MemoryResultStore()
         self.numbers = 0
 
@@ -123,7 +126,8 @@ class Ground:
         assert self.shift is not None
         # The database's clock goes on by itself; ours starts long ago, so that whoever died is dead for the database at once.
         clock = VirtualClock(start=time.time() - 1_000_000)
-        return Deployment(programs(), self.shared, results, clock, shift=self.shift, **settings)
+        settings |= {"shift": self.shift, "leases": self.leases}
+        return Deployment(programs(), self.shared, results, clock, **settings)
 
     def ask(self, deployment: Deployment, workload: Workload, rng: random.Random) -> int:
         self.numbers += 1
@@ -175,20 +179,24 @@ def points(
     yield from every if exhaustive else rng.sample(every, min(sample, len(every)))
 
 
-@pytest.mark.parametrize("name", [*SMALL, *LARGE])
-def test_a_function_may_die_at_any_point(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "direct"), [*((name, 50) for name in (*SMALL, *LARGE)), ("chain", 0), ("chain", 1)]
+)
+def test_a_function_may_die_at_any_point(name: str, direct: int) -> None:
+    """``direct``: how many commands a worker takes in answers before the queue has the rest."""
     path, ground = f"properties/{name}", Ground()
-    plain = ground.run([path])
-    assert plain.calls > 20
+    plain = ground.run([path], direct=direct)
+    assert plain.calls > 20 and (name in LARGE or bool(plain.direct_outcomes) == bool(direct))
     deaths: Counter[str] = Counter()
     exhaustive = name == "short" or (name in SMALL and WHOLE)
     for number, what in points(plain.calls, exhaustive or EVERY_POINT, random.Random(name)):
         ground.numbers = 0
-        died = ground.run([path], fate=at(number, what))
+        died = ground.run([path], fate=at(number, what), direct=direct)
         (line,) = [line for line in died.trace if " dies " in line]
         deaths[line.partition(" ")[0]] += 1
     print(f"{name}: {plain.calls} port calls undisturbed, deaths: {dict(deaths)}")
-    assert not exhaustive or {"api", "engine", "worker"} <= deaths.keys()
+    deciding = "decide" if direct else "engine"
+    assert not exhaustive or {"api", deciding, "worker"} <= deaths.keys()
 
 
 @pytest.mark.parametrize("what", ["before", "after"])
@@ -243,6 +251,7 @@ def trouble(rng: random.Random) -> dict[str, Any]:
         "window": rng.choice((2, 1000)),
         "short": rng.choice((0.0, 0.3)),
         "stalls": rng.choice((0.0, 0.02)),
+        "direct": rng.choice((0, 1, 3, 50, 50)),
     }
 
 
@@ -262,7 +271,7 @@ def postgres_ground(database: str) -> Iterator[Ground]:
 
     opened = Database(database)
     results = MemoryResultStore()
-    yield Ground(PostgresExecutionStore(opened), results, shift)
+    yield Ground(PostgresExecutionStore(opened), results, shift, PostgresWorkers(opened))
     opened.close()
     connection.close()
 

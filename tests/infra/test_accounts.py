@@ -51,7 +51,7 @@ def test_a_proxy_takes_tls_only_and_all_but_migrations_go_through_it(corp: Templ
     assert proxy.properties["RequireTLS"] is True
     pooled = {
         name: corp.variables(corp.function(f"noetl-prod-{name}")).get("NOETL_DATABASE_POOLED")
-        for name in ("api", "engine", "scheduler", "maintenance", "migrate")
+        for name in ("api", "engine", "decide", "scheduler", "maintenance", "migrate")
     }
     assert pooled == {name: None if name == "migrate" else "1" for name in pooled}
 

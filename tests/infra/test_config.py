@@ -70,7 +70,7 @@ def functions(env: Environment, **changes: int) -> dict[str, Any]:
         (DEV, {"account": "12"}, "12 digits"),
         (DEV, {"python": "2.7"}, "python '2.7'"),
         (DEV, {"arch": "sparc"}, "neither arm64 nor x86_64"),
-        (DEV, {"functions": {}}, "api, engine, maintenance, migrate, scheduler"),
+        (DEV, {"functions": {}}, "api, decide, engine, maintenance, migrate, scheduler"),
         (DEV, {"retention": replace(DEV.retention, logs=8)}, "not 8"),
         (DEV, {"retention": replace(DEV.retention, executions=0)}, "executions cannot be kept 0 days"),
         (DEV, storage(DEV, kv_auto_bytes=2**21), "kv_auto_bytes 2097152"),
@@ -117,8 +117,8 @@ def functions(env: Environment, **changes: int) -> dict[str, Any]:
         (DEV, functions(DEV, maintenance=2), "maintenance needs a reserved concurrency of at least 3"),
         (
             DEV,
-            functions(DEV, api=100, engine=53),
-            "160 connections (api 100 + engine 53 + scheduler 3 + maintenance 3 + migrate 1), but only 159",
+            functions(DEV, api=100, engine=43),
+            "160 connections (api 100 + engine 43 + decide 10 + scheduler 3 + maintenance 3 + migrate 1), but only 159",
         ),
         (PROD, database(PROD, proxy=False, max_connections=500), "put a proxy in front"),
     ],
@@ -133,7 +133,7 @@ def test_what_must_not_be_deployed_is_refused(
 
 def test_connections_may_reach_but_not_pass_their_share() -> None:
     """159 of 200 are less than 80%; a proxy multiplexes, so no sum is too large behind one."""
-    assert replace(DEV, **functions(DEV, api=100, engine=52)).connections() == 159
+    assert replace(DEV, **functions(DEV, api=100, engine=42)).connections() == 159
     behind = replace(PROD, **database(PROD, proxy=True))
     assert replace(behind, **functions(PROD, api=5000)).connections() > PROD.database.max_connections
 

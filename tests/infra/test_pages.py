@@ -16,7 +16,7 @@ from tests.infra.templates import Templates
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = {
     "<worker>": r"[a-z][a-z0-9_-]*",
-    "<function>": r"(?:api|engine|maintenance|scheduler|worker-[a-z0-9_-]+)",
+    "<function>": r"(?:api|engine|decide|maintenance|scheduler|worker-[a-z0-9_-]+)",
 }
 """What stands for a name in the table of alarms."""
 

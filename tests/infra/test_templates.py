@@ -24,6 +24,8 @@ PYTHON_VARIABLES = {
     "NOETL_HTTP_ALLOW",
     "NOETL_DEPLOYMENT",
     "NOETL_WORKER",
+    "NOETL_DECIDE_FUNCTION",
+    "NOETL_DIRECT_STEPS",
     "NOETL_PUBLIC_URL",
     "NOETL_STORAGE_KV_TABLE",
     "NOETL_STORAGE_KV_AUTO_BYTES",
@@ -101,7 +103,7 @@ def test_the_oldest_message_of_every_queue_and_every_function_is_watched(templat
         }
 
     queues, _ = own_queues(templates)
-    assert watched("RefusedEvents") and watched("FailedExecutions") and watched("Heartbeats")
+    assert len(watched("RefusedEvents")) == 2 and watched("Heartbeats")
     assert watched("DatabaseConnections") and watched("5xx")
     aged = {f"<{place.key}.QueueName>" for place in queues}
     assert watched("ApproximateAgeOfOldestMessage") == (
@@ -203,12 +205,15 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
     key_arn = templates.text(key.stack, key.properties["TargetKeyId"])
     allowed = templates.allowed(templates.role_of(function))
     tracing = {(action, "*") for action in ("xray:PutTraceSegments", "xray:PutTelemetryRecords")}
+    invoked = [resource for action, resource in allowed if action == "lambda:InvokeFunction"]
+    assert [_invoked(one) for one in invoked] == [f"noetl-{name}-decide"]
     assert allowed - tracing == {
         *(
             (f"sqs:{action}", f"<{queue.key}.Arn>")
             for action in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes")
         ),
         ("sqs:SendMessage", f"<{events.key}.Arn>"),
+        *(("lambda:InvokeFunction", found) for found in invoked),
         ("s3:GetObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:PutObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/permanent/*"),
@@ -270,7 +275,7 @@ def test_secrets_are_read_by_those_who_need_them(templates: Templates) -> None:
             if action == "secretsmanager:GetSecretValue":
                 short = function.properties["FunctionName"].split("-", 2)[2]
                 readers.setdefault(_secret(templates, resource), set()).add(short)
-    engine = {"api", "engine", "maintenance", "scheduler", "migrate"}
+    engine = {"api", "engine", "decide", "maintenance", "scheduler", "migrate"}
     workers = {name for found in readers["credentials"] for name in [found] if name.startswith("worker-")}
     assert readers["tokens"] == readers["app"] == engine
     assert readers["owner"] == {"migrate"}
@@ -359,7 +364,7 @@ def test_what_connects_fits_into_the_database(templates: Templates, name: str) -
         place for place in ours(templates) if "NOETL_DATABASE_SECRET_ARN" in templates.variables(place)
     ]
     reserved = [place.properties["ReservedConcurrentExecutions"] for place in connecting]
-    assert len(connecting) == 5 and all("VpcConfig" in place.properties for place in connecting)
+    assert len(connecting) == 6 and all("VpcConfig" in place.properties for place in connecting)
     assert sum(reserved) < 0.8 * most
 
 
@@ -497,6 +502,36 @@ def test_functions_of_the_engine_leave_by_two_ports(templates: Templates) -> Non
         if templates.text(one.stack, one.properties["GroupId"]) == f"<{group.key}.GroupId>"
     ]
     assert sorted((rule["FromPort"], rule["ToPort"]) for rule in rules) == [(443, 443), (5432, 5432)]
+
+
+def _invoked(resource: str) -> str:
+    """The name in a function's ARN, without an alias."""
+    return resource.partition(":function:")[2].partition(":")[0]
+
+
+@both
+def test_workers_hand_outcomes_over_by_request(templates: Templates, name: str) -> None:
+    """A worker invokes the function `decide` and no other; that one reads no queue, and its reservation bounds the requests."""
+    decide = templates.function(f"noetl-{name}-decide")
+    assert decide.properties["ReservedConcurrentExecutions"] > 0
+    sources = [templates.text(one.stack, one.properties["FunctionName"]) for one in templates.all(MAPPING)]
+    assert sources and not [one for one in sources if decide.key in one]
+    workers = 0
+    for function in ours(templates):
+        if "-worker-" not in function.properties["FunctionName"]:
+            continue
+        workers += 1
+        variables = templates.variables(function)
+        invoked = [
+            resource
+            for action, resource in templates.allowed(templates.role_of(function))
+            if action == "lambda:InvokeFunction"
+        ]
+        alias = ":live" if name == "prod" else ""
+        assert variables["NOETL_DECIDE_FUNCTION"] == f"noetl-{name}-decide{alias}"
+        assert [one.endswith(f":function:noetl-{name}-decide{alias}") for one in invoked] == [True]
+        assert int(variables["NOETL_DIRECT_STEPS"]) > 0
+    assert workers > 4
 
 
 @both

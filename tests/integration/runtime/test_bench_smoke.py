@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,3 +48,28 @@ def test_every_workload_reports():
     for one in figures:
         assert one["min"] <= one["median"] <= one["max"]
         assert {"commit", "date", "cores", "cpu", "python", "load", "quiet"} <= set(one)
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from tests.bench.lifeline import ending
+from tests.bench.run import home_in
+from tests.bench.speed.noetl import in_process
+home = home_in(Path(sys.argv[1]))
+with ending(home), in_process(home) as runtime:
+    print((home / "postgres" / "postmaster.pid").read_text().split()[0], flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.postgres
+def test_a_benchmark_that_is_killed_leaves_no_database():
+    with tempfile.TemporaryDirectory(prefix="noetl-bench-", ignore_cleanup_errors=True) as folder:
+        command = [sys.executable, "-c", KILLED, folder]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as bench:
+            assert bench.stdout is not None
+            server = int(bench.stdout.readline())
+            bench.kill()
+        wait_until(lambda: not Path(f"/proc/{server}").exists(), "the end of the database")
+        wait_until(lambda: not Path(folder).exists(), "the end of the folder")

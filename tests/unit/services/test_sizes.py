@@ -22,6 +22,7 @@ from noetl.domain.sizes.table import (
     ARTIFACT_BYTES,
     CALLBACK_MESSAGE,
     CALLBACK_SCHEMA,
+    DIRECT_BYTES,
     DOCUMENT_DEPTH,
     ERROR_DETAILS,
     ERROR_MESSAGE,
@@ -41,6 +42,7 @@ from noetl.domain.sizes.table import (
     Size,
 )
 from noetl.domain.wait_request import wait_request
+from noetl.domain.workers.direct_requests import MOST_MESSAGES, fitting
 from noetl.kinds import wait
 from noetl.kinds.support.foreign_json import foreign_value
 from noetl.runtime.settings import Settings
@@ -333,10 +335,20 @@ def test_a_message_of_a_queue(over: int) -> None:
     assert len(text) <= MESSAGE_BYTES.value
 
 
+@pytest.mark.parametrize("over", (-1, 0, 1))
+def test_outcomes_of_one_request_to_the_engine(over: int) -> None:
+    """What is beyond goes through the queue. Texts count as JSON holds them."""
+    half = DIRECT_BYTES.value // 2
+    texts = ['"' * ((half - 2) // 2), "x" * (half - 2 + over), "one more"]
+    assert fitting(texts, MOST_MESSAGES) == (1 if over > 0 else 2)
+    assert fitting(["x"] * 20, MOST_MESSAGES) == MOST_MESSAGES
+
+
 RAN = {
     ARTIFACT_BYTES,
     CALLBACK_MESSAGE,
     CALLBACK_SCHEMA,
+    DIRECT_BYTES,
     ERROR_DETAILS,
     ERROR_MESSAGE,
     INLINE_BYTES,

@@ -32,7 +32,8 @@ class MessageRef(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """``token``: see ``domain/capability_tokens.py``. ``due``: epoch seconds before which it must not be acted upon; queues delay by minutes at
     most, so a long delay is a message that is sent again until it is due. ``callbacks``: what a command that may wait for callbacks makes their
-    tokens with (domain/callbacks.py). ``digest``: SHA-256 of the compiled program that a command was issued for, as it is stored."""
+    tokens with (domain/callbacks.py). ``digest``: SHA-256 of the compiled program that a command was issued for, as it is stored. ``asked``:
+    the lease of a request that had this outcome, and was not answered (domain/workers/direct_requests.py)."""
 
     v: int
     token: str = ""
@@ -42,6 +43,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     ref: MessageRef | None = None
     callbacks: str = ""
     digest: str = ""
+    asked: str = ""
 
 
 class NewerMessageError(InvalidInputError):

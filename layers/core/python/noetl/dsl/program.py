@@ -88,6 +88,8 @@ class Loop(msgspec.Struct, frozen=True, omit_defaults=True):
     """``tool.kind: iterator`` keeps ``vars.<step>_index``, ``_item``, ``_count``, ``_total``."""
     ordered_writes: bool = False
     """The body of a sequential loop writes ``ctx``/``vars``/``step``: iterations must see each other's writes."""
+    vars: tuple[SetAction, ...] = ()
+    """``vars`` of the step, written once when all iterations succeeded, before its cases and arcs."""
     pos: Pos = Pos()
 
 

@@ -90,7 +90,7 @@ def _step(step: Step, kinds: KindLookup, semantics: int) -> Step:
     undo = step.compensate
     if undo is not None:
         undo = _placed(undo, names_in(undo), kinds)
-    ends = (step.cases, step.sets, step.arcs)
+    ends = (step.cases, step.sets, step.arcs, loop.vars if loop is not None else ())
     if body is not None and loop is None and semantics > 1:
         told = any(_AROUND.search(node.source) for node in nodes_in(*ends))
         body = msgspec.structs.replace(body, tells_around=told)

@@ -231,8 +231,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     """Name of the workbook task to run, computed when the task is reached; ``choices`` are the tasks it may name, by name."""
     choices: tuple[tuple[str, Task], ...] = ()
     gather: Gather | None = None
-    siblings: bool = False
-    """A result with more than ``status``, ``data``, ``error`` and ``meta`` is no envelope: it is kept as a whole."""
+    meaning: int = 1
+    """The meaning of the language that it was compiled with (``dsl/versions.py``)."""
     part: tuple[str, ...] = ()
     """``output.path``: keys that lead to the part of what the tool gave which is the task's result."""
     alias: str = ""
@@ -264,8 +264,10 @@ class Pipeline(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where it runs: the pool of its most demanding kind (``control``: in the engine, without a message)."""
     tells_around: bool = False
     """Templates at the step's end may read what came around the result (status code, headers, ``meta``): it is reported with it."""
-    raw_output: bool = False
-    """``output`` as a value is the result alone."""
+    meaning: int = 1
+    """The meaning of the language that it was compiled with."""
+    names_itself: bool = False
+    """By the name of its step, templates read what the last call returned."""
     calls_back: bool = False
     """It may wait for a callback, so its templates know ``callback.url``."""
 

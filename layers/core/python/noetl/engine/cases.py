@@ -59,6 +59,10 @@ def after_call(d: Decider, step: Step, token: Token, done: str = "") -> None:
     ``done``: the boundary of a stage that has just ended.
     """
     try:
+        if step.loop is not None and step.loop.vars and not done:
+            change_context(
+                d, token, step, step.loop.vars, d.scope(token.run, boundary_scope(d, token, "loop.done"))
+            )
         pending = [event for event in BOUNDARIES if event == "step.exit" or step.loop is not None]
         if done:
             pending = pending[pending.index(done) + 1 :]

@@ -24,7 +24,7 @@ from noetl.pipeline.template_views import (
     result_view,
     this_view,
 )
-from noetl.templating import wrap
+from noetl.templating import StepView, wrap
 from noetl.templating.error_view import ErrorView
 
 if TYPE_CHECKING:
@@ -73,7 +73,18 @@ def _output(run: Run) -> Any:
     found = _nearest(run, event_form=False)
     if found is None:
         return MISSING
-    return OutcomeView(found[0], run.around.refer, run.around.hydrate, raw=run.pipeline.raw_output)
+    return OutcomeView(found[0], run.around.refer, run.around.hydrate, raw=run.pipeline.meaning > 2)
+
+
+def own_result(run: Run) -> StepView | None:
+    """The step that runs, by its name: what its last call returned; None before the first."""
+    found = _nearest(run, event_form=False)
+    if found is None:
+        return None
+    last = found[0]
+    status, labels = "success" if last.ok else "error", run.state.labels
+    slot = {"status": status, "data": last.result, "error": error_map(last.error), "labels": labels}
+    return StepView(slot, run.around.hydrate)
 
 
 def _result(run: Run) -> Any:

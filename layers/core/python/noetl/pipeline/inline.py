@@ -58,8 +58,8 @@ def stage_pipeline(step: Step, command: Command) -> Pipeline:
             tasks += action.tasks
     sinks = tuple(action for action in actions if isinstance(action, SinkAction))
     every = tasks_in((tasks, sinks))
-    calls_back, raw_output = any(map(calls_back_task, every)), any(task.siblings for task in every)
-    return Pipeline(tasks, sinks=sinks, calls_back=calls_back, raw_output=raw_output)
+    meaning = max((task.meaning for task in every), default=1)
+    return Pipeline(tasks, sinks=sinks, calls_back=any(map(calls_back_task, every)), meaning=meaning)
 
 
 def declared_workload(program: Program) -> tuple[str, ...]:

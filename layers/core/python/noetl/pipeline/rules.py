@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noetl.domain.branch_coverage import taken
+from noetl.domain.errors import TemplateError
 from noetl.domain.outcomes.outcomes import ErrorInfo
-from noetl.dsl.program import Rule, Task
+from noetl.dsl.program import Rule, SetAction, Task
 from noetl.pipeline import actions, nested, result_binding, task_call, tracing
 from noetl.pipeline.requests import Op
 from noetl.pipeline.retry import holds
@@ -152,6 +153,8 @@ def leave(run: Run) -> Op | None:
     if answer == "fail":
         run.fail(frame.error or last.error or ErrorInfo(f"{task.label} failed"))
         return None
+    if not last.ok and answer != "skip" and task.meaning > 2:
+        _set_after_failure(run, frame, task)
     frame.prev = last.result
     if not frame.address or frame.address == EACH:
         run.state.last = last
@@ -170,6 +173,24 @@ def leave(run: Run) -> Op | None:
         frame.pc = frame.to if answer == "jump" else frame.pc + 1
         frame.phase = "enter"
     return None
+
+
+def _set_after_failure(run: Run, frame: Frame, task: Task) -> None:
+    """Write ``set`` of a task whose failure a rule answered. What its rule wrote wins; what reads a result is left out."""
+    rule = task.rules[frame.rule] if frame.rule < len(task.rules) else None
+    written = {
+        (action.scope, action.name)
+        for action in (rule.actions if rule else ())
+        if isinstance(action, SetAction)
+    }
+    for write in task.sets:
+        if (write.scope, write.name) in written:
+            continue
+        try:
+            result_binding.set_value(run, write)
+        except TemplateError as error:
+            if error.code != "undefined":
+                raise
 
 
 def _repeat(run: Run, frame: Frame, task: Task) -> Op | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import TemplateError
 from noetl.domain.patches.scope_patches import MISSING
-from noetl.pipeline.event_scope import MOMENT
+from noetl.pipeline.event_scope import MOMENT, own_result
 from noetl.pipeline.surroundings import Item, Keychain, Surroundings
 from noetl.pipeline.template_views import label_view
 from noetl.templating import StepView, View, wrap
@@ -145,6 +145,8 @@ def lookup(run: Run, name: str) -> Any:
         if value is not MISSING:
             return wrap(value, hydrate)
     step = around.aliases.get(name, name)
+    if step == around.step and run.pipeline.names_itself and (own := own_result(run)) is not None:
+        return own
     if step in frozen.steps:
         return StepView(frozen.steps[step], hydrate)
     if name in frozen.workload:

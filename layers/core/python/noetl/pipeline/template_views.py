@@ -156,7 +156,7 @@ def _unpacked(value: Any, task: Task) -> tuple[Any, dict[str, Any] | None]:
         return value, None
     http = task.kind == "http" and is_http(value)
     wrapped = not http and "status" in value and "data" in value
-    if wrapped and task.siblings:
+    if wrapped and task.meaning > 2:
         wrapped = _ENVELOPE.issuperset(value)
     if (http and task.form == "event") or wrapped:
         return value["data"], {key: entry for key, entry in value.items() if key != "data"}

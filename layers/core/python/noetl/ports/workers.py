@@ -60,7 +60,23 @@ class CommandState(msgspec.Struct, frozen=True):
     holder: str = ""
 
 
-class WorkerRegistry(Protocol):
+class CommandLeases(Protocol):
+    """Leases of single commands: of workers over HTTP, and of those that were answered with them (``domain/workers/direct_requests.py``).
+
+    Raises InfrastructureError when the store cannot be reached.
+    """
+
+    def extend(self, execution_id: int, command_id: str, attempt: int, turn: int, seconds: float) -> bool:
+        """Whoever has this command has it for so much longer; False when nobody has (any more). Its worker lives, too."""
+
+    def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
+        """It is offered to others, as a further attempt, where its pool is kept, and nobody's otherwise; False when nobody has it."""
+
+    def free(self, execution_id: int, pool: str, worker: str) -> bool:
+        """What this worker of this pool has of an execution is nobody's; False when it has nothing of it."""
+
+
+class WorkerRegistry(CommandLeases, Protocol):
     """Safe to use from several threads. Raises InfrastructureError when the store cannot be reached."""
 
     def register(self, name: str, pool: str, capacity: int, principal: str, most: int) -> Registered:
@@ -74,12 +90,6 @@ class WorkerRegistry(Protocol):
 
     def entries(self) -> Sequence[WorkerPool]:
         """By name."""
-
-    def extend(self, execution_id: int, command_id: str, attempt: int, turn: int, seconds: float) -> bool:
-        """Whoever has this command has it for so much longer; False when nobody has (any more). Its worker lives, too."""
-
-    def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
-        """It is offered to others, as a further attempt, where its pool is kept, and nobody's otherwise; False when nobody has it."""
 
     def state(self, execution_id: int, command_id: str) -> CommandState:
         """Why it cannot be claimed."""

@@ -48,7 +48,7 @@ class Programs:
 
     def resolve(self, path: str, version: int | None) -> str:
         """Return the program's hash. Raises NotFoundError(code="playbook_not_found")."""
-        entry = self.catalog.get(path, version)
+        entry = self.catalog.get(path.removeprefix("/"), version)
         if entry is None:
             wanted = path if version is None else f"{path} version {version}"
             raise NotFoundError(

@@ -8,7 +8,7 @@ from typing import Any
 from noetl.domain.results.references import is_ref
 from noetl.templating.contract import Hydrate
 from noetl.templating.plain import unwrap
-from noetl.templating.views import MISSING, MapView, Stored, View, content, own_key, resolve, wrap
+from noetl.templating.views import BLANK, MISSING, MapView, Stored, View, content, own_key, resolve, wrap
 
 
 class StepView(Stored):
@@ -31,7 +31,7 @@ class StepView(Stored):
         if name in ("data", "result"):
             return data.attribute(name) if own_key(data, name) else data
         if name == "_ref":
-            return MapView(state["data"]) if is_ref(state.get("data")) else None
+            return MapView(state["data"]) if is_ref(state.get("data")) else BLANK
         if name in ("status", "error", "labels"):
             return data.attribute(name) if own_key(data, name) else wrap(state.get(name), self.hydrate)
         found = data.attribute(name) if isinstance(data, View) else MISSING

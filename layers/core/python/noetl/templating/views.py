@@ -346,9 +346,12 @@ class Made(View):
 
 
 class _Blank(View):
-    """What ``a if condition`` gives without an else: nothing in a text, null as a value; counts as undefined."""
+    """What ``a if condition`` is without an else: nothing in a text, null as a value; counts as undefined."""
 
     __slots__ = ()
+
+    def value(self) -> Any:
+        return None
 
     def content(self) -> Any:
         return None

@@ -15,7 +15,7 @@ from noetl.domain import aws_codes
 from noetl.domain.errors import InfrastructureError
 
 CONNECT_SECONDS = 2
-READ_SECONDS = {"sqs": 25, "s3": 20}
+READ_SECONDS = {"sqs": 25, "s3": 20, "lambda once": 25}
 """A receive that polls for 20 seconds must not look like a dead connection."""
 OTHER_READ_SECONDS = 10
 ATTEMPTS = 3
@@ -41,14 +41,15 @@ _clients: dict[str, Any] = {}
 _session: Any = None
 
 
-def make_client(service: str) -> Any:
+def make_client(service: str, *, once: bool = False) -> Any:
     """Return the process's client of this service; thread-safe, made once.
 
-    Endpoint, region and credentials are those of the environment.
+    Endpoint, region and credentials are those of the environment. ``once``: a client of its own that repeats no request.
     """
     global _session
+    name = f"{service} once" if once else service
     with _lock:
-        found = _clients.get(service)
+        found = _clients.get(name)
         if found is None:
             if _session is None:
                 from boto3.session import Session
@@ -56,9 +57,11 @@ def make_client(service: str) -> Any:
                 _session = Session()
             with answering(service):
                 found = _session.client(
-                    service, region_name=os.environ.get("AWS_REGION") or None, config=_config(service)
+                    service,
+                    region_name=os.environ.get("AWS_REGION") or None,
+                    config=_config(name, 1 if once else ATTEMPTS),
                 )
-            _clients[service] = found
+            _clients[name] = found
         return found
 
 
@@ -95,11 +98,11 @@ def forget_clients() -> None:
         _session = None
 
 
-def _config(service: str) -> Config:
+def _config(service: str, attempts: int) -> Config:
     return Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS.get(service, OTHER_READ_SECONDS),
-        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         max_pool_connections=CONNECTIONS,
         tcp_keepalive=True,
         # Without it, botocore signs the URLs of downloads in the old way, which encrypted buckets refuse.

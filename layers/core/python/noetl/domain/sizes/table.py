@@ -331,6 +331,9 @@ MESSAGE_BYTES = _size("message_bytes", "requests", 256 * KIB, "bytes",
     "a message in a queue: a larger one goes to the result store",
     "functions and workers",
     "NOETL_MESSAGE_LIMIT")
+DIRECT_BYTES = _size("direct_bytes", "requests", 2 * MIB, "bytes",
+    "outcomes of one request to the engine, and commands of its answer: more go through the queues",
+    "workers and the engine of a deployment")
 AHEAD_SECONDS = _size("ahead_seconds", "requests", 366 * 86_400, "seconds",
     "how far ahead `trigger_at` lies",
     "the API and the command line (`invalid_trigger_at`)")

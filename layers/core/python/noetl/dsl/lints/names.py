@@ -12,7 +12,9 @@ from noetl.dsl.lowering.context import (
     KEYCHAIN,
     NEXT_ARGS,
     ON_ERROR_ARGS,
+    RULE,
     START,
+    VALUE,
     Lowering,
     TemplateUse,
 )
@@ -84,6 +86,8 @@ def _check_steps(use: TemplateUse, lowering: Lowering, upstream: _Upstream) -> N
         if name in use.analysis.guarded or upstream.has(name, frame.step):
             continue
         if name == frame.step and frame.place in _AFTER_THE_BODY:
+            continue
+        if name == frame.step and lowering.semantics > 2 and frame.place in (RULE, VALUE):
             continue
         own_result = name == frame.step
         lowering.diagnostics.warning(

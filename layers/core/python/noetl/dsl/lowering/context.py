@@ -146,6 +146,8 @@ class Lowering:
     workbook_used: set[str] = field(default_factory=set)
     arcs: int = 0
     templates: int = 0
+    made: int = 0
+    """Templates that the compiler itself wrote: arguments of a step in its tasks."""
 
     # -- values --
 
@@ -223,9 +225,12 @@ class Lowering:
         """What is known about a template; None for anything that is not one, or is broken (reported)."""
         if not isinstance(tree, Scalar) or not isinstance(tree.value, str) or not has_template(tree.value):
             return None
-        self.templates += 1
-        if self.templates > MAX_TEMPLATES:
-            if self.templates == MAX_TEMPLATES + 1:
+        written = bool(tree.source.text)
+        self.templates += written
+        self.made += not written
+        count = self.templates if written else self.made
+        if count > MAX_TEMPLATES:
+            if count == MAX_TEMPLATES + 1:
                 self.diagnostics.error(
                     "too-many-templates",
                     f"more than {MAX_TEMPLATES} templates in one playbook",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from noetl.domain.sizes.table import PATH, PLAYBOOK_NAME
+from noetl.domain.text.playbook_path import plain_path
 from noetl.dsl.json_schema.check import schema_problem
 from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
 from noetl.dsl.lowering.endings import lower_endings
@@ -49,7 +50,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
         semantics=lowering.semantics,
         hash="",
         name=name,
-        path=_text(metadata.get("path")) or name,
+        path=_path(lowering, metadata) or name,
         version=_text(metadata.get("version")),
         description=_text(metadata.get("description")),
         labels={key.text: _text(value) for key, value in mapping_of(metadata.get("labels")).items()},
@@ -136,6 +137,23 @@ def _check_uncalled(lowering: Lowering) -> None:
         sink = entry.get("sink")
         if isinstance(sink, Mapping):
             lower_sink(lowering, sink, frame, label=f"{name}_sink")
+
+
+def _path(lowering: Lowering, metadata: Mapping) -> str:
+    """The path in the catalog, without a slash in front."""
+    tree = metadata.get("path")
+    text = _text(tree)
+    if lowering.semantics < 3 or tree is None or not text:
+        return text
+    found = plain_path(text)
+    if found is None and len(text) <= PATH.value:
+        lowering.diagnostics.error(
+            "bad-name",
+            f"{text[:80]!r} cannot be the path of a playbook",
+            tree.pos,
+            hint="such as reports/daily: no @ or backslash; no part is empty, or begins with a dot, a dash or a space",
+        )
+    return found or text
 
 
 def _check_texts(lowering: Lowering, metadata: Mapping) -> None:

@@ -103,5 +103,5 @@ def lower_compensation(
     known = inside.knowing(labels)
     return Pipeline(
         tuple(lower_body(lowering, label, body, known, layers, labels=labels) for label, body in pairs),
-        raw_output=lowering.semantics > 2,
+        meaning=lowering.semantics,
     )

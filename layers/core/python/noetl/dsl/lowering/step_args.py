@@ -7,12 +7,14 @@ keychain are part of each task's input: they are evaluated for each call, and no
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from noetl.dsl.expressions import Analysis
+from noetl.dsl.expressions import Analysis, analyse, has_template
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.lowering.pipelines import unlabel
 from noetl.dsl.lowering.tasks import INPUT_KEYS
+from noetl.dsl.template_rules import TemplateProblem
 from noetl.dsl.yaml_text.tree import Key, Mapping, Sequence, Tree, made_text, mapping_of
 
 _OF_AN_ITERATION = frozenset({"iter", "loop", "loop_index", "_index"})
@@ -38,14 +40,14 @@ def split_args(lowering: Lowering, given: Tree | None, tool: Tree | None, iterat
     names |= _OF_AN_ITERATION | {iterator} if iterator is not None else frozenset()
     once, each, whole = {}, {}, {}
     for key, value in given.items():
-        if any(analysis.names & names for analysis in _analyses(lowering, value)):
+        if any(analysis.names & names for analysis in _analyses(value)):
             each[key.text] = whole[key.text] = (key, value)
         else:
             once[key.text] = (key, value)
             whole[key.text] = (key, made_text(f"{{{{ args[{key.text!r}] }}}}", value.pos))
     if not each:
         return StepArgs(given, whole=Mapping(whole, given.pos))
-    if any(_needs(lowering, task, frozenset(each)) for task in _tasks(tool)):
+    if any(_needs(task, frozenset(each)) for task in _tasks(tool)):
         return StepArgs(given)
     left = Mapping(once, given.pos) if once else None
     return StepArgs(left, Mapping(each, given.pos), Mapping(whole, given.pos))
@@ -56,24 +58,25 @@ def _tasks(tool: Tree) -> list[Mapping]:
     return [unlabel(mapping_of(item), 0)[1] for item in items]
 
 
-def _needs(lowering: Lowering, task: Mapping, each: frozenset[str]) -> bool:
+def _needs(task: Mapping, each: frozenset[str]) -> bool:
     """Whether a task's own input reads arguments that would be part of it: an input cannot read itself."""
     own = task.get(*INPUT_KEYS)
     if own is None:
         return False
     read = each | {"args", "input"}
-    return not isinstance(own, Mapping) or any(found.names & read for found in _analyses(lowering, own))
+    return not isinstance(own, Mapping) or any(found.names & read for found in _analyses(own))
 
 
-def _analyses(lowering: Lowering, tree: Tree) -> Iterator[Analysis]:
+def _analyses(tree: Tree) -> Iterator[Analysis]:
     if isinstance(tree, Mapping):
         for _, value in tree.items():
-            yield from _analyses(lowering, value)
+            yield from _analyses(value)
     elif isinstance(tree, Sequence):
         for item in tree.items:
-            yield from _analyses(lowering, item)
-    elif (found := lowering.analysis(tree)) is not None:
-        yield found
+            yield from _analyses(item)
+    elif isinstance(tree.value, str) and has_template(tree.value):
+        with suppress(TemplateProblem):  # reported where the value is lowered
+            yield analyse(tree.value)
 
 
 def with_args(task: Mapping, args: StepArgs) -> Mapping:

@@ -36,6 +36,7 @@ from noetl.dsl.program import (
     Node,
     Pipeline,
     Rule,
+    SetAction,
     SinkAction,
     Step,
     StepRetry,
@@ -82,7 +83,12 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         lowering, spelled(lowering, block, "args", "input"), tool, plan.loop.iterator if plan.loop else None
     )
     lowering.names.own_args[name] = args.once
-    body = _body(lowering, block, tool, cases, body_frame, layers, args)
+    once = plan.loop is not None and lowering.semantics > 2
+    body = _body(lowering, block, tool, cases, body_frame, layers, args, once=once)
+    loop = plan.loop
+    if loop is not None and once:
+        written = _vars_once(lowering, block, frame.at(BOUNDARY_VALUE))
+        loop = msgspec.structs.replace(loop, vars=written)
     _check_failure_mode(lowering, spec, plan.loop, body)
     routes = lower_next(lowering, block.get("next"), frame)
     on_error = lower_on_error(lowering, spec.get("on_error") or made_text("fail", block.pos), frame)
@@ -95,7 +101,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         alias=_alias(lowering, block, name),
         admit=_admission(lowering, mapping_of(policy.get("admit")), frame.at(ADMIT)),
         args=lowering.optional(args.once, frame),
-        loop=plan.loop,
+        loop=loop,
         body=body,
         cases=cases.engine,
         sets=lower_sets(lowering, block, frame.at(BOUNDARY_VALUE)),
@@ -180,6 +186,8 @@ def _body(
     frame: Frame,
     layers: Layers,
     args: StepArgs,
+    *,
+    once: bool,
 ) -> Pipeline | None:
     name, form = frame.step, frame.form
     retry = _step_retry(lowering, block, tool, frame)
@@ -188,6 +196,9 @@ def _body(
             return None
         tool = noop_task(block)
     tool, nested_sink = _take_sink(tool)
+    each: Tree | None = None
+    if once and isinstance(tool, Mapping):
+        tool, each = tool.without("vars"), tool.get("vars")
     sinks: tuple[SinkAction, ...] = ()
     for index, sink in enumerate(
         found for found in (nested_sink, block.get("sink")) if isinstance(found, Mapping)
@@ -198,9 +209,11 @@ def _body(
     if retries(cases.worker):
         layers = replace(layers, retry=None)
     tasks = lower_tasks(lowering, pairs, replace(frame, form=inner_form), layers, retry=retry)
-    before, values, after = _vars(lowering, block, frame.value())
+    before, values, after = _vars(lowering, block, frame.value(), once=once)
+    values += _pairs(lowering, mapping_of(each), frame.value())
     return Pipeline(
-        raw_output=lowering.semantics > 2,
+        meaning=lowering.semantics,
+        names_itself=lowering.semantics > 2,
         tasks=_with_rules(tasks, cases.worker),
         vars=values,
         vars_before=before,
@@ -238,15 +251,33 @@ def _step_retry(lowering: Lowering, block: Mapping, tool: Tree | None, frame: Fr
 Pairs = tuple[tuple[str, Node], ...]
 
 
-def _vars(lowering: Lowering, block: Mapping, frame: Frame) -> tuple[Pairs, Pairs, Pairs]:
-    """(before, on success, after) of a step's ``vars``."""
+def _vars_once(lowering: Lowering, block: Mapping, frame: Frame) -> tuple[SetAction, ...]:
+    """``vars`` of a loop step: written once, when the loop is done."""
+    values = mapping_of(block.get("vars"))
+    if _has_moments(values):
+        return ()
+    poses = {key.text: key.pos for key, _ in values.items()}
+    return tuple(
+        SetAction("vars", name, node, "set", poses[name]) for name, node in _pairs(lowering, values, frame)
+    )
+
+
+def _has_moments(values: Mapping) -> bool:
+    """Whether ``vars`` says ``before`` and ``after``."""
+    return set(values.entries) <= {"before", "after"} and all(
+        isinstance(v, Mapping) for _, v in values.items()
+    )
+
+
+def _vars(lowering: Lowering, block: Mapping, frame: Frame, *, once: bool) -> tuple[Pairs, Pairs, Pairs]:
+    """(before, on success, after) of a step's ``vars``. ``once``: those on success belong to the loop."""
     values = mapping_of(block.get("vars"))
     if not values.entries:
         return (), (), ()
-    if set(values.entries) <= {"before", "after"} and all(isinstance(v, Mapping) for _, v in values.items()):
+    if _has_moments(values):
         before, after = mapping_of(values.get("before")), mapping_of(values.get("after"))
         return _pairs(lowering, before, frame), (), _pairs(lowering, after, frame)
-    return (), _pairs(lowering, values, frame), ()
+    return (), () if once else _pairs(lowering, values, frame), ()
 
 
 def _pairs(lowering: Lowering, values: Mapping, frame: Frame) -> Pairs:

@@ -26,7 +26,21 @@ from noetl.dsl.yaml_text.tree import (
 )
 
 TASK_KEYS = frozenset(
-    {"name", "kind", "args", "input", "with", "desc", "spec", "set", "set_ctx", "set_iter", "output", "retry"}
+    {
+        "name",
+        "kind",
+        "args",
+        "input",
+        "with",
+        "desc",
+        "spec",
+        "set",
+        "set_ctx",
+        "set_iter",
+        "output",
+        "retry",
+        "vars",
+    }
 )
 """Keys of a task that are not parameters of its kind."""
 CALLBACK = "callback"
@@ -86,6 +100,13 @@ def lower_task(
     spec = kind_spec(lowering, body, kind)
     if kind == "wait" and (body.has("callback") or body.has("approve")):
         _calls_back(lowering, body, label, frame)
+    if body.has("vars"):
+        lowering.diagnostics.error(
+            "misplaced-key",
+            "`vars` of a task is written for each item of its step's loop, and this task is not the tool of one",
+            body.key_pos("vars"),
+            hint="give `vars` to the step, or write `set`",
+        )
     inputs, params = _split(lowering, body, spec)
     given = spelled(lowering, inputs, *INPUT_KEYS)
     names = list(given.entries) if isinstance(given, Mapping) else []
@@ -117,7 +138,7 @@ def lower_task(
         long=_says_long(own_spec),
         result=result_spec(lowering, wishes),
         sinks=sinks,
-        siblings=lowering.semantics > 2,
+        meaning=lowering.semantics,
         part=_part(body),
         gather=_gather(mapping_of(body.get("output")).get("accumulate")),
         alias=_alias(lowering, body, label, labels, frame),

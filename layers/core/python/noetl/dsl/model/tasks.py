@@ -22,6 +22,7 @@ from noetl.dsl.model.types import (
     Strict,
     TaskLabel,
     TextLike,
+    VarsBlock,
     problem,
 )
 
@@ -338,6 +339,7 @@ class TaskBody(Strict):
     set_iter: SetBlock | None = None
     output: TaskOutput | None = None
     retry: Retry = None
+    vars: VarsBlock | None = None
     task: InnerTask = None
 
 
@@ -346,6 +348,7 @@ class WrappedTask(Strict):
 
     tool: TaskBody
     sink: SinkBlock | None = None
+    vars: VarsBlock | None = None
     name: TaskLabel | None = None
     desc: str | None = None
 

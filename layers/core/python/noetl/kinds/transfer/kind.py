@@ -54,7 +54,12 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
     for side, models in (("source", SOURCES), ("target", TARGETS)):
         given = params.get(side)
         kind = given.get("kind") if isinstance(given, Mapping) else None
-        if not isinstance(given, Mapping) or not has_hole(given) or not isinstance(kind, str):
+        if not isinstance(given, Mapping) or not has_hole(given):
+            continue
+        if "kind" not in given:
+            hint = f"add kind: one of {', '.join(models)}"
+            found.append(ParamProblem((side,), f"{side!r} needs 'kind'", hint))
+        if not isinstance(kind, str):
             continue
         if kind not in models:
             found.append(

@@ -6,6 +6,7 @@ from noetl.migration.rule import Rule
 from noetl.migration.rules.document import (
     api_version,
     executor_settings,
+    keychain_kind,
     label_text,
     metadata_fields,
     root_keys,
@@ -19,6 +20,7 @@ from noetl.migration.rules.steps import bare_set, set_list, step_calls, task_typ
 from noetl.migration.rules.tools import (
     assertions,
     call_input,
+    code_templates,
     container_settings,
     credential_name,
     duckdb_memory,
@@ -30,6 +32,7 @@ from noetl.migration.rules.tools import (
     python_libs,
     script_file,
     shell_commands,
+    sql_text,
     task_timeout,
     transfer_ends,
     transfer_http,
@@ -44,7 +47,16 @@ from noetl.migration.rules.writes import (
 )
 
 _MODULES = (
-    *(api_version, root_keys, root_variables, metadata_fields, label_text, executor_settings, telemetry),
+    *(
+        api_version,
+        root_keys,
+        root_variables,
+        metadata_fields,
+        label_text,
+        executor_settings,
+        keychain_kind,
+        telemetry,
+    ),
     *(tool_name, task_type, tool_fields, step_calls, rule_else),
     *(save_block, sink_event_log, kind_names, sink_tool, sink_statement, sink_upsert, inline_tasks),
     *(
@@ -64,12 +76,21 @@ _MODULES = (
         script_file,
         python_libs,
         call_input,
+        code_templates,
         credential_name,
         assertions,
         duckdb_memory,
         playbook_call,
     ),
-    *(transfer_ends, transfer_http, container_settings, shell_commands, task_timeout, output_select),
+    *(
+        transfer_ends,
+        transfer_http,
+        container_settings,
+        shell_commands,
+        sql_text,
+        task_timeout,
+        output_select,
+    ),
     *(payload, loop_results, spelling),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.gauges import read_gauges
@@ -21,6 +22,7 @@ from noetl.api.http.dispatch import Api
 from noetl.api.http.gateway import make_resolver
 from noetl.api.http.waiting import Waiting
 from noetl.domain.callbacks import shown_path
+from noetl.domain.events import Start
 from noetl.runtime.aws.database import history_sql
 from noetl.runtime.aws.deliveries import CloudDeliveries
 from noetl.runtime.aws.events import events_in
@@ -36,12 +38,19 @@ from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.automations.schedules import declared
 from noetl.services.credentials.credentials import CredentialDeps
 from noetl.services.credentials.oauth_tokens import make_exchange
+from noetl.services.executions.direct_starts import Begun, DirectStarts
 from noetl.services.messaging.backpressure import Backpressure
+from noetl.services.messaging.send_events import EventSender
 from noetl.services.orchestrator.authenticate import Door
 from noetl.services.worker.http_worker_leases import Claims
 
+if TYPE_CHECKING:  # the engine is loaded by the first start
+    from noetl.services.orchestrator.consume_events import MessageDeps
+
 WAIT_SECONDS = 24.0
 """Seconds within which a request that waits is answered. The function has 29: this leaves time to read a result."""
+FIRST_LOOK_SECONDS = 0.02
+"""When a request that waits first looks at its execution: a short one has ended by then. It looks ever less often."""
 _EXECUTION = re.compile(r"/api/executions/(\d{1,19})(?:/|$)", re.ASCII)
 
 
@@ -111,6 +120,8 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
     programs = Programs(StoredPrograms(stored), catalog, registrar, telemetry.log)
     schedules = schedule_deps(settings, parts.database, catalog, programs)
     inspection, lines = PostgresInspection(parts.database), task_logs(settings.results_bucket)
+    sender = parts.sender("api", settings.message_limit)
+    starts = _direct_starts(settings, parts, sender, counted) if settings.direct_starts else None
     claims = Claims(PostgresWorkers(parts.database), parts.store, pools(settings), keeps_pools=True)
     return ApiDeps(
         store=parts.store,
@@ -129,7 +140,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
             sign_of_life=claims.sign_of_life,
         ),
         counted=counted,
-        waiting=Waiting(longest=WAIT_SECONDS),
+        waiting=Waiting(longest=WAIT_SECONDS, first_pause=FIRST_LOOK_SECONDS),
         history_sql=history_sql(settings),
         workers=claims,
         names=parts.credential_names(settings.credentials_prefix),
@@ -139,7 +150,8 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         programs=programs,
         compile=registrar.compile,
         keep=registrar.keep,
-        publisher=parts.sender("api", settings.message_limit),
+        publisher=starts or sender,
+        begin=starts.begin if starts else None,
         link=make_link(parts.results),
         pressure=Backpressure(
             inspection.backlog,
@@ -159,6 +171,27 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         registered=declared(schedules),
         log=telemetry.log,
     )
+
+
+def _direct_starts(
+    settings: CloudSettings, parts: CloudParts, sender: EventSender, counted: Callable[[str, float], None]
+) -> DirectStarts:
+    """Starts that this function decides itself. The engine is loaded by the first of them."""
+
+    @cache
+    def engine() -> MessageDeps:
+        from noetl.runtime.aws.engine import open_engine
+
+        return open_engine(settings, parts).deps
+
+    def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> Begun:
+        from noetl.services.orchestrator.answer_requests import begin_executions
+
+        begun = begin_executions(starts, engine(), deadline)
+        counted("FailedExecutions", begun.failed)
+        return begun
+
+    return DirectStarts(decide, sender, time.monotonic, telemetry.log)
 
 
 def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:

@@ -9,33 +9,46 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.gauges import dead_letters
 from noetl.adapters.aws.s3 import S3Revocations
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.adapters.tiered import TieredResults
 from noetl.domain.callbacks import proofs
 from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
+from noetl.domain.workers.direct_requests import read_request
 from noetl.engine.scopes.slot_view import Limits
 from noetl.ports.queue import Queue
-from noetl.runtime.aws.parts import open_parts
+from noetl.runtime.aws.parts import CloudParts, open_parts
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.sqs_records import batch_answer, deliveries
 from noetl.runtime.aws.telemetry import Invocation, telemetry
 from noetl.runtime.stored_compiler import Compiler
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.catalog.find_playbook import find_playbook
+from noetl.services.orchestrator.answer_requests import answer_request
 from noetl.services.orchestrator.authenticate import Door
 from noetl.services.orchestrator.consume_events import Managed, MessageDeps, handle_messages
 from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.orchestrator.publish import Publisher
+from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.orchestrator.sweep import sweep
 from noetl.services.results.hydration import make_hydrate
 from noetl.templating import statements as _statements  # noqa: F401  # before the first event: it reads templates
 
 WORKERS = 10
 """Commands of a pool that run at once where the deployment says nothing about it."""
+
+
+REMEMBERED = 256
+"""Snapshots of executions that a process keeps between its invocations: it handles one batch at a time."""
+
+FRESH_SECONDS = 5.0
+"""How long a process decides without reading. With a snapshot the store tells its time, and whose commands are fetched over HTTP."""
 
 
 @dataclass(slots=True)
@@ -83,6 +96,32 @@ class CloudEngine:
         engine.database.round_trips = 0
         return batch_answer(managed.give_back)
 
+    def answer(
+        self, event: Mapping[str, Any], remaining: Callable[[], float], call: Invocation
+    ) -> dict[str, Any]:
+        """Answer a worker that hands outcomes over. An error makes it send them through the queue."""
+        request = read_request(event)
+        engine = self.open()
+        try:
+            found = answer_request(request, engine.deps, remaining)
+        finally:
+            self.close()
+        managed = found.managed
+        call.about(managed.executions)
+        _count(call, managed)
+        if found.handed:
+            call.count("HandedCommands", found.handed)
+        call.note(
+            outcomes=len(request.outcomes),
+            left=len(found.answer.left),
+            held=len(request.held),
+            returned=found.returned,
+            round_trips=engine.database.round_trips,
+        )
+        engine.database.round_trips = 0
+        answer: dict[str, Any] = msgspec.to_builtins(found.answer)
+        return answer
+
     def _put_off(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Give a batch back while the engine cannot even be opened. Without a queue, the queue's own visibility has to do."""
         found = deliveries(event)
@@ -127,7 +166,7 @@ class CloudEngine:
 
     def open(self) -> Engine:
         if self._opened is None:
-            self._opened = _open(self.settings)
+            self._opened = open_engine(self.settings, open_parts(self.settings))
         return self._opened
 
     def close(self) -> None:
@@ -135,9 +174,9 @@ class CloudEngine:
             self._opened.database.close()
 
 
-def _open(settings: CloudSettings) -> Engine:
+def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
+    """Wire the engine over ``parts``. Connects to nothing yet."""
     s3, sqs = make_client("s3"), make_client("sqs")
-    parts = open_parts(settings)
     store, results, catalog, keys = parts.store, parts.results, parts.catalog, parts.keys
     stored = parts.stored_programs
     programs = Programs(StoredPrograms(stored), catalog, Compiler(stored), telemetry.log)
@@ -177,6 +216,7 @@ def _open(settings: CloudSettings) -> Engine:
         credentials=parts.credential_names(settings.credentials_prefix),
         proofs=lambda found: proofs(found, keys(False)),
         log=telemetry.log,
+        recent=Recent(count=REMEMBERED, age=FRESH_SECONDS),
     )
 
     deps = MessageDeps(
@@ -188,6 +228,7 @@ def _open(settings: CloudSettings) -> Engine:
         who=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "engine"),
         log=telemetry.log,
         back_off=settings.back_off,
+        leases=PostgresWorkers(parts.database),
         dead_letters=lambda queue: dead_events if queue is parts.events else dead_timers,
     )
     return Engine(deps, parts.database, results, parts.events, timers, dead_events, dead_timers)
@@ -202,6 +243,11 @@ def _concurrency(workers: Mapping[str, int]) -> Callable[[str], int]:
 def _report(call: Invocation, event: Mapping[str, Any], managed: Managed, round_trips: int) -> None:
     call.about(managed.executions)
     call.count("Messages", len(event["Records"]))
+    _count(call, managed)
+    call.note(round_trips=round_trips, given_back=len(managed.give_back))
+
+
+def _count(call: Invocation, managed: Managed) -> None:
     for name, value in (
         ("Events", managed.events),
         ("FollowedEvents", managed.followed),
@@ -214,4 +260,3 @@ def _report(call: Invocation, event: Mapping[str, Any], managed: Managed, round_
     ):
         if value:
             call.count(name, value)
-    call.note(round_trips=round_trips, given_back=len(managed.give_back))

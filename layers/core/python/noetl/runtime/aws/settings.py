@@ -64,6 +64,12 @@ class CloudSettings:
     """Pattern of an IAM principal's ARN → scopes of the API, separated by spaces. Empty: IAM policies alone decide."""
     worker_roles: tuple[str, ...] = ()
     """Patterns of the ARNs of this deployment's workers: the API lets their commands' tokens speak."""
+    direct_starts: bool = True
+    """The API decides starts itself. False: they go through the queue."""
+    decide_function: str = ""
+    """Which function a worker hands its outcomes to; empty: all go through the queue."""
+    direct_steps: int = 0
+    """Most commands that an invocation of a worker takes in the answers of that function; 0: all go through the queue."""
     api_url: str = ""
     """Where a worker asks for credentials; empty: not over the API."""
     public_url: str = ""
@@ -129,6 +135,9 @@ class CloudSettings:
             auth=auth,
             scopes=_texts(env, "NOETL_SCOPES"),
             worker_roles=_split(env, "NOETL_WORKER_ROLES"),
+            direct_starts=env.get("NOETL_DIRECT_STARTS") != "0",
+            decide_function=env.get("NOETL_DECIDE_FUNCTION", ""),
+            direct_steps=_number(env, "NOETL_DIRECT_STEPS", 0, least=0),
             api_url=env.get("NOETL_API_URL", "").rstrip("/"),
             public_url=env.get("NOETL_PUBLIC_URL", "").rstrip("/"),
             inline_limit=_number(env, "NOETL_INLINE_LIMIT", INLINE_LIMIT),
@@ -172,10 +181,10 @@ def _split(env: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, env.get(name, "").split(","))))
 
 
-def _number(env: Mapping[str, str], name: str, default: int) -> int:
+def _number(env: Mapping[str, str], name: str, default: int, *, least: int = 256) -> int:
     text = env.get(name) or str(default)
-    if not (text.isascii() and text.isdigit() and int(text) >= 256):
-        raise _invalid(name, text, "a whole number of at least 256")
+    if not (text.isascii() and text.isdigit() and int(text) >= least):
+        raise _invalid(name, text, f"a whole number of at least {least}")
     return int(text)
 
 

@@ -6,12 +6,14 @@ import math
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.command_tries import S3CommandTries
+from noetl.adapters.aws.decide_function import DecideFunction
 from noetl.adapters.aws.s3 import S3ProgramStore, S3Revocations
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.signing import SignedRequests
@@ -33,6 +35,7 @@ from noetl.runtime.stored_programs import StoredPrograms
 from noetl.services.worker.batch_deps import BatchDeps, Worked
 from noetl.services.worker.cancellation_marks import RevocationWatch
 from noetl.services.worker.consume_commands import work_batch
+from noetl.services.worker.direct_outcomes import DirectOutcomes
 from noetl.services.worker.task_log_writer import LineKeeper
 from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.templating import statements as _statements  # noqa: F401  # before the first event: it reads templates
@@ -162,8 +165,17 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
         tries=S3CommandTries(settings.results_bucket, storage, lists=settings.lists),
         back_off=settings.back_off,
         exactly=programs.exactly,
+        direct=_direct(settings),
     )
     return CloudWorker(deps, IO_SLOTS if pools <= {"io", "control"} else processors)
+
+
+def _direct(settings: CloudSettings) -> DirectOutcomes | None:
+    """Outcomes go by request where the deployment names the function, and lets an invocation take commands from its answers."""
+    if not settings.decide_function or not settings.direct_steps:
+        return None
+    function = DecideFunction(settings.decide_function, make_client("lambda", once=True))
+    return DirectOutcomes(function, settings.direct_steps, time.monotonic, telemetry.log)
 
 
 def report(call: Invocation, worked: Worked) -> None:
@@ -179,7 +191,7 @@ def report(call: Invocation, worked: Worked) -> None:
     ):
         if value:
             call.count(name, value)
-    call.note(sends=worked.sends, given_back=len(worked.give_back))
+    call.note(sends=worked.sends, given_back=len(worked.give_back), direct=worked.direct, taken=worked.taken)
 
 
 def _pools(settings: CloudSettings, kinds: Registry) -> set[str]:

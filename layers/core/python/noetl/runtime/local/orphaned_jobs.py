@@ -56,8 +56,9 @@ class LeftBehind:
         return self.is_withdrawn(command) or self._revoked(command.execution_id, command.run)
 
     def hasten(self) -> None:
-        """Run the commands of unwanted jobs now, which ends the jobs."""
-        self._keeper.hasten(self._is_one)
+        """Run the commands of unwanted jobs now, which ends the jobs. Without jobs in other systems the keeper is not woken."""
+        if self._here:
+            self._keeper.hasten(self._is_one)
 
     def wait(self) -> None:
         """Wait until no unwanted job is left, for at most ``MOST_SECONDS``."""

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.sizes.gate import check_text
 from noetl.domain.sizes.table import PATH
+from noetl.domain.text.playbook_path import plain_path
 from noetl.ports.catalog import Catalog, CatalogEntry, PlaybookVersion
 
 SUGGESTED_FROM = 1000
 """Most paths that a mistyped one is compared with."""
 MAX_VERSION = 2**31 - 1
-_SEGMENT = re.compile(r"(?![.\-\s])[^/\\@]*(?<!\s)")
 
 
 def check_path(path: str) -> str:
-    """Check that a text can be a catalog path.
+    """Return the catalog path that a text means, without a slash in front.
 
-    A path may become a file's name, a word of a command line, or a part of a URL. So no segment is empty or begins with a dot or a
-    dash, and nothing in it is invisible. ``@`` is left out because ``path@version`` names a version. Raises
-    InvalidInputError(code="invalid_path").
+    Raises InvalidInputError(code="invalid_path") for a text that cannot be one (``plain_path``).
     """
     check_text(PATH, path, "the path of a playbook", code="invalid_path")
-    if path.isprintable() and all(part and _SEGMENT.fullmatch(part) for part in path.split("/")):
-        return path
+    found = plain_path(path)
+    if found is not None:
+        return found
     raise InvalidInputError(
         f"{path[:80]!r} cannot be the path of a playbook",
         code="invalid_path",

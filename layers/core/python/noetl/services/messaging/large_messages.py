@@ -61,7 +61,7 @@ def unpack(text: str, results: ResultStore) -> Message:
         raise InvalidInputError(f"{message.ref.uri} is not text", code="message_invalid") from error
     if found.ref is not None:
         raise InvalidInputError(f"{message.ref.uri} is a reference again", code="message_invalid")
-    return msgspec.structs.replace(found, callbacks=message.callbacks)
+    return msgspec.structs.replace(found, callbacks=message.callbacks, asked=message.asked)
 
 
 def bodies_of(text: str) -> set[int]:

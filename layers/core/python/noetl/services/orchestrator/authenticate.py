@@ -35,6 +35,8 @@ class Admitted:
     refused: list[Delivery] = field(default_factory=list)
     unread: list[Delivery] = field(default_factory=list)
     broken: list[tuple[Delivery, str]] = field(default_factory=list)
+    asked: list[tuple[Event, str]] = field(default_factory=list)
+    """Outcomes that were in a request which was not answered, each with the name of its lease."""
     away: list[InfrastructureError] = field(default_factory=list)
     """Why messages of ``unread`` cannot be read yet, except those of a newer version."""
 
@@ -112,6 +114,8 @@ class Door:
             found.early.append((delivery, message))
         else:
             found.events.append((delivery, message.event))
+            if message.asked:
+                found.asked.append((message.event, message.asked))
 
     def _put_off(
         self, delivery: Delivery, message: Message, error: InfrastructureError, found: Admitted

@@ -15,8 +15,10 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
 from noetl.domain.events import Event
 from noetl.domain.messages import Message
+from noetl.domain.workers.direct_requests import POOL
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from noetl.ports.revocations import Revocations
+from noetl.ports.workers import CommandLeases
 from noetl.services.messaging.back_off import USUAL, BackOff
 from noetl.services.messaging.send_events import signed_event
 from noetl.services.orchestrator.authenticate import Admitted, Door
@@ -50,6 +52,8 @@ class MessageDeps:
     log: Callable[[str], None]
     back_off: BackOff = USUAL
     dead_letters: Callable[[Queue], Queue | None] = lambda queue: None
+    leases: CommandLeases | None = None
+    """Of commands that were handed over in answers (``answer_requests``); None: none was."""
 
 
 @dataclass(slots=True)
@@ -77,21 +81,28 @@ def handle_messages(
     deliveries: Sequence[Delivery], source: Queue, deps: MessageDeps, deadline: Callable[[], float]
 ) -> Managed:
     """Handle the messages of ``source``; return them to it during an outage. ``deadline``: seconds left."""
-    return _Batch(source, deps, deadline).handle(list(deliveries))
+    return MessageBatch(source, deps, deadline).handle(list(deliveries))
 
 
-class _Batch:
-    def __init__(self, source: Queue, deps: MessageDeps, deadline: Callable[[], float]) -> None:
+class MessageBatch:
+    """A batch under way. ``source``: None where its messages came from no queue (``answer_requests``)."""
+
+    def __init__(
+        self, source: Queue | None, deps: MessageDeps, deadline: Callable[[], float], owner: str = ""
+    ) -> None:
         self.source = source
         self.deps = deps
         self.deadline = deadline
-        self.owner = new_owner(deps.clock(), LIFETIME, deps.who)
-        self.engine = replace(deps.engine, owner=self.owner, recent=Recent())
+        self.owner = owner or new_owner(deps.clock(), LIFETIME, deps.who)
+        recent = Recent() if deps.engine.recent is None else deps.engine.recent
+        self.engine = replace(deps.engine, owner=self.owner, recent=recent)
         self.commands: list[Command] = []
         self.follow: list[Event] = []
         self.timers: list[DueTimer] = []
         self.dropped: list[tuple[int, int | None]] = []
         self.late: dict[int, list[Delivery]] = {}
+        self.taken: set[tuple[int, str]] = set()
+        """Starts that were refused, because another execution has their id."""
         self.managed = Managed()
 
     def handle(self, deliveries: list[Delivery]) -> Managed:
@@ -119,8 +130,24 @@ class _Batch:
             self._follow()
         finally:
             self._publish()
+        self._free_leases(admitted.asked)
         self._give_back()
         return self.managed
+
+    def _free_leases(self, asked: Sequence[tuple[Event, str]]) -> None:
+        """Free commands that were leased in answers which did not arrive. A sweep sends them to their queues.
+
+        Their outcomes come through the queue now, so whoever asked does not run them.
+        """
+        leases = self.deps.leases
+        if leases is None:
+            return
+        for event, name in asked:
+            try:
+                if leases.free(event.execution_id, POOL, name):
+                    self.managed.again = True
+            except InfrastructureError as away:
+                self.deps.log(f"commands of {event.execution_id} are free when their lease is over: {away}")
 
     # --- deciding ---
 
@@ -207,6 +234,7 @@ class _Batch:
         self.commands += handled.commands
         self.timers += handled.timers
         self.dropped += handled.dropped
+        self.taken |= handled.taken
         self.managed.failed += sum(status == "failed" for _, status in handled.ended)
         self.follow += [event for event in handled.events if id(event) not in known]
 
@@ -234,17 +262,22 @@ class _Batch:
 
     def _publish(self) -> None:
         self._revoke()
-        if not (self.commands or self.follow or self.timers):
+        commands = self._to_send()
+        if not (commands or self.follow or self.timers):
             return
         try:
-            done = self.deps.publisher.publish(self.owner, self.commands, self.follow, self.timers)
+            done = self.deps.publisher.publish(self.owner, commands, self.follow, self.timers)
         except InfrastructureError as away:
             # All of it is committed. What is not marked is published again by a sweep, as further attempts.
             self.deps.log(f"what was published could not be marked: {away}")
-            self.managed.unsent = len(self.commands) + len(self.follow)
+            self.managed.unsent = len(commands) + len(self.follow)
             return
         self.managed.commands = len(done.sent_commands)
         self.managed.unsent = done.unsent
+
+    def _to_send(self) -> list[Command]:
+        """Return the commands that go to their queues."""
+        return self.commands
 
     def _revoke(self) -> None:
         for execution_id, run in self.dropped:
@@ -290,7 +323,7 @@ class _Batch:
 
         ``wait``: back off instead; the message may have come before what it refers to.
         """
-        dead = None if wait else self.deps.dead_letters(self.source)
+        dead = None if wait or self.source is None else self.deps.dead_letters(self.source)
         if dead is None:
             self._back_off([delivery])
             return
@@ -317,6 +350,8 @@ class _Batch:
 
         When that fails, the queue delivers them again after its own timeout.
         """
+        if self.source is None:
+            return
         for seconds, deliveries in self.late.items():
             try:
                 self.source.nack(deliveries, seconds)

@@ -21,9 +21,12 @@ SIZE = 256 * 1024
 
 class Recent:
     """Thread-safe. ``clock``: seconds by which to go on from the store's last word about the time; None: those of this machine.
-    ``count``: most entries."""
+    ``count``: most entries. ``age``: seconds after which the store is read whatever is known: it tells more than snapshots."""
 
-    def __init__(self, clock: Callable[[], float] | None = None, count: int = COUNT) -> None:
+    def __init__(
+        self, clock: Callable[[], float] | None = None, count: int = COUNT, age: float = float("inf")
+    ) -> None:
+        self._age = age
         self._time = StoreTime() if clock is None else StoreTime(clock, clock)
         self._count = count
         self._entries: OrderedDict[int, tuple[Snapshot, int]] = OrderedDict()
@@ -49,7 +52,7 @@ class Recent:
 
     def now(self) -> float | None:
         """Return the store's time; None when it has to be asked."""
-        return self._time.now()
+        return self._time.now(self._age)
 
 
 def after_commit(

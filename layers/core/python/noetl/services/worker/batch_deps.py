@@ -16,6 +16,7 @@ from noetl.ports.revocations import Revocations
 from noetl.services.messaging.back_off import USUAL, BackOff
 from noetl.services.messaging.large_messages import MESSAGE_LIMIT
 from noetl.services.worker.cancellation_marks import RevocationWatch
+from noetl.services.worker.direct_outcomes import DirectOutcomes
 from noetl.services.worker.worker_deps import WorkerDeps
 
 BETWEEN_SECONDS = 0.5
@@ -36,7 +37,8 @@ class BatchDeps:
     queue's own visibility alone. ``credentials``: for (a command, its token), where a worker has to prove which command it runs;
     without it, those of ``worker``. ``exactly``: the program with a digest, where programs are read from a store that others may write
     to. ``about``: names the execution in what its thread logs. ``now``: epoch seconds. ``tries``: counts how often commands are begun;
-    without it, deliveries count. ``back_off``: pauses while a dependency is unavailable.
+    without it, deliveries count. ``back_off``: pauses while a dependency is unavailable. ``direct``: hands outcomes over by request; None:
+    all go through the queue of events.
     """
 
     worker: WorkerDeps
@@ -53,6 +55,7 @@ class BatchDeps:
     now: Callable[[], float] = time.time
     tries: TriesStore | None = None
     back_off: BackOff = USUAL
+    direct: DirectOutcomes | None = None
 
     def worker_of(self, command: Command, token: str, callbacks: str, digest: str) -> WorkerDeps:
         """Return the worker dependencies of one command.
@@ -94,4 +97,8 @@ class Worked:
     """Messages that are no commands."""
     events: int = 0
     sends: int = 0
+    direct: int = 0
+    """Outcomes that were decided by request."""
+    taken: int = 0
+    """Commands that came in the answers."""
     executions: set[int] = field(default_factory=set)

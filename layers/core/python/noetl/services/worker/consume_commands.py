@@ -4,6 +4,9 @@ No command is lost and no failure is silent. A command is done when the queue of
 is returned to the queue, and the worker that receives it next runs it again. While a dependency is unavailable, the command waits,
 however often that happens. A command that broke its worker, or that no worker ended, three times is answered as ``worker_lost``: tries
 are counted, not deliveries.
+
+Outcomes may be decided by request (``direct_outcomes``). The next command comes with the answer then, leased to this worker, and runs in
+the same invocation; whatever fails goes through the queues.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
 from noetl.domain.events import Event
@@ -22,6 +27,8 @@ from noetl.domain.text.masking import loggable
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.messaging.large_messages import pack, unpack
 from noetl.services.worker.batch_deps import BatchDeps, Worked
+from noetl.services.worker.direct_outcomes import ASKED_BYTES, REQUEST_SECONDS, sign_of_life, unanswered
+from noetl.services.worker.direct_outcomes import SECONDS as DIRECT_SECONDS
 from noetl.services.worker.ready_commands import Turns
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.run_tasks import MARGIN_SECONDS
@@ -48,7 +55,8 @@ class _Job:
     """A command of the batch and how far it is.
 
     ``back``: seconds until the queue offers the command again; None while it is not returned. ``tries``: how often it was begun, with
-    this time; 0 before. ``away``: the reason it is returned for, when that is no fault of its own.
+    this time; 0 before. ``away``: the reason it is returned for, when that is no fault of its own. ``leased``: when it came in the answer
+    to a request, or its lease was extended last; None for what came from the queue.
     """
 
     delivery: Delivery
@@ -61,6 +69,22 @@ class _Job:
     back: int | None = None
     tries: int = 0
     away: str = ""
+    leased: float | None = None
+
+    @property
+    def sign(self) -> str:
+        """By what this worker speaks of a leased command."""
+        return sign_of_life(self.command, self.token)
+
+
+@dataclass(slots=True, eq=False)
+class _Pool:
+    """The commands of a pool that are ready, and how many threads run them: at most ``slots``."""
+
+    name: str
+    slots: int
+    turns: Turns[_Job]
+    threads: int = 0
 
 
 def work_batch(deliveries: Sequence[Delivery], deps: BatchDeps) -> Worked:
@@ -86,6 +110,10 @@ class _Batch:
         self.changed = threading.Condition()
         self.jobs: list[_Job] = []
         self.under_way: list[_Job] = []
+        self.pools: dict[str, _Pool] = {}
+        self.takes = deps.direct.most if deps.direct is not None else 0
+        """Commands that this batch still takes from answers, until ``takes_until``."""
+        self.takes_until = self.clock() + DIRECT_SECONDS
         self.waiting: deque[tuple[_Job, Outgoing]] = deque()
         self.waiting_since = 0.0
         self.closed = False
@@ -163,37 +191,51 @@ class _Batch:
         return [[job for job in self.jobs if job not in last], *([job] for job in last)]
 
     def _start(self, jobs: list[_Job]) -> None:
-        self.under_way = jobs
-        pools: dict[str, Turns[_Job]] = {}
-        for job in jobs:
-            pool = job.command.pool if job.command.pool in self.deps.slots else "io"
-            turns = pools.setdefault(pool, Turns(len(jobs)))
-            turns.add(job, job.command.execution_id, job.command.priority, self.clock())
-        for pool, turns in pools.items():
-            for _ in range(min(turns.ready, max(1, self.deps.slots[pool]))):
-                name = f"noetl-{pool}"
-                threading.Thread(target=self._run_all, args=(turns,), name=name, daemon=True).start()
+        with self.changed:
+            self.under_way = list(jobs)
+            self.pools = {}
+            for job in jobs:
+                self._put_in_line(job, places=len(jobs))
+            self._staff()
 
-    def _run_all(self, turns: Turns[_Job]) -> None:
-        while (job := self._next(turns)) is not None:
+    def _put_in_line(self, job: _Job, places: int) -> None:
+        """Make a job ready, under the lock. ``places``: of a pool that is new: executions that keep something warm in it."""
+        name = job.command.pool if job.command.pool in self.deps.slots else "io"
+        pool = self.pools.get(name)
+        if pool is None:
+            pool = self.pools[name] = _Pool(name, max(1, self.deps.slots[name]), Turns(places))
+        pool.turns.add(job, job.command.execution_id, job.command.priority, self.clock())
+
+    def _staff(self) -> None:
+        """Start threads for what is ready, under the lock."""
+        for pool in self.pools.values():
+            for _ in range(min(pool.turns.ready, pool.slots - pool.threads)):
+                pool.threads += 1
+                name = f"noetl-{pool.name}"
+                threading.Thread(target=self._run_all, args=(pool,), name=name, daemon=True).start()
+
+    def _run_all(self, pool: _Pool) -> None:
+        while (job := self._next(pool)) is not None:
             with self.deps.about(job.command.execution_id):
                 self._run(job)
             with self.changed:
-                turns.done(job.command.execution_id)
+                pool.turns.done(job.command.execution_id)
 
-    def _next(self, turns: Turns[_Job]) -> _Job | None:
-        """Take the next command that there is time to begin.
+    def _next(self, pool: _Pool) -> _Job | None:
+        """Take the next command that there is time to begin. None: the thread ends.
 
         The others return to the queue at once, for another worker.
         """
         with self.changed:
-            if self.closed:
-                return None
-            if self.worker.deadline() >= MARGIN_SECONDS:
-                return turns.next(self.clock())
-            for job in turns.take(turns.ready):
-                self._end(job, back=0)
-            return None
+            job = None
+            if not self.closed and self.worker.deadline() >= MARGIN_SECONDS:
+                job = pool.turns.next(self.clock())
+            elif not self.closed:
+                for late in pool.turns.take(pool.turns.ready):
+                    self._end(late, back=0)
+            if job is None:
+                pool.threads -= 1
+            return job
 
     def _run(self, job: _Job) -> None:
         command = job.command
@@ -246,7 +288,7 @@ class _Batch:
         body = pack(
             Message(VERSION, token=job.token, event=event),
             self.worker.results,
-            limit=self.deps.message_limit,
+            limit=self.deps.message_limit - ASKED_BYTES,
         )
         # By its text: a second run of a chunk may cut its items into other messages, under the same event ids.
         dedup = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
@@ -350,7 +392,81 @@ class _Batch:
         self.waiting.clear()
         return taken
 
-    def _send(self, batch: Sequence[tuple[_Job, Outgoing]]) -> None:
+    def _send(self, outcomes: Sequence[tuple[_Job, Outgoing]]) -> None:
+        batch = self._send_by_request(outcomes)
+        if batch:
+            self._send_to_queue(batch)
+
+    def _send_by_request(self, batch: Sequence[tuple[_Job, Outgoing]]) -> Sequence[tuple[_Job, Outgoing]]:
+        """Have outcomes decided, and run what comes with the answer. Returns what has to go through the queue."""
+        direct = self.deps.direct
+        if direct is None or self.takes <= 0 or self.clock() >= self.takes_until or not direct.is_open():
+            return batch
+        if self.worker.deadline() < REQUEST_SECONDS:
+            return batch
+        # Items of loops are many, and never wait for one another: the queue gathers them.
+        asked = [place for place, (job, _) in enumerate(batch) if job.command.loop is None]
+        if not asked:
+            return batch
+        self.worked.sends += 1
+        answer = direct.decide([batch[place][1].body for place in asked], self.takes)
+        left = {asked[place]: lease for place, lease in answer.left.items() if 0 <= place < len(asked)}
+        decided = [batch[place][0] for place in asked if place not in left]
+        with self.changed:
+            self.worked.events += len(decided)
+            self.worked.direct += len(decided)
+        if answer.commands:
+            self._take_on(answer.commands)
+            self._settle(decided)
+        return [
+            (job, msgspec.structs.replace(message, body=unanswered(message.body, left.get(place, ""))))
+            for place, (job, message) in enumerate(batch)
+            if place in left or place not in asked
+        ]
+
+    def _take_on(self, texts: Sequence[str]) -> None:
+        """Run commands that are leased to this worker. One that cannot be read is another's when its lease is over."""
+        for text in texts:
+            job = self._leased(text)
+            if job is None:
+                continue
+            with self.changed:
+                self.takes -= 1
+                self.worked.taken += 1
+                self.worked.executions.add(job.command.execution_id)
+                self.jobs.append(job)
+                self.under_way.append(job)
+                self._put_in_line(job, places=1)
+                self._staff()
+
+    def _leased(self, text: str) -> _Job | None:
+        delivery = Delivery("leased", "", text, 1, self.deps.now())
+        try:
+            message = unpack(text, self.worker.results)
+        except (InfrastructureError, InvalidInputError, NotFoundError) as error:
+            self.worker.log(f"a command of an answer is left to others: {error}")
+            return None
+        if message.command is None:
+            self.worker.log("an answer holds a message that is no command")
+            return None
+        job = _Job(delivery, message.command, message.token, message.callbacks, message.digest)
+        job.leased = self.clock()
+        return job
+
+    def _settle(self, jobs: Sequence[_Job]) -> None:
+        """Remove commands from the queue whose outcomes are decided.
+
+        The invocation goes on: if it died, they would come again.
+        """
+        done = [one for job in jobs if job.leased is None for one in (job.delivery, *job.twins)]
+        if not done:
+            return
+        try:
+            self.deps.commands.ack(done)
+        except InfrastructureError as away:
+            self.worker.log(f"{len(done)} message(s) are removed with the rest: {away}")
+
+    def _send_to_queue(self, batch: Sequence[tuple[_Job, Outgoing]]) -> None:
         self.worked.sends += 1
         try:
             unsent = set(self.deps.events.send([message for _, message in batch]))
@@ -360,7 +476,7 @@ class _Batch:
         except InvalidInputError as refused:
             if len(batch) > 1:
                 for one in batch:
-                    self._send([one])
+                    self._send_to_queue([one])
                 return
             self.worker.log(f"an outcome of {batch[0][0].command.command_id} cannot be sent: {refused}")
             unsent = {0}
@@ -385,12 +501,20 @@ class _Batch:
 
         The first time this shortens the wait for a worker that dies.
         """
+        now = self.clock()
         with self.changed:
-            held = [one for job in self.jobs if not job.ended for one in (job.delivery, *job.twins)]
-        try:
-            self.deps.commands.nack(held, seconds)
-        except InfrastructureError as away:
-            self.worker.log(f"{len(held)} command(s) could not be held: {away}")
+            jobs = [job for job in self.jobs if not job.ended]
+        leased = [job for job in jobs if job.leased is not None and now - job.leased >= seconds / 4]
+        held = [one for job in jobs if job.leased is None for one in (job.delivery, *job.twins)]
+        if held:
+            try:
+                self.deps.commands.nack(held, seconds)
+            except InfrastructureError as away:
+                self.worker.log(f"{len(held)} command(s) could not be held: {away}")
+        if leased and self.deps.direct is not None:
+            self.deps.direct.hold([job.sign for job in leased])
+            for job in leased:
+                job.leased = now
 
     def _give_up(self) -> None:
         """End the batch when its time is over: nothing more is begun or sent.
@@ -412,10 +536,13 @@ class _Batch:
     def _hand_back(self) -> None:
         with self.changed:
             self.closed = True
-            for job in self.jobs:
-                if job.back is not None:
-                    self.backs.setdefault(job.back, []).extend((job.delivery, *job.twins))
-        for job in self.jobs:
+            leased = [job for job in self.jobs if job.back is not None and job.leased is not None]
+            returned = [job for job in self.jobs if job.back is not None and job.leased is None]
+            for job in returned:
+                self.backs.setdefault(job.back or 0, []).extend((job.delivery, *job.twins))
+        if leased and self.deps.direct is not None:
+            self.deps.direct.give_back([job.sign for job in leased])
+        for job in returned:
             if job.back is not None and job.tries and job.away:
                 self.tries.excuse(job.command, job.tries, job.delivery.received, job.away)
             elif job.back is not None and not job.tries:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from noetl.formatting.nodes import Entry, List, Map, made, plain
+from noetl.formatting.nodes import Entry, List, Map, Text, Value, made, plain
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
 
@@ -17,6 +17,9 @@ def apply(page: Page) -> None:
         entry = owner.entry("output_select")
         if entry is None:
             continue
+        if isinstance(entry.value, Map):
+            _threshold(page, owner, entry, entry.value)
+            continue
         paths = plain(entry.value)
         if not isinstance(entry.value, List) or not all(isinstance(path, str) for path in paths):
             page.refuse(
@@ -28,22 +31,38 @@ def apply(page: Page) -> None:
         select = [
             {"path": path if path.startswith("$") else f"$.{path}", "as": _name(path)} for path in paths
         ]
-        spec = owner.get("spec")
-        if spec is None:
-            place = owner.entries.index(entry)
-            spec = Map([])
-            owner.entries[place] = Entry(
-                "spec", spec, "spec", entry.lead, entry.trail, entry.after, entry.gap, entry.line
-            )
-        else:
-            owner.entries.remove(entry)
-        assert isinstance(spec, Map)
-        result = spec.get("result")
-        if result is None:
-            result = Map([])
-            spec.entries.append(Entry("result", result, "result", line=entry.line))
-        if isinstance(result, Map) and not result.has("select"):
-            result.entries.append(Entry("select", made(select), "select", line=entry.line))
+        _put(owner, entry, "select", made(select))
+
+
+def _threshold(page: Page, owner: Map, entry: Entry, wish: Map) -> None:
+    """Write the size up to which a result is part of the event."""
+    size = plain(wish.get("threshold_kb"))
+    if plain(wish.get("strategy")) != "size_threshold" or not isinstance(size, int) or isinstance(size, bool):
+        page.refuse(
+            entry, "this `output_select` is not known", "write spec: { result: { inline_max_bytes: … } }"
+        )
+        return
+    _put(owner, entry, "inline_max_bytes", Text(size * 1024))
+
+
+def _put(owner: Map, entry: Entry, name: str, value: Value) -> None:
+    """Put a wish into ``spec.result``, in the place of an entry."""
+    spec = owner.get("spec")
+    if spec is None:
+        place = owner.entries.index(entry)
+        spec = Map([])
+        owner.entries[place] = Entry(
+            "spec", spec, "spec", entry.lead, entry.trail, entry.after, entry.gap, entry.line
+        )
+    else:
+        owner.entries.remove(entry)
+    assert isinstance(spec, Map)
+    result = spec.get("result")
+    if result is None:
+        result = Map([])
+        spec.entries.append(Entry("result", result, "result", line=entry.line))
+    if isinstance(result, Map) and not result.has(name):
+        result.entries.append(Entry(name, value, name, line=entry.line))
 
 
 def _name(path: str) -> str:

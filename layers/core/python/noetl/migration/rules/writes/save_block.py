@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.formatting.nodes import Map, text_of
-from noetl.migration.page import Page
+from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
 
@@ -11,6 +11,15 @@ def apply(page: Page) -> None:
     """Call it ``sink``, and its storage ``tool``."""
     for one in page.maps():
         entry = one.entry("save")
+        tool = one.get("tool")
+        loops = one.has("loop") or (isinstance(tool, Map) and kind_of(tool) == "iterator")
+        if entry is not None and one.has("step") and loops:
+            page.refuse(
+                entry,
+                "`save` of a loop was done once, a sink is once per iteration",
+                "write what is saved in a step after it",
+            )
+            continue
         if entry is None or not isinstance(entry.value, Map) or one.has("sink") or one.has("kind"):
             continue
         block = entry.value

@@ -73,6 +73,11 @@ FROM (
 WHERE c.execution_id = g.execution_id AND c.command_id = g.command_id
 RETURNING g.pool;
 
+-- name: free_leases
+UPDATE noetl.command c SET owner = ''
+WHERE c.execution_id = :execution_id AND NOT c.waiting AND noetl.leaseholder(c.owner) = :holder
+RETURNING c.command_id;
+
 -- name: forget_workers
 DELETE FROM noetl.worker WHERE seen_at < clock_timestamp() - make_interval(secs => :seconds::float8);
 

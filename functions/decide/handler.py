@@ -1,0 +1,17 @@
+"""Decides outcomes that workers hand over by request. Follow ``services/orchestrator/answer_requests.py`` from here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.runtime.aws.engine import CloudEngine
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.telemetry import telemetry
+
+engine = CloudEngine(CloudSettings.from_env())
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """``event``: messages of a worker (``domain/workers/direct_requests.py``). The answer has the commands that are leased to it."""
+    with telemetry.invocation(context) as call:
+        return engine.answer(event, lambda: context.get_remaining_time_in_millis() / 1000, call)

@@ -1,0 +1,90 @@
+"""Templates in the code of a ``python`` tool, outside of its texts."""
+
+from __future__ import annotations
+
+import io
+import keyword
+import re
+import tokenize
+
+from noetl.formatting.nodes import Entry, Map, Text, plain, text_of
+from noetl.migration.page import Page, kind_of
+from noetl.migration.rule import Rule
+
+_TEMPLATE = re.compile(r"\{\{[ \t]*([A-Za-z_][\w.]*)[ \t]*\}\}")
+_INPUT = ("input", "args", "with")
+
+
+def apply(page: Page) -> None:
+    """Hand the values over by name: code is no template, and ``{{ x }}`` is a set in a set, which Python cannot make."""
+    for tool in page.tools():
+        code = tool.entry("code")
+        text = text_of(code.value) if code is not None else None
+        if kind_of(tool) != "python" or code is None or text is None or not _TEMPLATE.search(text):
+            continue
+        given = next((tool.entry(name) for name in _INPUT if tool.has(name)), None)
+        if given is not None and not isinstance(given.value, Map):
+            continue
+        values = given.value if given is not None and isinstance(given.value, Map) else Map([])
+        made = _with_names(text, values)
+        if made is None or made == text:
+            continue
+        code.value = Text(made, style="|")
+        page.note(code, "values reach the code as they are: a text is a text, and no name or expression")
+        if given is None:
+            tool.entries.insert(tool.entries.index(code), Entry("input", values, "input", line=code.line))
+
+
+def _with_names(text: str, values: Map) -> str | None:
+    quoted = _quoted(text)
+    if quoted is None:
+        return None
+
+    def name(found: re.Match[str]) -> str:
+        if any(start <= found.start() < end for start, end in quoted):
+            return found[0]
+        return _name(found[1], values)
+
+    return _TEMPLATE.sub(name, text)
+
+
+def _name(expression: str, values: Map) -> str:
+    template = f"{{{{ {expression} }}}}"
+    for entry in values.entries:
+        if plain(entry.value) == template:
+            return str(entry.key)
+    base = expression.replace(".", "_")
+    found = base = f"{base}_" if keyword.iskeyword(base) else base
+    count = 1
+    while values.has(found):
+        count += 1
+        found = f"{base}_{count}"
+    values.entries.append(Entry(found, Text(template, style='"'), found))
+    return found
+
+
+def _quoted(text: str) -> list[tuple[int, int]] | None:
+    """Return where texts and comments of the code begin and end; None for code that is no Python."""
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    found: list[tuple[int, int]] = []
+    opened: list[int] = []
+    begins = {getattr(tokenize, "FSTRING_START", None), getattr(tokenize, "TSTRING_START", None)} - {None}
+    ends = {getattr(tokenize, "FSTRING_END", None), getattr(tokenize, "TSTRING_END", None)} - {None}
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            start = starts[token.start[0] - 1] + token.start[1]
+            end = starts[token.end[0] - 1] + token.end[1]
+            if token.type in begins:
+                opened.append(start)
+            elif token.type in ends and opened:
+                found.append((opened.pop(), end))
+            elif token.type in (tokenize.STRING, tokenize.COMMENT):
+                found.append((start, end))
+    except (tokenize.TokenError, SyntaxError, IndexError):
+        return None
+    return found
+
+
+RULE = Rule("code-templates", "Code reads values by the names of its input.", apply, repairs=True)

@@ -1,0 +1,16 @@
+"""Port of the engine by request: outcomes are decided, and the answer has what the worker runs next.
+
+Adapters: a Lambda function (``adapters/aws/decide_function.py``); tests call the engine in their own process.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from noetl.domain.workers.direct_requests import DecideAnswer, DecideRequest
+
+
+class Decisions(Protocol):
+    """Raises InfrastructureError when there is no answer: it may be throttled, away or dead, and may have decided all the same."""
+
+    def decide(self, request: DecideRequest) -> DecideAnswer: ...

@@ -1,0 +1,70 @@
+"""Starts on a deployment: the API's function lets the engine decide them at once. The queue gets what that could not do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import Event, Start
+from noetl.services.messaging.send_events import EventSender
+
+SECONDS = 15.0
+"""How long a request goes on with what its start causes; the rest goes through the queue."""
+
+
+@dataclass(slots=True)
+class Begun:
+    """``left``: Starts that were not decided, and go through the queue. ``taken``: (execution, event) whose id another execution has.
+    ``failed``: executions that ended so at once."""
+
+    left: list[Start] = field(default_factory=list)
+    taken: set[tuple[int, str]] = field(default_factory=set)
+    failed: int = 0
+
+
+Decide = Callable[[Sequence[Start], Callable[[], float]], Begun]
+"""Let the engine decide these within the seconds that are left. Raises InfrastructureError."""
+
+
+class DirectStarts:
+    """A publisher of durable events that decides Starts itself.
+
+    ``decide``: the engine, which is loaded by the first start. ``sender``: for all else, and for Starts that were not decided.
+    ``clock``: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        decide: Decide,
+        sender: EventSender,
+        clock: Callable[[], float],
+        log: Callable[[str], None],
+    ) -> None:
+        self._decide, self._sender, self._clock, self._log = decide, sender, clock, log
+
+    def begin(self, start: Start) -> bool | None:
+        """Begin an execution in one commit with its first commands: see ``start_execution.Begin``."""
+        begun = self._begun([start])
+        if begun.left:
+            return None
+        return (start.execution_id, start.event_id) not in begun.taken
+
+    def owner(self) -> str:
+        return self._sender.owner()
+
+    def events(self, owner: str, events: Sequence[Event]) -> None:
+        """Decide durable Starts, and send what is left. Raises InfrastructureError as ``EventSender.events`` does."""
+        starts = [event for event in events if isinstance(event, Start)]
+        left = self._begun(starts).left if starts else []
+        self._sender.events(
+            owner, [event for event in events if not isinstance(event, Start) or event in left]
+        )
+
+    def _begun(self, starts: Sequence[Start]) -> Begun:
+        until = self._clock() + SECONDS
+        try:
+            return self._decide(starts, lambda: until - self._clock())
+        except InfrastructureError as away:
+            self._log(f"{len(starts)} start(s) go through the queue: {away}")
+            return Begun(list(starts))

@@ -1,0 +1,174 @@
+"""The engine by request: decides what a caller hands over, and answers instead of sending where it can.
+
+A worker's outcomes are decided as those of a queue are: the same door, decision and commit. The next command of the worker's own queue is
+in the answer, leased to it; all others go to their queues. What is not decided here for any reason is left to the caller, who sends it
+through the queue, where failed events are tried again, judged and laid aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import as_exception
+from noetl.domain.events import CommandDone, Event, Start
+from noetl.domain.workers.direct_requests import LEASE_SECONDS, VERSION, DecideAnswer, DecideRequest, fitting
+from noetl.ports.queue import Delivery
+from noetl.services.executions.direct_starts import Begun
+from noetl.services.orchestrator.consume_events import Managed, MessageBatch, MessageDeps
+from noetl.services.orchestrator.select_worker import worker_of
+from noetl.services.orchestrator.sweep import sweep
+from noetl.services.support.lease_owner_id import direct_owner
+
+
+@dataclass(slots=True)
+class Answered:
+    """``managed``: what the batch did. ``handed``: commands of the answer. ``returned``: commands that a worker gave back."""
+
+    answer: DecideAnswer
+    managed: Managed
+    handed: int = 0
+    returned: int = 0
+
+
+def answer_request(request: DecideRequest, deps: MessageDeps, deadline: Callable[[], float]) -> Answered:
+    """Decide the outcomes of a worker, and extend or end the leases that it speaks of. ``deadline``: seconds left.
+
+    Raises InfrastructureError: the worker sends its outcomes through the queue.
+    """
+    returned = _speak_of_leases(request, deps, deadline)
+    if not request.outcomes:
+        return Answered(DecideAnswer(VERSION), Managed(), returned=returned)
+    batch = _Request(deps, deadline, request)
+    managed = batch.handle([Delivery(str(place), "", text, 1) for place, text in enumerate(request.outcomes)])
+    left = sorted({int(one) for one in managed.give_back})
+    answer = DecideAnswer(VERSION, left, batch.texts)
+    return Answered(answer, managed, handed=len(batch.texts), returned=returned)
+
+
+class _Request(MessageBatch):
+    """``texts``: messages of the commands that are handed to the caller, at most ``most``."""
+
+    def __init__(self, deps: MessageDeps, deadline: Callable[[], float], request: DecideRequest) -> None:
+        super().__init__(None, deps, deadline, direct_owner(deps.clock(), request.lease))
+        self.most = request.most
+        self.texts: list[str] = []
+        self.decided: list[Event] = []
+
+    def _decide(self, pairs: list[tuple[Delivery, Event]]) -> None:
+        error = self._try(pairs)
+        if error is None:
+            self.decided += [event for _, event in pairs]
+            return
+        self.deps.log(f"{len(pairs)} event(s) are left to the queue: {error!r}")
+        self.managed.failures += len(pairs)
+        self._back_off([delivery for delivery, _ in pairs])
+
+    def _to_send(self) -> list[Command]:
+        """Keep what the caller gets. What it gets stays leased to it: a commit has made it so."""
+        chosen = self._chosen()
+        if not chosen:
+            return self.commands
+        handed: list[Command] = []
+        texts: list[str] = []
+        for command in chosen:
+            try:
+                texts.append(self.deps.publisher.command_message(command))
+                handed.append(command)
+            except BaseException as error:
+                self.deps.log(f"command {command.command_id} goes to its queue: {as_exception(error)!r}")
+        count = fitting(texts, self.most)
+        self.texts = texts[:count]
+        kept = {id(command) for command in handed[:count]}
+        return [command for command in self.commands if id(command) not in kept]
+
+    def _chosen(self) -> list[Command]:
+        """Choose commands for the caller: of the workers whose commands it answered, no more than it answered, and one of each execution.
+
+        Another worker of the queue may run the others of a fork at the same time. A chunk of a loop is one of many.
+        """
+        answered = [event for event in self.decided if isinstance(event, CommandDone)]
+        workers = {worker for event in answered if (worker := self._worker_of(event))}
+        fetched = self.deps.publisher.fetched() if workers else frozenset()
+        chosen: dict[int, Command] = {}
+        for command in self.commands:
+            if len(chosen) >= min(self.most, len(answered)):
+                break
+            if command.loop is not None or command.delay > 0 or command.execution_id in chosen:
+                continue
+            worker = self._name_of(command)
+            if worker in workers and worker not in fetched:
+                chosen[command.execution_id] = command
+        return list(chosen.values())
+
+    def _worker_of(self, event: CommandDone) -> str:
+        """Return the worker that runs what ``event`` answers: the grant vouches for its step and stage, and not for what a caller says.
+
+        Empty where they do not tell: tasks of a case go where their kinds do.
+        """
+        if event.stage == "case":
+            return ""
+        answered = Command(
+            event.execution_id, event.command_id, event.run, event.step, event.program, "", event.stage
+        )
+        return self._name_of(answered)
+
+    def _name_of(self, command: Command) -> str:
+        try:
+            publisher = self.deps.publisher
+            return worker_of(command, publisher.programs(command.program), publisher.workers)
+        except BaseException as error:
+            self.deps.log(f"command {command.command_id} goes to its queue: {as_exception(error)!r}")
+            return ""
+
+
+def _speak_of_leases(request: DecideRequest, deps: MessageDeps, deadline: Callable[[], float]) -> int:
+    """Extend leases, and end those of commands that their worker cannot end: they go to their queues at once, as further attempts."""
+    leases = deps.leases
+    if leases is None:
+        return 0
+    for event in _signs(request.held, deps):
+        leases.extend(*_turn(event), LEASE_SECONDS)
+    freed = sum(leases.give_back(*_turn(event)) for event in _signs(request.back, deps))
+    if freed:
+        sweep(deps.engine.store, deps.publisher, who=deps.who, clock=deps.clock, deadline=deadline)
+    return freed
+
+
+def _signs(texts: Sequence[str], deps: MessageDeps) -> list[CommandDone]:
+    if not texts:
+        return []
+    found = deps.door.admit([Delivery(f"sign-{place}", "", text, 1) for place, text in enumerate(texts)])
+    return [event for _, event in found.events if isinstance(event, CommandDone)]
+
+
+def _turn(event: CommandDone) -> tuple[int, str, int, int]:
+    return event.execution_id, event.command_id, event.attempt, event.turn
+
+
+# --- starts -----------------------------------------------------------------------------------------
+
+
+def begin_executions(starts: Sequence[Start], deps: MessageDeps, deadline: Callable[[], float]) -> Begun:
+    """Decide Starts of this process's own, which need no token, and send what follows."""
+    return _Starts(None, deps, deadline).begin(starts)
+
+
+class _Starts(MessageBatch):
+    def begin(self, starts: Sequence[Start]) -> Begun:
+        pairs = [(Delivery(str(place), "", "", 1), start) for place, start in enumerate(starts)]
+        try:
+            self._decide(list[tuple[Delivery, Event]](pairs))
+            self._follow()
+        finally:
+            self._publish()
+        back = set(self.managed.give_back)
+        left = [start for delivery, start in pairs if delivery.message_id in back]
+        return Begun(left, self.taken, self.managed.failed)
+
+    def _decide(self, pairs: list[tuple[Delivery, Event]]) -> None:
+        error = self._try(pairs)
+        if error is not None:
+            self.deps.log(f"{len(pairs)} start(s) go through the queue: {error!r}")
+            self._back_off([delivery for delivery, _ in pairs])

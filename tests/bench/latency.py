@@ -1,0 +1,165 @@
+"""How long a step takes on a deployment: a chain alone, a short execution that its client waits for, and many at once.
+
+Usage: python -m tests.bench.latency [--home DIR]... [--rounds N] [--json]   (`make latency`)
+
+``--home``: of a deployment that is up (`noetl local up --home DIR`); several are measured in turn, round by round, so that what else the
+machine does meets all of them, and each after the first is compared with the first. Without one, a deployment of its own is brought up
+and taken down. The steps are HTTP requests to a server on loopback, so that what is measured is the engine, its worker and what is
+between them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psycopg
+
+from noetl.local import state
+from noetl.local.layout import Layout
+from tests.bench.playbooks import chain
+from tests.bench.speed.noetl import step_server
+from tests.e2e.conftest import Deployment, fresh_deployment
+
+STEPS = 20
+SHORT = 3
+MANY = 50
+CLIENTS = 16
+WAIT = 20
+PATIENCE = 60.0
+ENDED = "SELECT count(*) FROM noetl.execution WHERE execution_id = ANY(%s) AND status = 'completed'"
+MEASURES = {
+    "step": (f"a step of a chain of {STEPS}", "ms"),
+    "short": (f"{SHORT} steps, from the request to its answer", "ms"),
+    "many": (f"{MANY} executions of {SHORT} steps at once", "executions/s"),
+}
+
+
+@dataclass
+class Place:
+    """A deployment under measurement. ``found``: values by measure."""
+
+    name: str
+    deployment: Deployment
+    found: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in MEASURES})
+
+    def __post_init__(self) -> None:
+        self.database = psycopg.connect(self.deployment.database(), autocommit=True)
+
+    def register(self, url: str) -> None:
+        for steps in (STEPS, SHORT):
+            answer = self.deployment.api(
+                "POST", "/api/catalog/register", {"content": chain(steps, "http", url)}
+            )
+            if answer.status not in (200, 201):
+                raise RuntimeError(f"the playbook was refused: {answer.body}")
+
+    def start(self, steps: int, wait: int | None = None) -> dict[str, Any]:
+        query = "" if wait is None else f"?wait={wait}"
+        answer = self.deployment.api("POST", f"/api/executions{query}", {"path": f"bench/chain_{steps}_http"})
+        if answer.status != 201:
+            raise RuntimeError(f"the start was refused: {answer.status} {answer.body}")
+        body: dict[str, Any] = answer.body
+        return body
+
+    def run(self, steps: int) -> float:
+        """Run an execution to its end; return the seconds from the request to the answer."""
+        began = time.perf_counter()
+        told = self.start(steps, WAIT)
+        if told.get("status") != "completed":
+            raise RuntimeError(f"the execution did not complete: {told}")
+        return time.perf_counter() - began
+
+    def step(self) -> float:
+        """Milliseconds of a step, by the database's clock: from the first to the last row of the history."""
+        told = self.start(STEPS, WAIT)
+        query = "SELECT extract(epoch FROM max(at) - min(at)) FROM noetl.event WHERE execution_id = %s AND lane = 0"
+        row = self.database.execute(query, [int(told["execution_id"])]).fetchone()
+        assert row is not None
+        return float(row[0]) * 1000 / STEPS
+
+    def many(self) -> float:
+        """Executions per second, from the first request to the last end."""
+        began = time.perf_counter()
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            ids = list(clients.map(lambda _: int(self.start(SHORT)["execution_id"]), range(MANY)))
+        while (done := self._ended(ids)) < MANY:
+            if time.perf_counter() - began > PATIENCE:
+                raise RuntimeError(f"{MANY - done} of {MANY} executions have not ended after {PATIENCE:g} s")
+            time.sleep(0.005)
+        return MANY / (time.perf_counter() - began)
+
+    def _ended(self, ids: Sequence[int]) -> int:
+        row = self.database.execute(ENDED, [list(ids)]).fetchone()
+        return int(row[0]) if row is not None else 0
+
+    def round(self, shorts: int) -> None:
+        self.found["step"].append(self.step())
+        self.found["short"] += [self.run(SHORT) * 1000 for _ in range(shorts)]
+        self.found["many"].append(self.many())
+
+
+@contextmanager
+def places(homes: Sequence[Path]) -> Iterator[list[Place]]:
+    if not homes:
+        with fresh_deployment() as deployment:
+            yield [Place("emulator", deployment)]
+        return
+    found = []
+    for home in homes:
+        known = state.load(Layout(home / "local"))
+        if known is None or known.api is None:
+            raise SystemExit(f"nothing is up in {home}: noetl local up --home {home}")
+        deployed = Deployment("local", known.endpoint, known.api, known.outputs, home)
+        found.append(Place(str(home), deployed))
+    yield found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--home", type=Path, action="append", default=[], help="of a deployment that is up; repeatable"
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--shorts", type=int, default=5, help="short executions in a round")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with step_server() as url, places(options.home) as found:
+        for place in found:
+            place.register(url)
+            place.round(2)  # functions start cold
+            for values in place.found.values():
+                values.clear()
+        for _ in range(options.rounds):
+            for place in found:
+                place.round(options.shorts)
+        for place in found:
+            tell(place, found[0], as_json=options.json)
+    return 0
+
+
+def tell(place: Place, first: Place, *, as_json: bool) -> None:
+    for name, (about, unit) in MEASURES.items():
+        value, base = median(place.found[name]), median(first.found[name])
+        if as_json:
+            line = {"place": place.name, "measure": name, "p50": round(value, 2), "unit": unit}
+            line |= {"least": round(min(place.found[name]), 2), "most": round(max(place.found[name]), 2)}
+            print(json.dumps(line | {"of_first": round(value / base, 3)}))
+        else:
+            beside = "" if place is first else f"   {value / base:.2f} of the first"
+            print(f"{place.name}: {about}: {value:.1f} {unit}{beside}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
