@@ -347,5 +347,9 @@ def redrive(
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
+        if args:
+            from noetl.cli.actions.redrive_reach import tell_reach
+
+            tell_reach(place, execution_id, step, args, version)
         place.redrive(execution_id, reason, step=step, args=args, version=version)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

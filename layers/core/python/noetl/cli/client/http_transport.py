@@ -224,7 +224,7 @@ class RemotePlace(RemoteTriggers):
 
     def program(self, entry: Registered) -> Program | None:
         where = "/".join(segment(part) for part in entry.path.split("/"))
-        found = self._client.get(f"/api/catalog/{where}", PlaybookAnswer, version=entry.version)
+        found = self._client.get(f"/api/catalog/{where}", PlaybookAnswer, version=entry.version or None)
         try:
             return runtime_access.compile_playbook(found.content, entry.path, None).program
         except PlaybookError:  # the server may have kinds that this machine lacks
