@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from noetl.cli.app import app
+from noetl.cli.client.http_transport import reached
 from noetl.cli.commands.init import TEMPLATES, write_template
 from noetl.cli.help_groups import GROUPS
 from noetl.cli.render.output import UTC_SWITCH, clock, clock_time
@@ -228,3 +229,16 @@ def test_a_redrive_says_what_its_values_do_not_reach(noetl, write):
     assert "--set tabel has no effect: step load does not read it; did you mean table?" in ran.err
     assert "--set computed has no effect: step load computes computed itself" in ran.err
     assert "--set table " not in ran.err and '"t": "y"' in ran.out
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "shown"),
+    [
+        ("http://h:1/api/callbacks/t", "http://h:1/apis/x/prod", "http://h:1/apis/x/prod/api/callbacks/t"),
+        ("http://h:1/api/callbacks/t", "http://h:1", "http://h:1/api/callbacks/t"),
+        ("https://public.example/api/callbacks/t", "http://h:1/x", "https://public.example/api/callbacks/t"),
+        ("http://h:1/x/api/callbacks/t", "http://h:1/x", "http://h:1/x/api/callbacks/t"),
+    ],
+)
+def test_the_address_of_a_callback_is_one_that_this_client_reaches(url, address, shown):
+    assert reached(url, address) == shown
