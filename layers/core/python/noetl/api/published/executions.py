@@ -87,7 +87,7 @@ class FinalizedAnswer(msgspec.Struct, frozen=True):
 
 def rerun(deps: ApiDeps, request: Request) -> Answer:
     """Start the same version of the same playbook with the same workload, and with what the body lays over it."""
-    asked = parse.body(request, deps, RerunBody) if request.body else RerunBody()
+    asked = parse.body(request, deps, RerunBody)
     execution_id = parse.execution_id(request.params["execution_id"])
     info = read_execution.find(deps.store, execution_id)
     if not info.version:
@@ -117,7 +117,7 @@ def rerun(deps: ApiDeps, request: Request) -> Answer:
 
 def cleanup(deps: ApiDeps, request: Request) -> Answer:
     """Cancel executions that run for too long. Those that wait for a person, a time or a slot are left alone."""
-    asked = parse.body(request, deps, CleanupBody) if request.body else CleanupBody()
+    asked = parse.body(request, deps, CleanupBody)
     by = asked_by(deps, request, f"cleanup: ran for more than {asked.older_than_minutes:g} minutes")
     before = instant(int(deps.clock() - 60 * asked.older_than_minutes))
     wish = ManyWish(
@@ -148,7 +148,7 @@ def check_cancellation(deps: ApiDeps, request: Request) -> Answer:
 
 def finalize(deps: ApiDeps, request: Request) -> Answer:
     """End an execution that runs: it is cancelled, whatever status was asked for. One that has ended stays as it is."""
-    asked = parse.body(request, deps, FinalizeBody) if request.body else FinalizeBody()
+    asked = parse.body(request, deps, FinalizeBody)
     execution_id = parse.execution_id(request.params["execution_id"])
     info = read_execution.find(deps.store, execution_id)
     if info.status in TERMINAL:
