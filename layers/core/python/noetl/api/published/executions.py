@@ -23,7 +23,6 @@ from noetl.services.executions import bulk_control, change_execution
 from noetl.services.executions.bulk_control import ManyDeps, ManyFilter, ManyWish
 from noetl.services.queries import read_execution
 
-STUCK_MINUTES = 5
 _YEAR = 366 * 24 * 60
 
 
@@ -48,7 +47,7 @@ class RerunAnswer(msgspec.Struct, frozen=True):
 class CleanupBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Executions that run longer than ``older_than_minutes``; ``dry_run``: only name them."""
 
-    older_than_minutes: Annotated[float, msgspec.Meta(ge=0, le=_YEAR)] = STUCK_MINUTES
+    older_than_minutes: Annotated[float, msgspec.Meta(ge=0, le=_YEAR)]
     dry_run: bool = False
 
 
@@ -151,11 +150,11 @@ def finalize(deps: ApiDeps, request: Request) -> Answer:
     asked = parse.body(request, deps, FinalizeBody)
     execution_id = parse.execution_id(request.params["execution_id"])
     info = read_execution.find(deps.store, execution_id)
+    by = asked_by(deps, request, asked.reason or asked.error or "finalized")
     if info.status in TERMINAL:
         return Answer(
             200, FinalizedAnswer(str(execution_id), info.status, f"it had ended before: {info.status}")
         )
-    by = asked_by(deps, request, asked.reason or asked.error or "finalized")
     publish(deps, by.owner, change_execution.cancel(deps.store, execution_id, by, cascade=True))
     return Answer(
         200, FinalizedAnswer(str(execution_id), "cancelled", "it is cancelled, with what it started")
