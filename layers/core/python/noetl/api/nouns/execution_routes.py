@@ -110,7 +110,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         f"{ONE}/events",
         "getExecutionEvents",
-        "The history of an execution, page by page. A page ends with a stored row, so it may hold a few events more than its limit.",
+        "The history of an execution, page by page.",
         "read",
         executions.get_events,
         {200: bodies.EventPage},
