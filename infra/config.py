@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from infra.trigger_queues import TriggersConfig, queue_problems
+from .trigger_queues import TriggersConfig, queue_problems
 
 Auth = Literal["iam", "jwt", "none"]
 Egress = Literal["none", "endpoints", "nat", "both"]

@@ -19,10 +19,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from infra.config import ConfigError, Environment, name_problem
 from noetl.dsl.diagnostics import Diagnostics, did_you_mean
 from noetl.dsl.program import Pos
 from noetl.dsl.yaml_text import loader, tree
+
+from .config import ConfigError, Environment, name_problem
 
 DEFAULT = "environments.yaml"
 LIKE = "like"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
-from infra.config import (
+from noetl.dsl.diagnostics import did_you_mean
+
+from .config import (
     AlarmsConfig,
     ApiConfig,
     Auth,
@@ -23,12 +24,12 @@ from infra.config import (
     WorkersConfig,
     name_problem,
 )
-from infra.environment_file import read_file
-from infra.trigger_queues import TriggersConfig
-from layers.build import Target
-from noetl.dsl.diagnostics import did_you_mean
+from .environment_file import read_file
+from .layer_build import Target
+from .places import HOME
+from .trigger_queues import TriggersConfig
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "playbooks" / "examples"
+EXAMPLES = HOME / "playbooks" / "examples"
 NAMES = ("local", "dev", "staging", "prod")
 """Presets. Others are made like one of these: by a file of environments, or by `-c like=dev`."""
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from infra import prices
+from . import prices
 
 FILE = "idle-cost.json"
 POLLERS, POLL_SECONDS = 5, 20

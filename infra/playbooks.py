@@ -8,37 +8,46 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from infra.config import ConfigError
+from .config import ConfigError
+from .places import BUILDS, HOME
 
-ROOT = Path(__file__).resolve().parent.parent
-STAGED = ROOT / "build/playbooks"
+STAGED = BUILDS / "playbooks"
 
 
 def playbook_files(folders: Sequence[str]) -> Iterator[Path]:
-    """YAML files that are playbooks, sorted. Raises ConfigError for a folder that does not exist or lies outside the repository."""
+    """YAML files that are playbooks, sorted. Raises ConfigError for a folder that is neither here nor in the repository."""
     for folder in folders:
-        place = (ROOT / folder).resolve()
-        if not place.is_dir() or not place.is_relative_to(ROOT):
-            raise ConfigError(f"playbooks: {folder!r} is not a folder of this repository")
+        _, place = _found(folder)
         yield from sorted(path for path in place.rglob("*.y*ml") if path.is_file() and _is_playbook(path))
 
 
 def staged(folders: Sequence[str]) -> Path:
-    """A folder with these playbooks at their paths below the repository's root, named by their content."""
-    files = list(playbook_files(folders))
+    """A folder with these playbooks at their paths below the root that has them, named by their content."""
+    files = {
+        path.relative_to(_found(folder)[0]): path for folder in folders for path in playbook_files([folder])
+    }
     digest = hashlib.sha256()
-    for path in files:
-        digest.update(f"{path.relative_to(ROOT)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for name, path in files.items():
+        digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     folder = STAGED / digest.hexdigest()[:16]
     if not folder.is_dir():
         STAGED.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".staging-", dir=STAGED))
-        for path in files:
-            to = scratch / path.relative_to(ROOT)
+        for name, path in files.items():
+            to = scratch / name
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, to)
         _move(scratch, folder)
     return folder
+
+
+def _found(folder: str) -> tuple[Path, Path]:
+    """(root, folder): below the working folder, or below the one of this project. Raises ConfigError."""
+    for root in (Path.cwd().resolve(), HOME):
+        place = (root / folder).resolve()
+        if place.is_dir() and place.is_relative_to(root):
+            return root, place
+    raise ConfigError(f"playbooks: {folder!r} is not a folder below {Path.cwd()}, nor of this repository")
 
 
 def _move(scratch: Path, folder: Path) -> None:

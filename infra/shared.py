@@ -18,15 +18,15 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Environment
-from infra.constructs import grants
-from infra.constructs.grants import Grant
-from infra.constructs.python_function import Placement, PythonFunction
-from infra.constructs.rollout import LIVE
-from infra.stacks.data import DataStack
-from infra.stacks.messaging import MessagingStack
-from infra.triggers import Triggers
-from infra.workers import WorkerPlan
+from .config import Environment
+from .constructs import grants
+from .constructs.grants import Grant
+from .constructs.python_function import Placement, PythonFunction
+from .constructs.rollout import LIVE
+from .stacks.data import DataStack
+from .stacks.messaging import MessagingStack
+from .triggers import Triggers
+from .workers import WorkerPlan
 
 CACHE_FOLDER = "/tmp/noetl-results"
 RESULT_FOLDERS = ("executions", "permanent", "programs", "revoked")

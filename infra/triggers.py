@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.config import ConfigError
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import EventBridgeTrigger, Program, S3Trigger, SqsTrigger
 from noetl.dsl.triggers import queue_name
+
+from .config import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

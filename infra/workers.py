@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Literal
 
-from infra.config import ConfigError, Environment
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindLookup, KindSpec
 from noetl.kinds.registry import ENTRY_POINT_GROUP
+
+from .config import ConfigError, Environment
 
 MIXED = "mixed"
 POOLED = "io"

@@ -1,4 +1,4 @@
-"""Build hook of the wheel: put the build of the web UI into the package."""
+"""Build hook of the wheel: put the build of the web UI, and what a deployment needs, into it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,31 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 WITHOUT = "NOETL_WHEEL_WITHOUT_UI"
 
 
+PROJECT = "noetl_cdk/project"
+DEPLOYED = (
+    "cdk.json",
+    "infra/package.json",
+    "infra/package-lock.json",
+    "infra/**/*.py",
+    "functions/**/*",
+    "layers/deps/*",
+    "playbooks/examples/**/*",
+)
+"""What `noetl deploy` and `noetl local up` read of a checkout."""
+
+
 class UiBuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds ``ui/dist`` as ``noetl/ui_static``. An editable install reads the checkout's own build."""
+    """Adds ``ui/dist`` as ``noetl/ui_static``, and the project of deployments as ``noetl_cdk/project``.
+
+    An editable install reads the checkout's own.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Include the build. Raises RuntimeError without one, unless the environment asks for a wheel without."""
-        if version == "editable" or os.environ.get(WITHOUT):
+        if version == "editable":
+            return
+        build_data["force_include"].update(self._project())
+        if os.environ.get(WITHOUT):
             return
         built = Path(self.root) / "ui" / "dist"
         if not (built / "index.html").is_file():
@@ -24,3 +43,12 @@ class UiBuildHook(BuildHookInterface):  # type: ignore[type-arg]
                 f"the web UI is not built: run `make ui` first, or set {WITHOUT}=1 for a wheel without it"
             )
         build_data["force_include"][str(built)] = "noetl/ui_static"
+
+    def _project(self) -> dict[str, str]:
+        root = Path(self.root)
+        return {
+            str(path): f"{PROJECT}/{path.relative_to(root).as_posix()}"
+            for pattern in DEPLOYED
+            for path in sorted(root.glob(pattern))
+            if path.is_file() and not {"node_modules", "__pycache__"} & set(path.relative_to(root).parts)
+        }

@@ -14,8 +14,8 @@ from aws_cdk import aws_rds as rds
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.config import BackupConfig, Environment
-from infra.constructs import nag
+from ..config import BackupConfig, Environment
+from ..constructs import nag
 
 _MANAGED = "Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSBackupServiceRolePolicyForBackup"
 

@@ -13,9 +13,9 @@ from aws_cdk import aws_rds as rds
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.config import Environment
-from infra.constructs import nag
-from infra.constructs.python_function import RETENTIONS
+from ..config import Environment
+from ..constructs import nag
+from ..constructs.python_function import RETENTIONS
 
 NAME = "noetl"
 OWNER = "noetl_owner"

@@ -17,8 +17,8 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Access
-from infra.constructs import nag
+from ..config import Access
+from ..constructs import nag
 
 _CONSUME = ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes")
 _SEPARATORS = {"secretsmanager": ":", "lambda": ":"}

@@ -13,8 +13,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.config import Environment
-from infra.constructs import nag
+from ..config import Environment
+from ..constructs import nag
 
 ACCESS_LOG = {
     "requestId": "$context.requestId",

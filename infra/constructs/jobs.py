@@ -11,11 +11,11 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import ConfigError
-from infra.constructs import grants
-from infra.constructs.grants import Grant, give
-from infra.constructs.python_function import log_group
-from infra.shared import Platform
+from ..config import ConfigError
+from ..constructs import grants
+from ..constructs.grants import Grant, give
+from ..constructs.python_function import log_group
+from ..shared import Platform
 
 
 class Jobs(Construct):

@@ -10,16 +10,16 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.config import ConfigError
-from infra.constructs import grants, nag
-from infra.constructs.grants import Grant, give
-from infra.constructs.http_api import HttpApi
-from infra.constructs.jobs import Jobs
-from infra.constructs.layers import Layers
-from infra.constructs.python_function import Placement, PythonFunction, log_group
-from infra.constructs.queue_with_dlq import QueueWithDlq
-from infra.shared import Platform
-from infra.workers import TIMEOUT, Worker
+from ..config import ConfigError
+from ..constructs import grants, nag
+from ..constructs.grants import Grant, give
+from ..constructs.http_api import HttpApi
+from ..constructs.jobs import Jobs
+from ..constructs.layers import Layers
+from ..constructs.python_function import Placement, PythonFunction, log_group
+from ..constructs.queue_with_dlq import QueueWithDlq
+from ..shared import Platform
+from ..workers import TIMEOUT, Worker
 
 BACKLOG_PER_TASK = 10
 """Commands that wait for each running task before another one starts."""

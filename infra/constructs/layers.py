@@ -10,8 +10,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.config import Environment
-from layers.build import Target, build_layer, digest_of
+from ..config import Environment
+from ..layer_build import Target, build_layer, digest_of
 
 RUNTIMES = {
     "3.11": lambda_.Runtime.PYTHON_3_11,

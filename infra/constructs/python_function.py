@@ -15,11 +15,12 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import LOG_DAYS, ConfigError, Environment
-from infra.constructs import nag
-from infra.constructs.grants import Grant, give, grant, grant_any
-from infra.constructs.layers import RUNTIMES, architecture
-from infra.constructs.rollout import rolled_out
+from ..config import LOG_DAYS, ConfigError, Environment
+from ..constructs import nag
+from ..constructs.grants import Grant, give, grant, grant_any
+from ..constructs.layers import RUNTIMES, architecture
+from ..constructs.rollout import rolled_out
+from ..places import HOME
 
 RETENTIONS = dict(
     zip(
@@ -47,7 +48,7 @@ NETWORK_ACTIONS = (
     "ec2:UnassignPrivateIpAddresses",
 )
 """What AWS's own policy for functions in a VPC allows."""
-FUNCTIONS = Path(__file__).resolve().parent.parent.parent / "functions"
+FUNCTIONS = HOME / "functions"
 
 
 @dataclass(frozen=True, slots=True)

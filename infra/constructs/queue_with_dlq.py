@@ -7,7 +7,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.constructs import nag
+from ..constructs import nag
 
 RECEIVES = 500
 """Deliveries before SQS gives a message up. Those who get a message judge it by what it does to them; what is away only delays it. With

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.constructs import nag
+from ..constructs import nag
 
 LIVE = "live"
 """The alias that queues, rules, schedules and the API invoke."""

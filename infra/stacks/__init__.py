@@ -1,4 +1,4 @@
-"""One module per stack; app.py says how they fit."""
+"""One module per stack; stacks_of.py says how they fit."""
 
 from __future__ import annotations
 
@@ -14,4 +14,5 @@ class StackArguments(TypedDict, total=False):
     env: cdk.Environment
     tags: Mapping[str, str]
     synthesizer: cdk.IStackSynthesizer | None
+    stack_name: str
     permissions_boundary: cdk.PermissionsBoundary | None

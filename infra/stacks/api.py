@@ -8,13 +8,13 @@ from typing import Unpack
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs import grants
-from infra.constructs.http_api import HttpApi
-from infra.constructs.layers import Layers
-from infra.constructs.python_function import log_group
-from infra.shared import Platform
-from infra.stacks import StackArguments
-from infra.triggers import Triggers
+from ..constructs import grants
+from ..constructs.http_api import HttpApi
+from ..constructs.layers import Layers
+from ..constructs.python_function import log_group
+from ..shared import Platform
+from ..stacks import StackArguments
+from ..triggers import Triggers
 
 
 class ApiStack(cdk.Stack):

@@ -12,12 +12,12 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.config import Environment
-from infra.constructs import nag
-from infra.constructs.backups import Backups
-from infra.constructs.database import Database, log_groups
-from infra.stacks import StackArguments
-from infra.stacks.network import NetworkStack, seal_logs
+from ..config import Environment
+from ..constructs import nag
+from ..constructs.backups import Backups
+from ..constructs.database import Database, log_groups
+from ..stacks import StackArguments
+from ..stacks.network import NetworkStack, seal_logs
 
 
 class DataStack(cdk.Stack):

@@ -11,13 +11,13 @@ from aws_cdk import aws_s3_assets as s3_assets
 from aws_cdk import custom_resources
 from constructs import Construct
 
-from infra.constructs import grants, nag
-from infra.constructs.layers import Layers
-from infra.constructs.python_function import PythonFunction, log_group
-from infra.playbooks import staged
-from infra.shared import Platform
-from infra.stacks import StackArguments
-from infra.stacks.messaging import ENGINE_TIMEOUT
+from ..constructs import grants, nag
+from ..constructs.layers import Layers
+from ..constructs.python_function import PythonFunction, log_group
+from ..playbooks import staged
+from ..shared import Platform
+from ..stacks import StackArguments
+from ..stacks.messaging import ENGINE_TIMEOUT
 
 BATCH = 10
 """Messages of a FIFO queue that one invocation gets, at most."""

@@ -9,10 +9,10 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Environment
-from infra.constructs.queue_with_dlq import QueueWithDlq, dead_letter_queue
-from infra.stacks import StackArguments
-from infra.workers import DEAD, MIXED, TIMEOUT, WorkerPlan
+from ..config import Environment
+from ..constructs.queue_with_dlq import QueueWithDlq, dead_letter_queue
+from ..stacks import StackArguments
+from ..workers import DEAD, MIXED, TIMEOUT, WorkerPlan
 
 ENGINE_TIMEOUT = 30
 """Seconds of functions/engine."""

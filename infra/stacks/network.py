@@ -12,10 +12,10 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.config import Environment, ExistingVpc, NetworkConfig
-from infra.constructs import nag
-from infra.constructs.python_function import Placement
-from infra.stacks import StackArguments
+from ..config import Environment, ExistingVpc, NetworkConfig
+from ..constructs import nag
+from ..constructs.python_function import Placement
+from ..stacks import StackArguments
 
 ENDPOINTS = {
     "Sqs": ec2.InterfaceVpcEndpointAwsService.SQS,

@@ -12,10 +12,10 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.constructs.alarms import FIVE_MINUTES, Alarms, metric, row
-from infra.shared import Platform
-from infra.stacks import StackArguments
-from infra.stacks.api import ApiStack
+from ..constructs.alarms import FIVE_MINUTES, Alarms, metric, row
+from ..shared import Platform
+from ..stacks import StackArguments
+from ..stacks.api import ApiStack
 
 BUSY_DATABASE = 90
 """Percent of capacity and of the processor."""

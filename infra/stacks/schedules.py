@@ -12,16 +12,17 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.constructs import grants
-from infra.constructs.jobs import wake_by_rule
-from infra.constructs.layers import Layers
-from infra.constructs.queue_with_dlq import dead_letter_queue
-from infra.shared import Platform
-from infra.stacks import StackArguments
-from infra.stacks.engine import EngineStack
-from infra.triggers import QueueTrigger, RuleTrigger, Triggers
 from noetl.dsl.program import S3Trigger
 from noetl.dsl.triggers import event_pattern
+
+from ..constructs import grants
+from ..constructs.jobs import wake_by_rule
+from ..constructs.layers import Layers
+from ..constructs.queue_with_dlq import dead_letter_queue
+from ..shared import Platform
+from ..stacks import StackArguments
+from ..stacks.engine import EngineStack
+from ..triggers import QueueTrigger, RuleTrigger, Triggers
 
 TIMEOUT = 30
 ATTEMPTS = 24

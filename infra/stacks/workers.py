@@ -9,14 +9,14 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
-from infra.config import ConfigError
-from infra.constructs.http_api import HttpApi
-from infra.constructs.jobs import Jobs
-from infra.constructs.kind_worker import FargateWorker, FunctionWorker
-from infra.constructs.layers import Layers
-from infra.shared import Platform
-from infra.stacks import StackArguments
-from infra.workers import Worker
+from ..config import ConfigError
+from ..constructs.http_api import HttpApi
+from ..constructs.jobs import Jobs
+from ..constructs.kind_worker import FargateWorker, FunctionWorker
+from ..constructs.layers import Layers
+from ..shared import Platform
+from ..stacks import StackArguments
+from ..workers import Worker
 
 
 class WorkersStack(cdk.Stack):

@@ -57,6 +57,16 @@ def test_snippet_compiles_without_a_warning(snippet: Snippet) -> None:
     assert list(compiled.diagnostics) == []
 
 
+@pytest.mark.parametrize(
+    "snippet",
+    [one for one in SNIPPETS if not one.page.endswith("events.md") and "    case:" not in one.text],
+    ids=lambda snippet: snippet.place,
+)
+def test_snippet_is_written_in_one_vocabulary(snippet: Snippet) -> None:
+    """Only the page of the event form, and a snippet with ``case`` beside a canonical one, use other words."""
+    compile_playbook(snippet.text, source_name=snippet.place, kinds=default_registry(), strict=True)
+
+
 SHOWN = [snippet for snippet in SNIPPETS if snippet.result is not None]
 
 

@@ -232,7 +232,7 @@ def test_staging_takes_playbooks_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("folder", ["playbooks/no-such-folder", "../..", "/etc"])
 def test_folders_elsewhere_are_refused(folder: str) -> None:
-    with pytest.raises(ConfigError, match="is not a folder of this repository"):
+    with pytest.raises(ConfigError, match="is not a folder below"):
         list(playbook_files((folder,)))
 
 

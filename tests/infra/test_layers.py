@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from layers import build
-from layers.build import MEBIBYTE, LayerError, Target, build_layer, digest_of, layer_names, size_of
+from infra import layer_build as build
+from infra.layer_build import MEBIBYTE, LayerError, Target, build_layer, digest_of, layer_names, size_of
 
 LIMIT = 250 * MEBIBYTE
 """What Lambda takes, all layers and the code of a function together, unpacked."""
@@ -77,7 +77,6 @@ def test_a_layer_is_built_again_when_its_sources_change(
     library = tmp_path / "noetl"
     (library / "cli").mkdir(parents=True)
     (library / "__init__.py").write_text("one = 1\n")
-    monkeypatch.setattr(build, "ROOT", tmp_path)
     monkeypatch.setattr(build, "LIBRARY", library)
     monkeypatch.setattr(build, "BUILT", tmp_path / "built")
     first = build_layer("core", HOST)
@@ -110,7 +109,7 @@ def test_an_unknown_layer_is_refused() -> None:
 @pytest.mark.parametrize("name", ["deps", "duckdb"])
 def test_functions_run_with_the_versions_that_are_tested(name: str) -> None:
     def pins(path: str) -> dict[str, str]:
-        text = (build.ROOT / path).read_text()
+        text = (build.HOME / path).read_text()
         return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", text, flags=re.MULTILINE))
 
     tested = pins("requirements.lock")

@@ -65,7 +65,7 @@ def test_what_will_not_do_what_is_wanted_is_said(
 ) -> None:
     """A kind whose package no layer carries, and alarms that reach nobody: possible, but said at every synthesis."""
     monkeypatch.setattr(
-        "infra.app.kinds_of_packages", lambda: {"kafka": "noetl-kafka", "duckdb": "noetl-duck"}
+        "infra.stacks_of.kinds_of_packages", lambda: {"kafka": "noetl-kafka", "duckdb": "noetl-duck"}
     )
     folder = synthesise("dev", registry_with(kind("kafka")))
     said = (folder / "validation-report.json").read_text()

@@ -35,10 +35,8 @@ def test_progress(local) -> None:
         "imported": 4,
         "skipped": 1,
         "percent": 100,
-        "import_files_index": 4,
-        "import_files_item": "returns.csv",
-        "import_files_count": 5,
-        "import_files_total": 5,
+        "last": "returns.csv",
+        "done": 5,
     }
 
 

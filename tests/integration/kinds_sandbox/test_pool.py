@@ -13,7 +13,10 @@ from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.domain.workers.process_need import Need
 from noetl.kinds.sandbox import child as child_module
 from noetl.kinds.sandbox import pool as pool_module
+from noetl.kinds.sandbox import process
 from noetl.kinds.sandbox.child import Owner
+from noetl.kinds.sandbox.layers import layers
+from noetl.kinds.sandbox.memory import processes_below
 from noetl.kinds.sandbox.needed import telling_needs
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
@@ -187,6 +190,31 @@ def test_a_child_whose_call_leaves_a_process_running_is_ended_with_its_call(make
     with pool.lease(owner(1)) as child:
         child.call("import subprocess\nsubprocess.run(['true'], check=True)", {}, clock)
     assert child.alive, "what it started has ended by itself"
+
+
+@linux
+def test_processes_are_listed_only_when_a_child_may_have_company(make_pool, monkeypatch):
+    """A list takes twenty system calls, after each call of every execution."""
+    listed: list[int] = []
+
+    def noted(root: int, enough: int | None = None) -> list[int]:
+        listed.append(root)
+        return processes_below(root, enough)
+
+    monkeypatch.setattr(process, "processes_below", noted)
+    pool = make_pool(2)
+    for _ in range(3):
+        with pool.lease(owner(1)) as child:
+            child.call("result = 1", {}, watch())
+    assert not listed or not layers().common_root
+    with pool.lease(owner(1)) as child:
+        child.call(
+            "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
+            {},
+            watch(),
+        )
+    assert listed, "a thread may have children of its own"
+    assert child.alive
 
 
 def test_a_child_that_fills_its_folder_between_calls_is_ended(make_pool):

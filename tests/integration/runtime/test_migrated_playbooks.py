@@ -108,9 +108,10 @@ workflow:
         then:
           collect: { strategy: append, path: books, into: books }
           retry: { max_attempts: 3, params: { page: "{{ response.page + 1 }}" } }
-      - when: "{{ event.name == 'call.done' }}"
-        then: { collect: { strategy: append, path: books, into: books } }
-    next: end
+      - when: "{{ event.name == 'call.done' and not response.more }}"
+        then:
+          collect: { strategy: append, path: books, into: books }
+          next: [{ step: end }]
   - step: end
     tool: { kind: noop, args: { books: "{{ start }}" } }
 """

@@ -14,7 +14,7 @@ from noetl.services.queries import command_findings, diagnosis, queue_findings
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
 
 BRANCHING = HELLO.replace("demo/hello", "demo/branch") + (
-    '    next: {arcs: [{step: end, when: "{{ start.nothing.at_all > 3 }}"}]}\n'
+    '    next: {arcs: [{step: end, when: "{{ (1 / 0) > 3 }}"}]}\n'
     "  - step: end\n    tool: {kind: double, value: 1}\n"
 )
 

@@ -12,7 +12,15 @@ from tests.unit.api.ground import ARN, Ground, Reply, check_documented, request
 from tests.unit.api.test_routes import exchange
 
 LOOKS = frozenset(
-    {"findPlaybooks", "findPlaybook", "renderContext", "analyzeExecution", "initDatabase", "migratePlaybook"}
+    {
+        "findPlaybooks",
+        "findPlaybook",
+        "renderContext",
+        "analyzeExecution",
+        "initDatabase",
+        "migratePlaybook",
+        "querySql",
+    }
 )
 """POST, because they are asked with a body; nothing changes."""
 CHANGES = [

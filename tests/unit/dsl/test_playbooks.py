@@ -49,3 +49,27 @@ def test_compiles_and_fits_the_schema(path, registry, validator):
     else:
         assert said == set(MEANT.findall(text))
     validator.validate(yaml.load(text, Loader=CCoreLoader))
+
+
+PRINTED = [
+    *((path.relative_to(ROOT).as_posix(), path.read_text()) for path in FILES if "examples" in path.parts),
+    *(
+        (f"README.md {number}", text)
+        for number, text in enumerate(
+            re.findall(
+                r"^```yaml\n(.*?)^```$", (ROOT.parent / "README.md").read_text(), re.DOTALL | re.MULTILINE
+            )
+        )
+    ),
+]
+
+
+def test_there_are_printed_playbooks():
+    assert len(PRINTED) > 20
+    assert any(name.startswith("README.md") for name, _ in PRINTED)
+
+
+@pytest.mark.parametrize(("name", "text"), PRINTED, ids=[name for name, _ in PRINTED])
+def test_printed_playbooks_use_one_vocabulary(registry, name, text):
+    compiled = compile_playbook(text, source_name=name, kinds=registry, strict=True)
+    assert list(compiled.diagnostics) == []

@@ -72,8 +72,9 @@ def counted(text: str) -> int:
 
 
 def templates(count: int) -> str:
-    entries = "".join(f"      k{number}: '{{{{ workload.a }}}}'\n" for number in range(count))
-    return HEAD + META + "workload: {a: 1}\n" + ONE + "    args:\n" + entries
+    entries = "".join(f"        k{number}: '{{{{ workload.a }}}}'\n" for number in range(count))
+    step = "workflow:\n  - step: start\n    tool:\n      kind: noop\n      args:\n"
+    return HEAD + META + "workload: {a: 1}\n" + step + entries
 
 
 def limits(count: int) -> str:
@@ -133,7 +134,7 @@ CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
     "aliases": (PLAYBOOK_ALIASES, "yaml-alias-limit", aliases, 6),
     "values": (PLAYBOOK_VALUES, "yaml-too-many-nodes", values, 8),
     "steps": (STEPS, "too-many-steps", steps, 5),
-    "templates": (TEMPLATES, "too-many-templates", templates, 59),
+    "templates": (TEMPLATES, "too-many-templates", templates, 60),
     "priority": (PRIORITY, "out-of-range", lambda n: HEAD + META + f"executor:\n  spec:\n    priority: {n}\n" + ONE, 6),
     "schedule name": (SCHEDULE_NAME, "invalid-schedule-name", lambda n: conduct(f"name: {'s' * n}"), 7),
     "catch up": (CATCH_UP, "wrong-value", lambda n: conduct(f"catch_up_max: {n}"), 7),

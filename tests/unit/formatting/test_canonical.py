@@ -174,7 +174,7 @@ def test_spellings() -> None:
         'v: "{{ output.data.v }}"',
         "    set: { ctx.x: 1 }",
         "mode: inclusive",
-        "args: { n: 1 }, set: { ctx.y: 2 }",
+        "input: { n: 1 }, set: { ctx.y: 2 }",
     ):
         assert shown in made, shown
 

@@ -196,7 +196,9 @@ def _loads(data: bytes | str) -> Any:
 
 
 def _with_documents(value: Any, shape: Any) -> Any:
-    """Encode the fields that ``shape`` keeps as documents (``msgspec.Raw``), which ``convert`` cannot make."""
+    """Encode the fields or items that ``shape`` keeps as documents (``msgspec.Raw``), which ``convert`` cannot make."""
+    if shape == list[msgspec.Raw] and isinstance(value, list):
+        return [msgspec.Raw(encode(item)) for item in value]
     if not (isinstance(value, dict) and isinstance(shape, type) and issubclass(shape, msgspec.Struct)):
         return value
     raw = [field.encode_name for field in msgspec.structs.fields(shape) if field.type is msgspec.Raw]

@@ -128,7 +128,7 @@ def _of_calls(name: str, attribute: str | None) -> tuple[str, bool] | None:
 
 
 def _targets(value: Value | None) -> list[Entry]:
-    """Targets as entries, each a name or ``{step, args}``."""
+    """Targets as entries, each a name or ``{step, input}``."""
     if isinstance(value, List):
         return value.entries
     return [Entry(None, value)] if value is not None else []
@@ -146,7 +146,7 @@ def _arc(target: Entry, left: bool | str, change: Replace) -> Map:
         arc.put("when", Text(guard))
     given = block.get("args", "input")
     if given is not None:
-        arc.put("args", reworded(given, change))
+        arc.put("input", reworded(given, change))
     return arc
 
 

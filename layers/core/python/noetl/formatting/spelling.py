@@ -38,7 +38,6 @@ _WORDS = {("backoff", "fixed"): "none", ("mode", "all"): "inclusive", ("mode", "
 def respell(document: Document, kinds: KindLookup) -> None:
     """Rewrite spellings in place. Raises nothing: what cannot be said anew stays as it is."""
     root = document.root
-    taken = _names(root)
     last = [Map([Entry("tool", tool, "tool")]) for tool in last_tools(root)]
     blocks = [*_workbook(root), *map(map_of, items_of(root.get("workflow"))), *last]
     for block in blocks:
@@ -49,17 +48,58 @@ def respell(document: Document, kinds: KindLookup) -> None:
             _tool(tool, kinds)
         if block.has("step"):
             _rename_input(block)
+            if isinstance(block.get("tool"), List):
+                move_mode(map_of(block.get("loop")))
+            for arc in _arcs(block):
+                _rename_input(arc)
             for owner in (block, *_actions(block)):
                 _retry(map_of(owner.get("retry")))
+    _rename_input(map_of(map_of(map_of(root.get("executor")).get("spec")).get("on_error")))
     raw = _raw_fields(kinds)
-    if not taken & {"outcome", "output"}:
-        for block in blocks:
-            _templates(block, raw)
+    taken = _given(root)
+    old = {"outcome", "output"} if not taken & {"outcome", "output"} else set()
+    if not taken & {"args", "input"}:
+        old.add("args")
+    for block in blocks:
+        _templates(block, raw, old)
 
 
-def _names(root: Map) -> set[str]:
-    """Names that the document gives to something: they may mean something else than the built-in ones."""
-    return {str(entry.key).split(".")[-1] for entry in inside(root) if entry.key}
+_NAMING = frozenset(
+    {"workload", "vars", "set", "set_ctx", "set_iter", "ctx", "args", "input", "with", "before", "after"}
+)
+
+
+def _given(root: Map) -> set[str]:
+    """Names that the document gives to values: one of them may hide a built-in name."""
+    found: set[str] = set()
+    for entry in inside(root):
+        if entry.key in _NAMING:
+            found.update(str(inner.key).split(".")[-1] for inner in map_of(entry.value).entries)
+        elif entry.key in ("step", "into", "name", "iterator", "as"):
+            found.add(text_of(entry.value) or "")
+    return found
+
+
+def move_mode(loop: Map) -> None:
+    """``loop: {mode, max_in_flight}`` → ``loop.spec``."""
+    older = [loop.take(name) for name in ("mode", "max_in_flight")]
+    moved = [entry for entry in older if entry is not None]
+    if not moved:
+        return
+    spec = loop.get("spec")
+    block = spec if isinstance(spec, Map) else Map([], flow=True)
+    block.entries = [*(entry for entry in moved if not block.has(str(entry.key))), *block.entries]
+    loop.put("spec", block)
+
+
+def _arcs(step: Map) -> Iterable[Map]:
+    """Blocks that say where to go with which payload."""
+    following = step.get("next")
+    arcs = following.get("arcs") if isinstance(following, Map) and following.has("arcs") else following
+    for arc in items_of(arcs) if isinstance(arcs, List) else [arcs, map_of(step.get("spec")).get("on_error")]:
+        yield map_of(arc)
+    if isinstance(arcs, List):
+        yield map_of(map_of(step.get("spec")).get("on_error"))
 
 
 def _workbook(root: Map) -> list[Map]:
@@ -85,8 +125,9 @@ def _tools(block: Map) -> list[Value]:
         tool = owner.get("tool")
         if isinstance(tool, (Map, List)):
             found.append(tool)
-        if isinstance(owner.get("task"), Map):
-            found.append(map_of(owner.get("task")))
+        inner = owner.get("task")
+        if isinstance(inner, Map) or (isinstance(inner, List) and owner.has("kind")):
+            found.append(inner)
         then = owner.get("then")
         if isinstance(then, List):
             found.append(then)
@@ -220,12 +261,14 @@ def _raw_fields(kinds: KindLookup) -> frozenset[str]:
     return frozenset(name for spec in specs if spec is not None for name in spec.raw_fields)
 
 
-def _templates(block: Map, raw: frozenset[str]) -> None:
-    """``outcome`` → ``output``, ``outcome.result`` → ``output.data``."""
+def _templates(block: Map, raw: frozenset[str], old: set[str]) -> None:
+    """``outcome`` → ``output``, ``outcome.result`` → ``output.data``, ``args`` → ``input``; only names in ``old``."""
 
     def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
-        if name not in ("outcome", "output"):
+        if name not in old:
             return None
+        if name == "args":
+            return "input", False
         return ("output.data", True) if attribute == "result" else ("output", False)
 
     for entry in inside(block):

@@ -24,7 +24,7 @@ from noetl.formatting.nodes import (
 from noetl.formatting.pages import Pages
 from noetl.formatting.routes import Routes
 from noetl.formatting.rules import Rules
-from noetl.formatting.spelling import kind_of
+from noetl.formatting.spelling import kind_of, move_mode
 from noetl.formatting.templates import CannotSayError, names_in
 from noetl.formatting.words import after_call, reworded
 
@@ -80,7 +80,7 @@ class Converter:
         routes.at_boundary(cases, "step.exit")
         routes.structural(step.get("next"))
         self._leave(step, routes)
-        _loop(loop)
+        move_mode(loop)
         for name in _MARKS:
             step.take(name)
         return _with_comments(entry, step)
@@ -199,18 +199,6 @@ def _iter_names(step: Map) -> set[str]:
         if isinstance(entry.value, Text) and "iter" in names_in(entry.value.value):
             names |= {part.split(".")[0] for part in str(entry.value.value).split("iter.")[1:]}
     return names
-
-
-def _loop(loop: Map) -> None:
-    """``loop: {mode, max_in_flight}`` → ``loop.spec``."""
-    older = [loop.take(name) for name in ("mode", "max_in_flight")]
-    moved = [entry for entry in older if entry is not None]
-    if not moved:
-        return
-    spec = loop.get("spec")
-    block = spec if isinstance(spec, Map) else Map([], flow=True)
-    block.entries = [*(entry for entry in moved if not block.has(str(entry.key))), *block.entries]
-    loop.put("spec", block)
 
 
 def _with_comments(entry: Entry, step: Map) -> Map:

@@ -90,13 +90,21 @@ def cache() -> Path:
     return Path(base).expanduser().resolve() / "noetl"
 
 
+def _of_wheel() -> Path:
+    return Path(__file__).resolve().parents[2] / "noetl_cdk" / "project"
+
+
 def project(start: Path | None) -> Path:
-    """The checkout whose stacks are deployed: ``start``, or the nearest folder with cdk.json and infra/, or where this library lies.
+    """The project whose stacks are deployed: ``start``, or the nearest folder with cdk.json and infra/, or what this library came with.
+
+    That is its checkout, or the copy in its wheel.
 
     Raises InfrastructureError when there is none.
     """
     begin = (start or Path.cwd()).expanduser().resolve()
-    candidates = [begin] if start else [begin, *begin.parents, Path(__file__).resolve().parents[5]]
+    candidates = (
+        [begin] if start else [begin, *begin.parents, Path(__file__).resolve().parents[5], _of_wheel()]
+    )
     for folder in candidates:
         if (folder / "cdk.json").is_file() and (folder / "infra").is_dir():
             return folder

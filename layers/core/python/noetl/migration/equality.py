@@ -16,7 +16,7 @@ _TEMPLATES = frozenset({"expr", "text", "sql"})
 def same_program(one: Program, other: Program) -> bool:
     """Return whether two programs are equal, wherever their parts were written.
 
-    ``outcome.result`` and ``output.data`` are two names of one value: such templates count as equal.
+    ``outcome.result`` and ``output.data`` are two names of one value, and so are ``args`` and ``input``: such templates count as equal.
     """
     return bool(_facts(msgspec.to_builtins(one)) == _facts(msgspec.to_builtins(other)))
 
@@ -44,6 +44,8 @@ def _named(source: str, *, braces: bool) -> str:
 
 
 def _newest(name: str, attribute: str | None) -> tuple[str, bool] | None:
+    if name == "args":
+        return "input", False
     if name not in ("outcome", "output"):
         return None
     return ("output.data", True) if attribute == "result" else ("output", False)
@@ -57,6 +59,8 @@ def _reads(reads: Any) -> Any:
 
 def _read(name: str) -> str:
     head, dot, rest = name.partition(".")
+    if head == "args":
+        return f"input{dot}{rest}"
     if head != "outcome":
         return name
     return (

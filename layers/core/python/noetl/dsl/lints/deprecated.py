@@ -12,7 +12,6 @@ from noetl.dsl.nodes import Pos
 from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
 REWRITE = "`noetl fmt --canonical` rewrites it"
-BY_HAND = "by hand: a payload belongs to one token, the context to all"
 _STEP = {
     "args": "input: { … }",
     "case": "routes as `next.arcs[].when`, reactions as `tool[].spec.policy.rules`",
@@ -31,7 +30,7 @@ _LOOP = {
     "mode": "spec: { mode: … } inside `loop`",
     "max_in_flight": "spec: { max_in_flight: … } inside `loop`",
 }
-_ARC = {"set_ctx": "set: { ctx.x: … }"}
+_ARC = {"args": "input: { … }", "set_ctx": "set: { ctx.x: … }"}
 _RETRY = {
     "max_attempts": "attempts: …",
     "initial_delay": "delay: …",
@@ -43,13 +42,7 @@ _THEN = {"set_ctx": "set: { ctx.x: … }", "set_iter": "set: { iter.x: … }"}
 _NAMES = {
     "outcome": "`output` (outcome.result is output.data)",
     "args": "`input`",
-    "vars": "`ctx`",
 }
-_REMEDY = {
-    "args": "by hand, where it is the payload of an arc",
-    "vars": "by hand: the variables of a step are kept",
-}
-"""Names that the formatter leaves, for what they read is written where it leaves it."""
 
 
 def check_deprecated(lowering: Lowering, root: Mapping) -> None:
@@ -57,6 +50,8 @@ def check_deprecated(lowering: Lowering, root: Mapping) -> None:
     diagnostics = lowering.diagnostics
     for item in items_of(root.get("workflow")):
         _step(mapping_of(item), diagnostics)
+    executor = mapping_of(mapping_of(root.get("executor")).get("spec"))
+    _keys(mapping_of(executor.get("on_error")), {"args": _STEP["args"]}, diagnostics)
     for key in ("on_success", "on_failure", "finally"):
         last = root.get(key)
         tool = mapping_of(last).get("tool") or last
@@ -69,6 +64,8 @@ def check_deprecated(lowering: Lowering, root: Mapping) -> None:
         _keys(entry, {"sink": _TASK["sink"]}, diagnostics)
         _task(mapping_of(entry.get("tool")) if entry.has("tool") else entry, diagnostics)
     for use in lowering.uses:
+        if not use.scalar.source.text:
+            continue  # the compiler wrote it
         for name in sorted(use.analysis.names & _NAMES.keys()):
             if name not in use.frame.names:
                 at = use.scalar.locate(name_offset(use.scalar.value, name))
@@ -77,7 +74,6 @@ def check_deprecated(lowering: Lowering, root: Mapping) -> None:
                     f"the name `{name}` in a template",
                     _NAMES[name],
                     at,
-                    _REMEDY.get(name, REWRITE),
                 )
 
 
@@ -96,6 +92,7 @@ def _keys(mapping: Mapping, modern: dict[str, str], diagnostics: Diagnostics) ->
 def _step(step: Mapping, diagnostics: Diagnostics) -> None:
     _keys(step, _STEP, diagnostics)
     _keys(mapping_of(step.get("retry")), _RETRY, diagnostics)
+    _keys(mapping_of(mapping_of(step.get("spec")).get("on_error")), {"args": _STEP["args"]}, diagnostics)
     loop = mapping_of(step.get("loop"))
     _keys(loop, _LOOP, diagnostics)
     spec = mapping_of(loop.get("spec"))
@@ -149,5 +146,3 @@ def _next(step: Mapping, diagnostics: Diagnostics) -> None:
         _tell(diagnostics, "`mode: all`", "`mode: inclusive`", spec.key_pos("mode"))
     for arc in map(mapping_of, items_of(following.get("arcs"))):
         _keys(arc, _ARC, diagnostics)
-        if arc.has("args"):
-            _tell(diagnostics, "`args`", "set: { ctx.x: … } of the arc", arc.key_pos("args"), BY_HAND)

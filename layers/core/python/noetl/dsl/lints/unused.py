@@ -9,12 +9,14 @@ from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.nodes import Pos
 from noetl.dsl.yaml_text.tree import Key, Mapping, Scalar, Sequence, Tree, items_of, mapping_of, text_of
 
+_READING = ("workflow", "workbook", "on_success", "on_failure", "finally")
+"""Keys of the root whose texts may read the keychain."""
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*")
 
 
 def check_unused(lowering: Lowering, root: Mapping) -> None:
     """A name counts as used when any text below the places that can read it holds it as a word: code reads names too."""
-    words = _words(root, ("workflow", "workbook", "executor", "keychain"))
+    words = _words(root, (*_READING, "executor", "keychain"))
     whole = any("workload" in use.analysis.whole for use in lowering.uses)
     diagnostics = lowering.diagnostics
     entries = items_of(root.get("workbook"))
@@ -27,7 +29,7 @@ def check_unused(lowering: Lowering, root: Mapping) -> None:
             )
     for item in items_of(root.get("keychain")):
         name = text_of(mapping_of(item).get("name")) or ""
-        if name not in _words(root, ("workflow", "workbook")):
+        if name not in _words(root, _READING):
             diagnostics.warning(
                 "unused-name", f"nothing reads keychain.{name}", item.pos, hint="read it, or remove it"
             )

@@ -9,7 +9,7 @@ from noetl.dsl.boundaries import ARC_BOUNDARIES, answers_failure, certain, possi
 from noetl.dsl.lowering.cases import lower_targets
 from noetl.dsl.lowering.context import BOUNDARY, BOUNDARY_VALUE, NEXT_ARGS, Frame, Lowering
 from noetl.dsl.lowering.rules import always, check_event_names, never_fires
-from noetl.dsl.lowering.values import lower_sets
+from noetl.dsl.lowering.values import lower_sets, spelled
 from noetl.dsl.program import Arc
 from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_of
 
@@ -68,7 +68,7 @@ def _arc(lowering: Lowering, entry: Mapping, frame: Frame) -> tuple[Arc, tuple[B
         never_fires(lowering, entry.pos, "its guard is never true at the end of a step")
     name = entry.get("step")
     step = text_of(name) or ""
-    args = entry.get("args")
+    args = spelled(lowering, entry, "args", "input")
     lowering.names.give_args(step, args)
     arc = Arc(
         target=step,

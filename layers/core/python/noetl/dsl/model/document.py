@@ -235,6 +235,7 @@ class ArcBlock(Strict):
     step: StepRef
     when: Guard = None
     args: Any = None
+    input: Any = None
     set: SetBlock | None = None
     set_ctx: SetBlock | None = None
 

@@ -140,7 +140,7 @@ class Table:
         self.rows += chunk
         self.row_count += len(chunk)
         self.size += len(codec.encode(chunk)) - 2
-        if not self._keep and self.size > EARLIER_BYTES:
+        if not self._keep and self.size > min(EARLIER_BYTES, self._limit):
             self._dropped, self.rows = True, []
         elif self.size > self._limit:
             raise TaskError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Entry, List, Map, Text, Value, map_of, text_of
+from noetl.formatting.nodes import Entry, List, Map, Text, Value, copied, map_of, plain, text_of
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
 from noetl.migration.rules.paging.pages import blocks_of, bound, collecting, overrides_of, result_of
@@ -11,11 +11,17 @@ from noetl.migration.rules.paging.pages import blocks_of, bound, collecting, ove
 def apply(page: Page) -> None:
     """Write ``call`` for ``retry``, bounded by its count, and make the collected pages the step's result."""
     for step in page.steps():
-        entries = [map_of(item) for item in _items(step)]
+        case = step.get("case")
+        items = list(case.entries) if isinstance(case, List) else []
         pages = False
-        for entry in entries:
-            for block in blocks_of(entry.get("then")):
-                pages = _call(page, entry, block) or pages
+        for item in items:
+            entry = map_of(item.value)
+            before = copied(entry)
+            called = [_call(page, entry, block) for block in blocks_of(entry.get("then"))]
+            if any(called) and isinstance(case, List):
+                pages = True
+                _last_of_bound(case, item, map_of(before))
+        entries = [map_of(item) for item in _items(step)]
         collects = [
             (block, collect)
             for entry in entries
@@ -34,6 +40,36 @@ def apply(page: Page) -> None:
                 result = result_of(collect)
                 if result is not None:
                     block.entries.insert(place + 1, result)
+
+
+def _last_of_bound(case: List, item: Entry, before: Map) -> None:
+    """Add an entry for the page at which the bound ends the calls: what is done with each page, and the way on."""
+    if plain(map_of(item.value).get("when")) == plain(before.get("when")):
+        return
+    blocks = blocks_of(before.get("then"))
+    for block in blocks:
+        block.take("retry")
+    left = [block for block in blocks if block.entries]
+    if not left:
+        return
+    following = _way_on(case, item)
+    if following is not None:
+        left.append(Map([Entry("next", copied(following), "next")]))
+    then = left[0] if len(left) == 1 else List([Entry(None, block) for block in left])
+    last = Map([Entry("when", before.get("when") or Text(None), "when"), Entry("then", then, "then")])
+    case.entries.insert(case.entries.index(item) + 1, Entry(None, last, line=item.line, column=item.column))
+
+
+def _way_on(case: List, item: Entry) -> Value | None:
+    """Return where the entry for the last page goes."""
+    for other in reversed(case.entries):
+        entry = map_of(other.value)
+        if other is item or "call.done" not in str(plain(entry.get("when"))):
+            continue
+        for block in blocks_of(entry.get("then")):
+            if block.has("next") and not block.has("retry"):
+                return block.get("next")
+    return None
 
 
 def _items(step: Map) -> list[Value]:

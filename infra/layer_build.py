@@ -1,6 +1,6 @@
 """Lambda layers without Docker: `core` (this library) and one per file in layers/deps (`deps`, and what single kinds need).
 
-    python layers/build.py --python 3.13 --arch arm64
+    python -m infra.layer_build --python 3.13 --arch arm64
 
 A layer is a folder build/layers/<name>-<arch>-<python>/ with `python/` in it and the digest of what it was made from; it is
 made again when the digest changed. Wheels for the target platform come from PyPI, checked against the hashes of the lock, so
@@ -27,10 +27,13 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).resolve().parent.parent
-LIBRARY = ROOT / "layers/core/python/noetl"
-LOCKS = ROOT / "layers/deps"
-BUILT = ROOT / "build/layers"
+import noetl
+
+from .places import BUILDS, HOME
+
+LIBRARY = Path(noetl.__file__).resolve().parent
+LOCKS = HOME / "layers/deps"
+BUILT = BUILDS / "layers"
 LEFT_OUT = ("cli", "local", "testing")
 """Parts of the library that never run in a function."""
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
@@ -200,7 +203,8 @@ def _digest(name: str, target: Target) -> str:
     found = hashlib.sha256(f"{target.folder} {target.python == _host_python()}\n".encode())
     found.update(Path(__file__).read_bytes())
     for path in _sources(name):
-        found.update(f"{path.relative_to(ROOT)}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        found.update(f"{path.relative_to(LIBRARY if name == 'core' else LOCKS)}\0{content}\n".encode())
     return found.hexdigest()
 
 
