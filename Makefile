@@ -196,6 +196,10 @@ openapi: $(READY) ## write docs/openapi.json from the table of routes
 limits: $(READY) ## write docs/limits.md from the table of limits
 	@$(BIN)/python -c 'from pathlib import Path; from noetl.domain.sizes.page import page; Path("docs/limits.md").write_text(page())'
 
+.PHONY: shapes
+shapes: $(READY) ## write the shapes of environments that tests hold the templates to (types, permissions, rules): review the difference
+	@$(BIN)/python -m tests.infra.shape
+
 .PHONY: samples
 samples: $(READY) ## sign the samples of queues again, after the compiler makes another program
 	@$(BIN)/python -m tests.integration.functions.sign_samples

@@ -18,11 +18,11 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from infra import idle_cost
@@ -394,15 +394,15 @@ def idle(name: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def synthesized(name: str, folder: Path) -> Path:
+def synthesized(name: str, folder: Path, context: Mapping[str, str] = MappingProxyType({})) -> Path:
     """Templates of an environment, without copies of its code beside them."""
     import aws_cdk as cdk
 
-    from infra.app import build
+    from infra.stacks_of import build
 
     flags = json.loads(Path("cdk.json").read_text("utf-8"))["context"]
     app = cdk.App(outdir=str(folder), context=flags | {"aws:cdk:disable-asset-staging": True})
-    build(app, load_environment(name), default_registry())
+    build(app, load_environment(name, context), default_registry())
     app.synth()
     return folder
 

@@ -26,9 +26,9 @@ def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
     """
     import aws_cdk as cdk
 
-    from infra.app import build
     from infra.constructs import nag
     from infra.environments import load_environment
+    from infra.stacks_of import build
     from noetl.kinds.registry import default_registry
 
     # The templates name layers by their digests; copies of them beside each assembly would take most of its time.

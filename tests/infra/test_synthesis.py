@@ -96,6 +96,10 @@ def test_local_asks_nobody_and_needs_no_database_of_aws(synthesise: Callable[...
     assert function.properties["Runtime"] == f"python3.{sys.version_info.minor}"
     routes = list(templates.all("AWS::ApiGatewayV2::Route"))
     assert {route.properties["AuthorizationType"] for route in routes} == {"NONE"}
+    alarms = list(templates.all("AWS::CloudWatch::Alarm"))
+    assert alarms and not [one for one in alarms if "Metrics" in one.properties], (
+        "emulators know no arithmetic"
+    )
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,31 @@ def test_prometheus_reads_what_it_needs(server, client):  # noqa: F811
     )
 
 
+FAILING = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: failing, path: demo/failing }
+workflow:
+  - { step: start, tool: { kind: noop, spec: { policy: { rules: [{ else: { then: { do: fail } } }] } } } }
+on_failure: { kind: noop, set: { ctx.told: "{{ execution.status }}" } }
+finally: { kind: noop, spec: { policy: { rules: [{ else: { then: { do: fail } } }] } } }
+"""
+
+
+def test_a_failed_execution_tells_and_is_counted(server, client):  # noqa: F811
+    client.register(FAILING)
+    execution_id = client.start("demo/failing")
+    client.until(execution_id, "failed")
+    _, found = client("GET", f"/api/executions/{execution_id}")
+    told = [(one["step"], one["status"]) for one in found["steps"]]
+    assert told == [("start", "failed"), ("on_failure", "done"), ("finally", "failed")]
+    request = urllib.request.Request(
+        f"{server.address}/metrics", headers={"Authorization": f"Bearer {client.token}"}
+    )
+    with urllib.request.urlopen(request) as reply:
+        assert 'noetl_executions_ended_total{status="failed"} 1' in reply.read().decode()
+
+
 def test_a_batch_is_kept_in_the_database_and_hostile_events_do_no_harm(server, client):  # noqa: F811
     client.register(GATED)
     execution_id = client.start("demo/gated")

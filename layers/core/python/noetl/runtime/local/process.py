@@ -102,6 +102,8 @@ class LocalRuntime:
         """Seconds that running tasks have to end when this process does; the others run again when the execution is resumed."""
         self.on_change: Callable[[Iterable[int]], None] = lambda moved: None
         """Called with the executions that this process has changed."""
+        self.on_ended: Callable[[Iterable[str]], None] = lambda statuses: None
+        """Takes the statuses of executions that this process ended."""
         self._given_up: set[tuple[int, int]] = set()
         """Step runs that were dropped (timeout, withdrawal) of executions that continue."""
         self._broken: dict[tuple[int, str, int], int] = {}
@@ -453,6 +455,7 @@ class LocalRuntime:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
             self._changed.notify_all()
         if handled.ended:
+            self.on_ended(status for _, status in handled.ended)
             forget(self.pools, {one for one, _ in handled.ended})
         if handled.ended or handled.dropped:
             self.left_behind.hasten()

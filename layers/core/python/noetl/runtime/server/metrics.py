@@ -24,6 +24,7 @@ class Metrics:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._refused: Counter[str] = Counter()
         self._turned_away: Counter[str] = Counter()
+        self._ends: Counter[str] = Counter(dict.fromkeys(("completed", "failed", "cancelled"), 0))
         self._claims = 0.0
 
     def request(self, method: str, status: int, seconds: float) -> None:
@@ -46,6 +47,11 @@ class Metrics:
         with self._lock:
             self._turned_away[reason] += 1
 
+    def ended(self, statuses: Iterable[str]) -> None:
+        """Count executions that this process ended, by their status."""
+        with self._lock:
+            self._ends.update(statuses)
+
     def counted(self, name: str, value: float) -> None:
         """Count what the API names as on a deployment; of these, claimed commands are shown."""
         if name == "Claims":
@@ -56,7 +62,7 @@ class Metrics:
         """Write all metrics in the Prometheus text format, version 0.0.4."""
         with self._lock:
             requests, seconds, refused = dict(self._requests), dict(self._seconds), dict(self._refused)
-            turned_away, claims = dict(self._turned_away), self._claims
+            turned_away, claims, ends = dict(self._turned_away), self._claims, dict(self._ends)
         pools, leases = found.pools, found.leases
         parts = [
             _metric("uptime_seconds", "gauge", "Since this process began.", [({}, self._clock() - self._began)]),
@@ -68,6 +74,8 @@ class Metrics:
                     [({"reason": reason}, n) for reason, n in sorted(refused.items())]),
             _metric("requests_turned_away_total", "counter", "Requests that were told to come back later.",
                     [({"reason": reason}, n) for reason, n in sorted(turned_away.items())]),
+            _metric("executions_ended_total", "counter", "Executions that ended.",
+                    [({"status": status}, n) for status, n in sorted(ends.items())]),
             _metric("commands_claimed_total", "counter", "Commands that workers fetched over HTTP.", [({}, claims)]),
             _metric("queue_messages", "gauge", "Messages of queues.",
                     [({"queue": one.name, "state": state}, getattr(one, state))

@@ -119,6 +119,7 @@ class Server:
         self._refuse_unconfined_code()
         self.runtime = LocalRuntime(settings, on_log=on_log, on_fired=on_fired)
         self.runtime.patience = serve.grace
+        self.runtime.on_ended = self.metrics.ended
         self._starts = threading.Semaphore(STARTS_PER_THREAD * serve.threads)
 
     def __enter__(self) -> Server:

@@ -55,7 +55,8 @@ def _last_of_bound(case: List, item: Entry, before: Map) -> None:
     following = _way_on(case, item)
     if following is not None:
         left.append(Map([Entry("next", copied(following), "next")]))
-    then = left[0] if len(left) == 1 else List([Entry(None, block) for block in left])
+    alone = len(left) == 1 and isinstance(before.get("then"), Map)
+    then = left[0] if alone else List([Entry(None, block) for block in left])
     last = Map([Entry("when", before.get("when") or Text(None), "when"), Entry("then", then, "then")])
     case.entries.insert(case.entries.index(item) + 1, Entry(None, last, line=item.line, column=item.column))
 
