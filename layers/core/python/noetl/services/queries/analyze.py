@@ -21,6 +21,7 @@ from noetl.ports.executions.inspection import Inspection, OpenCommand
 from noetl.services.callbacks.open_callbacks import awaited_by_command
 from noetl.services.history.execution_state import read_state
 from noetl.services.history.external_changes import ExternalChange, change_of
+from noetl.services.history.failed_items import FailedItems, failed_items
 from noetl.services.history.progress import PAGE, Progress, read_progress
 from noetl.services.history.read_history import facts_of
 from noetl.services.queries.command_findings import CommandFindings
@@ -69,7 +70,7 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
     else:
         told = _told(deps.store, execution_id)
         if info.status in TERMINAL:
-            findings = list(_over(info, told))
+            findings = list(_over(info, told, deps.store))
         else:
             state, unreadable = read_state(info)
             if unreadable is None:
@@ -135,8 +136,9 @@ def _told(store: ExecutionStore, execution_id: int) -> _Told:
 # --- what ended -------------------------------------------------------------------------------------
 
 
-def _over(info: ExecutionInfo, told: _Told) -> Iterator[Finding]:
+def _over(info: ExecutionInfo, told: _Told, store: ExecutionStore) -> Iterator[Finding]:
     progress = told.progress
+    failed = failed_items(store, info.execution_id, list(progress.runs.values()))
     if info.status == "failed":
         yield _failure(info, told)
     elif info.status == "cancelled":
@@ -146,10 +148,18 @@ def _over(info: ExecutionInfo, told: _Told) -> Iterator[Finding]:
             yield Finding(
                 "items_failed",
                 "info",
-                f"{run.loop.failed} of {run.loop.total} items of step {run.step} failed, which it tolerates",
+                f"{run.loop.failed} of {run.loop.total} items of step {run.step} failed, which it tolerates{_causes(failed.get(run.run))}",
                 run.step,
                 run.run,
+                (f'`noetl redrive {info.execution_id} --from "{run.step}[failed]"` runs them again',),
             )
+
+
+def _causes(found: FailedItems | None) -> str:
+    """``: 3 × ValueError (item 7 is broken)`` for each error, the most frequent first."""
+    if found is None or not found.errors:
+        return ""
+    return ": " + "; ".join(f"{one.count} × {one.code} ({one.message})" for one in found.errors[:3])
 
 
 def _failure(info: ExecutionInfo, told: _Told) -> Finding:
