@@ -137,6 +137,9 @@ ROUTES: tuple[Route, ...] = (
         graphs.get_execution_graph,
         {200: ExecutionGraphAnswer},
         "executions",
+        query=(
+            Parameter("lean", "`true`: without `states`, which the steps of the execution say, too.", FLAG),
+        ),
     ),
     Route(
         "GET",
