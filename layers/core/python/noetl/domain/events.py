@@ -83,9 +83,9 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
     """A worker's outcomes for items of a loop chunk. It never locks the execution.
 
     ``closed``: the command is finished and its row is deleted. ``rest``: the command continues as another turn. ``elapsed``: seconds of
-    work on ``items``.
-    ``undone``: how many items its command answers for after this message, when that has to be so: at the end of a turn (items of
-    ``rest``, or those left out because the loop was broken), and always in a sequential loop. None: messages may come in any order.
+    work on ``items``. ``undone``: how many items its command answers for after this message, when that has to be so: at the end of a turn
+    (items of ``rest``, or those left out because the loop was broken), and always in a sequential loop. None: messages may come in any
+    order.
     """
 
     execution_id: int
@@ -286,8 +286,7 @@ class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_def
     """A request to pause an execution: no new work begins; commands that are running still report, and wait.
 
     ``cascade``: children are paused as well. ``word``: when a parent sends it, its place in the parent's history: the parent's later
-    request
-    counts, in whichever order the requests arrive.
+    request counts, in whichever order the requests arrive.
     ``after``: ids of pauses and resumes that were accepted before and not applied yet: they are applied first.
     """
 

@@ -2,8 +2,7 @@
 
 A kind is one module in ``noetl.kinds`` with ``SPEC`` (a KindSpec), ``Params`` (a pydantic model that refuses unknown
 fields) and ``run(params, context) -> TaskResult | ChildRequest | WaitRequest | PollRequest``. One that answers with a PollRequest also
-has
-``stop(state, context)``, which ends the work in the other system. See ``noetl.kinds.registry``.
+has ``stop(state, context)``, which ends the work in the other system. See ``noetl.kinds.registry``.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ class KindSpec:
     """Its worker has more rights in the account than others: a deployment never assigns that worker to other kinds."""
     poll_seconds: float = 0.0
     """More than 0: it begins work in another system and asks for its progress (PollRequest). One call takes at most this many seconds;
-    the
-    task's time-out counts from the first call to the end of the work.
+    the task's time-out counts from the first call to the end of the work.
     """
     layer: str = ""
     """The kind whose layer of libraries its workers have too (``duckdb``); its own, if there is one, unless this is given."""

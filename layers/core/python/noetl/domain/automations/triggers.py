@@ -191,7 +191,7 @@ def unknown_hook() -> NotFoundError:
     return NotFoundError(
         "there is no webhook at this address",
         code="hook_unknown",
-        hint="`noetl trigger show NAME` tells its address; it changes when it is rotated",
+        hint="`noetl trigger show NAME` shows its address; it changes when it is rotated",
     )
 
 

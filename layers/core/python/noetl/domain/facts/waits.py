@@ -13,7 +13,7 @@ class WaitStarted(msgspec.Struct, frozen=True, tag="wait.started", tag_field="na
     """A pipeline waits for time to pass; it continues at ``until`` (epoch seconds).
 
     ``seconds``: from now. ``remote``: it waits for work in another system. It asks again after ``seconds``, as often as that takes, and
-    ``until`` is when it gives up. This is recorded once, when the waiting begins.
+    ``until`` is when it stops asking. This is recorded once, when the waiting begins.
     """
 
     run: int
@@ -32,8 +32,7 @@ class CallbackAwaited(
     """A pipeline waits for a callback, or takes one that came before (``early``).
 
     ``place``, ``serial``: which callback. ``until`` None: without a time limit. ``command_id``, ``turn``: what continues with it.
-    ``proofs``:
-    of the tokens that may answer it (domain/callbacks.py).
+    ``proofs``: of the tokens that may answer it (domain/callbacks.py).
     """
 
     run: int

@@ -74,8 +74,7 @@ class WaitRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a ``wait`` asks for: time to pass, a moment to come, or an answer from outside.
 
     ``seconds``: to pass. ``until``: the moment, in epoch seconds. ``callback``: a person or another system has to answer, within
-    ``timeout``
-    seconds if that is set. ``schema``: the answer has to fit it; ``approve``: people are shown a page.
+    ``timeout`` seconds if that is set. ``schema``: the answer has to fit it; ``approve``: people are shown a page.
     """
 
     seconds: float | None = None
@@ -113,9 +112,8 @@ class Suspend(msgspec.Struct, frozen=True, omit_defaults=True):
     """A pipeline that cannot continue now: the engine issues it again as the next turn.
 
     Exactly one reason: ``delay`` seconds or a moment (``until``, epoch seconds) to wait for, ``child`` (a sub-execution), or
-    ``callback``.
-    ``task``: the ``wait`` that asked for the delay or the moment; empty: a retry. ``machine`` is the pipeline's own state, opaque to the
-    engine; the next turn gets it back.
+    ``callback``. ``task``: the ``wait`` that asked for the delay or the moment; empty: a retry. ``machine`` is the pipeline's own state,
+    opaque to the engine; the next turn gets it back.
 
     ``remote``: the delay is that of work in another system (``PollRequest``), which has to be stopped there when the task is given up.
     ``deadline``: epoch seconds at which it is given up. ``again``: the turn only asked for progress; history does not record it.

@@ -145,7 +145,7 @@ def unavailable(ref: Mapping[str, Any], why: str = "is not available") -> TaskEr
         details |= {"execution_id": str(execution), "step": step}
         if run is not None:
             details["run"] = run
-        hint = f"step {step} of execution {execution} made it; `noetl redrive {execution} --from {step}` makes it anew"
+        hint = f"step {step} of execution {execution} made it; `noetl redrive {execution} --from {step}` makes it again"
     return TaskError(
         f"the result {ref.get('ref')} {why}",
         kind="storage_access",

@@ -31,10 +31,8 @@ def route(
     """Choose the tier for a value of ``size`` bytes.
 
     ``size`` None: not known before it is written, and more than ``kv`` takes. ``here``: the tiers that this place has; ``default``: the
-    one of
-    them for values without a wish. ``disk`` is a cache in front of the default, so where there is none, the default itself is what was
-    asked
-    for. ``auto``: bytes of a value that is put into ``kv`` without a wish.
+    one of them for values without a wish. ``disk`` is a cache in front of the default, so where there is none, the default itself is what
+    was asked for. ``auto``: bytes of a value that is put into ``kv`` without a wish.
     """
     wanted = (wish or "").strip().lower()
     if wanted in AUTO:

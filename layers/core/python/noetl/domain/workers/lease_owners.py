@@ -5,8 +5,7 @@
 * An **invocation** lives too briefly for heartbeats: its name says until when what it committed is its own. What it has not published by
   then (it was killed) has no owner, and the next sweeper publishes it.
 * A **pool** (``pool:…``, with a lease of its own in ``runtime``) has what is offered to workers that fetch commands over HTTP; what one
-  of
-  them has taken is a **lease**: an invocation's name that says the worker, too.
+  of them has taken is a **lease**: an invocation's name that says the worker, too.
 * What a **paused** execution has to wait with is held, until it is resumed.
 * A row that cannot be read is **set aside**: its owner is an invocation's name that says ``unreadable`` (``set_aside`` in recovery.sql).
 * No owner: the empty text.
