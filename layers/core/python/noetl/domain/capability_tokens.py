@@ -30,7 +30,10 @@ class KeyRing:
 
     @classmethod
     def of(cls, secrets: Iterable[str]) -> KeyRing:
-        """Keys from secret texts; the first one signs. Raises ValueError when there is none, or one is shorter than 16 characters."""
+        """Keys from secret texts; the first one signs.
+
+        Raises ValueError when there is none, or one is shorter than 16 characters.
+        """
         keys = {
             _key_id(secret): hashlib.sha256(b"noetl token" + secret.encode()).digest() for secret in secrets
         }
@@ -40,7 +43,9 @@ class KeyRing:
 
 
 def verified(token: str, holds: Callable[[KeyRing], bool], keys: Callable[[bool], KeyRing]) -> bool:
-    """Whether ``token`` holds under its key. ``keys(fresh)``: the key ring, read again for a key that it lacks.
+    """Whether ``token`` holds under its key.
+
+    ``keys(fresh)``: the key ring, read again for a key that it lacks.
 
     Raises InfrastructureError(code="key_unknown") when the ring lacks it even so: a rotation may be younger than the last reading.
     """

@@ -45,7 +45,10 @@ def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 
 
 def convert(value: Any, shape: type[T]) -> T:
-    """Plain JSON values (numbers that are keys may be text) → ``shape``. Raises msgspec.ValidationError."""
+    """Plain JSON values (numbers that are keys may be text) → ``shape``.
+
+    Raises msgspec.ValidationError.
+    """
     decoder(shape)
     try:
         return msgspec.convert(value, shape, str_keys=True)
@@ -58,7 +61,9 @@ def convert(value: Any, shape: type[T]) -> T:
 
 
 def encode(value: Any) -> bytes:
-    """Value → compact JSON bytes. NaN and infinities become null; check results with ``find_unstorable`` first.
+    """Value → compact JSON bytes.
+
+    NaN and infinities become null; check results with ``find_unstorable`` first.
 
     Raises ValueError for an integer of more than 4,300 digits.
     """
@@ -161,7 +166,10 @@ def _entries_outside_texts(data: bytes, most: int) -> int:
 
 
 def decode(data: bytes | str) -> Any:
-    """JSON → value. Raises ValueError (msgspec.DecodeError is one) for anything that is not JSON, or is nested too deeply."""
+    """JSON → value.
+
+    Raises ValueError (msgspec.DecodeError is one) for anything that is not JSON, or is nested too deeply.
+    """
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
@@ -236,7 +244,10 @@ _Path = tuple[Any, object] | None
 
 
 class Unstorable(msgspec.Struct, frozen=True):
-    """Why a value cannot be kept as JSON. ``keys`` lead to the place; ``size`` is the limit that is exceeded, if it is one."""
+    """Why a value cannot be kept as JSON.
+
+    ``keys`` lead to the place; ``size`` is the limit that is exceeded, if it is one.
+    """
 
     keys: list[Any]
     problem: str

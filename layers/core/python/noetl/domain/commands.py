@@ -20,7 +20,9 @@ reading of what its loop goes over."""
 
 
 class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The values templates of a command may read. Large ones are ``ResultRef`` mappings, hydrated only when touched.
+    """The values templates of a command may read.
+
+    Large ones are ``ResultRef`` mappings, hydrated only when touched.
 
     ``steps`` holds step slots: ``{"status", "data", "error", "labels"}``. ``extra`` holds names of the moment, for a stage after the
     body: ``event``, ``result``, ``this``, ``response``. What differs between the commands of an execution comes first (see ``ExecutionState``).

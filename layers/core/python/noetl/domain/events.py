@@ -37,7 +37,10 @@ class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", tag_field="type", omit_defaults=True):
-    """Begin: materialise the workload, enter the entry step. ``path``/``version`` find the playbook when ``program`` is empty."""
+    """Begin: materialise the workload, enter the entry step.
+
+    ``path``/``version`` find the playbook when ``program`` is empty.
+    """
 
     execution_id: int
     event_id: str
@@ -301,7 +304,10 @@ class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_def
 
 
 class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="type", omit_defaults=True):
-    """Resume a paused execution, with the events that came meanwhile. ``cascade``: its children as well. ``word``, ``after``: see Pause."""
+    """Resume a paused execution, with the events that came meanwhile.
+
+    ``cascade``: its children as well. ``word``, ``after``: see Pause.
+    """
 
     execution_id: int
     event_id: str

@@ -27,7 +27,10 @@ LARGEST_ID = (1 << 63) - 1
 
 
 def execution_id(now_ms: int, random_bits: int) -> int:
-    """41 bits of milliseconds since EPOCH_MS, then 22 random bits. The store keeps it unique: see ADR 0038."""
+    """41 bits of milliseconds since EPOCH_MS, then 22 random bits.
+
+    The store keeps it unique: see ADR 0038.
+    """
     return ((now_ms - EPOCH_MS) << RANDOM_BITS) | (random_bits & ((1 << RANDOM_BITS) - 1))
 
 
@@ -182,7 +185,10 @@ def _derived(parent: int, origin: str, bits: int, derivation: int) -> int:
 
 
 def child_origin(command: str, turn: int, item: int = -1, number: int = 0) -> str:
-    """Which of its children an execution asks for. ``item``: of a loop; ``number``: among those that the turn does not wait for, from 1."""
+    """Which of its children an execution asks for.
+
+    ``item``: of a loop; ``number``: among those that the turn does not wait for, from 1.
+    """
     return command + (f"/{item}" if item >= 0 else "") + (f"#{number}" if number else "") + f":{turn}"
 
 

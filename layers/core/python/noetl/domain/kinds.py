@@ -103,7 +103,10 @@ class KindLookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A named secret as a kind receives it. ``data`` must never reach an event, a log or a result."""
+    """A named secret as a kind receives it.
+
+    ``data`` must never reach an event, a log or a result.
+    """
 
     name: str
     type: str
@@ -157,7 +160,10 @@ class ResultWish(msgspec.Struct, frozen=True):
 
 
 class ArtifactWriter(Protocol):
-    """An artifact that is being written. A context manager: what is left without ``close`` leaves nothing behind."""
+    """An artifact that is being written.
+
+    A context manager: what is left without ``close`` leaves nothing behind.
+    """
 
     @property
     def size(self) -> int:
@@ -171,7 +177,10 @@ class ArtifactWriter(Protocol):
         """Raises TaskError(kind="storage_quota", code="result_too_large") above what the deployment keeps."""
 
     def close(self, extracted: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The reference; durable now. ``extracted``: scalars that stay readable on it (``row_count``)."""
+        """The reference; durable now.
+
+        ``extracted``: scalars that stay readable on it (``row_count``).
+        """
 
 
 Redaction = Callable[[Path, Path], None]
@@ -259,7 +268,10 @@ class TaskContext:
 
 
 class TaskResult(msgspec.Struct, frozen=True):
-    """What a call gave. ``meta`` carries helpers templates see on ``outcome``: ``http``, ``pg``, ``py``."""
+    """What a call gave.
+
+    ``meta`` carries helpers templates see on ``outcome``: ``http``, ``pg``, ``py``.
+    """
 
     result: Any
     meta: Mapping[str, Any] = msgspec.field(default_factory=dict)

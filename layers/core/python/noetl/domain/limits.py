@@ -34,7 +34,10 @@ class Limit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Numbers(msgspec.Struct, frozen=True):
-    """What holds for a key: an operator's numbers, or those that were asked for. None: no such limit."""
+    """What holds for a key: an operator's numbers, or those that were asked for.
+
+    None: no such limit.
+    """
 
     concurrent: int | None = None
     rate: float | None = None

@@ -48,7 +48,10 @@ def indexes(ranges: Ranges) -> Iterator[int]:
 
 
 class Places:
-    """Where the items of a run are in the whole loop: place 0, 1, … in the run ↔ index. Without ranges the two are the same."""
+    """Where the items of a run are in the whole loop: place 0, 1, … in the run ↔ index.
+
+    Without ranges the two are the same.
+    """
 
     __slots__ = ("_ends", "_ranges")
 

@@ -163,7 +163,10 @@ def encode_state(state: ExecutionState) -> bytes:
 
 
 def decode_state(data: bytes | str) -> ExecutionState:
-    """Decode a state that an engine has written. Raises ValueError for any other document, an empty one too."""
+    """Decode a state that an engine has written.
+
+    Raises ValueError for any other document, an empty one too.
+    """
     state = codec.decode_as(_DECODER, data)
     if state == ExecutionState(status=state.status):
         # Every field has a default, so an empty document would pass for a state. One that was written has a row of history at least.

@@ -62,7 +62,10 @@ def callback_request(wait: WaitRequest, serial: int, task: str) -> CallbackReque
 
 
 def moment_of(text: Any) -> float:
-    """Epoch seconds of an ISO time with its offset. Raises TaskError(kind="schema", code="kind_params")."""
+    """Epoch seconds of an ISO time with its offset.
+
+    Raises TaskError(kind="schema", code="kind_params").
+    """
     try:
         found = datetime.fromisoformat(text) if isinstance(text, str) else None
         if found is not None and found.tzinfo is not None:

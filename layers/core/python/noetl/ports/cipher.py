@@ -7,7 +7,9 @@ from typing import Protocol
 
 
 class Cipher(Protocol):
-    """Authenticated encryption. ``context``: public facts that must be the same for decryption (an execution id, a name).
+    """Authenticated encryption.
+
+    ``context``: public facts that must be the same for decryption (an execution id, a name).
 
     Raises InfrastructureError when the key service cannot be reached.
     """

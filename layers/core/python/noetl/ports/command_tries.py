@@ -23,7 +23,10 @@ class CommandTries(msgspec.Struct, frozen=True):
 
 
 class TriesStore(Protocol):
-    """Keeps one entry for each (command, attempt, turn); it goes with its execution. Raises InfrastructureError."""
+    """Keeps one entry for each (command, attempt, turn); it goes with its execution.
+
+    Raises InfrastructureError.
+    """
 
     def get(self, execution_id: int, command_id: str, attempt: int, turn: int) -> CommandTries | None:
         """Return the latest entry; None when the first delivery is the only one, or its worker died."""

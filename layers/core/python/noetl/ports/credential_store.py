@@ -1,4 +1,7 @@
-"""Port of the credential store, which keeps sealed data. Adapters never see the plain text."""
+"""Port of the credential store, which keeps sealed data.
+
+Adapters never see the plain text.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ class StoredCredential(msgspec.Struct, frozen=True):
 
 
 class CachedCredential(msgspec.Struct, frozen=True):
-    """A row of ``auth_cache``. ``expires_in``: seconds left, by the store's clock. ``version``: of the credential that was copied."""
+    """A row of ``auth_cache``.
+
+    ``expires_in``: seconds left, by the store's clock. ``version``: of the credential that was copied.
+    """
 
     key: str
     name: str
@@ -75,7 +81,10 @@ class CredentialStore(Protocol):
         """Name → type of those that there are."""
 
     def reseal(self, name: str, version: int, sealed: bytes) -> bool:
-        """The same data under another key, if this version is still the credential's. Nothing else changes. Whether it was."""
+        """The same data under another key, if this version is still the credential's.
+
+        Nothing else changes. Whether it was.
+        """
 
     def delete(self, name: str) -> bool:
         """Remove it with its cached copies. Whether it was there."""

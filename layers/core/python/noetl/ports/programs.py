@@ -16,7 +16,10 @@ class ProgramStore(Protocol):
 
 
 class TokenStore(Protocol):
-    """A store that keeps a token beside each program. Raises InfrastructureError when it cannot be reached."""
+    """A store that keeps a token beside each program.
+
+    Raises InfrastructureError when it cannot be reached.
+    """
 
     def read(self, program: str) -> tuple[bytes, str] | None:
         """The encoded Program and its token (empty: it has none); None when there is no such program."""

@@ -1,5 +1,6 @@
-"""Which playbooks start by themselves, as the database knows it. Adapters: ``adapters/postgres`` and ``adapters/memory``; one contract
-suite holds both to this text.
+"""Which playbooks start by themselves, as the database knows it.
+
+Adapters: ``adapters/postgres`` and ``adapters/memory``; one contract suite holds both to this text.
 
 Every method is one round trip. Moments are epoch seconds; ``anchor`` is a whole number of them. The clock is the caller's: it decides
 when something is looked at, never whether it happens once (that is the idempotency key of the start).

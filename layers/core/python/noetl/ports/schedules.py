@@ -33,7 +33,10 @@ class Schedules(Protocol):
     """Raises InfrastructureError when the scheduler cannot be reached."""
 
     def put(self, entry: ScheduleEntry) -> None:
-        """Make or replace the schedule of this name. Raises InvalidInputError for an expression the scheduler cannot express."""
+        """Make or replace the schedule of this name.
+
+        Raises InvalidInputError for an expression the scheduler cannot express.
+        """
 
     def delete(self, name: str) -> bool:
         """False when there was none."""

@@ -52,8 +52,11 @@ Reason = Literal["unknown", "done", "over", "paused", "early", "leased", "suspen
 
 
 class CommandState(msgspec.Struct, frozen=True):
-    """Why a command cannot be had. ``unknown``: its execution, or it, does not exist; ``done``: it was answered; ``over``: its execution
-    is; ``offered``: to another pool, or it can be had by now. ``seconds``: until that changes, where it is known. ``holder``: whose it is."""
+    """Why a command cannot be had.
+
+    ``unknown``: its execution, or it, does not exist; ``done``: it was answered; ``over``: its execution is; ``offered``: to another
+    pool, or it can be had by now. ``seconds``: until that changes, where it is known. ``holder``: whose it is.
+    """
 
     reason: Reason
     seconds: float | None = None
@@ -83,7 +86,10 @@ class CommandLeases(Protocol):
 
 
 class WorkerRegistry(CommandLeases, Protocol):
-    """Safe to use from several threads. Raises InfrastructureError when the store cannot be reached."""
+    """Safe to use from several threads.
+
+    Raises InfrastructureError when the store cannot be reached.
+    """
 
     def register(self, name: str, pool: str, capacity: int, principal: str, most: int) -> Registered:
         """Register a new worker, or the same one again for the same principal.

@@ -139,7 +139,10 @@ def _evaluated(cron: str) -> str:
 
 
 def check_rate(text: str) -> str:
-    """Return ``5m`` or ``5 minutes`` as ``5 minutes``. Raises InvalidInputError(code="invalid_rate")."""
+    """Return ``5m`` or ``5 minutes`` as ``5 minutes``.
+
+    Raises InvalidInputError(code="invalid_rate").
+    """
     number, unit = _rate(text)
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
@@ -177,7 +180,10 @@ def _in_words(text: str) -> str:
 
 
 def zone(name: str) -> ZoneInfo:
-    """An IANA time zone, spelled as it is there. Raises InvalidInputError(code="invalid_timezone")."""
+    """An IANA time zone, spelled as it is there.
+
+    Raises InvalidInputError(code="invalid_timezone").
+    """
     try:
         if not _ZONE.fullmatch(name) or len(name) > 64:
             raise ValueError
@@ -236,7 +242,10 @@ def instant(at: float) -> str:
 
 
 def parse_instant(text: str) -> float:
-    """Epoch seconds (whole) of an ISO 8601 time with its zone. Raises InvalidInputError(code="invalid_time")."""
+    """Epoch seconds (whole) of an ISO 8601 time with its zone.
+
+    Raises InvalidInputError(code="invalid_time").
+    """
     try:
         if not _INSTANT.fullmatch(text):
             raise ValueError

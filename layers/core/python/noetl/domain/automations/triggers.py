@@ -51,8 +51,10 @@ class SqsSource(msgspec.Struct, frozen=True, tag="sqs", forbid_unknown_fields=Tr
 class WebhookSource(
     msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Requests to an address of its own. ``credential``: of it ``secret`` signs bodies (HMAC-SHA256), and ``header`` has the signature; empty:
-    knowing the address is enough."""
+    """Requests to an address of its own.
+
+    ``credential``: of it ``secret`` signs bodies (HMAC-SHA256), and ``header`` has the signature; empty: knowing the address is enough.
+    """
 
     credential: str = ""
     header: str = "X-Hub-Signature-256"
@@ -172,7 +174,10 @@ def hook(name: str, generation: int, ring: KeyRing) -> str:
 
 
 def read_hook(token: str, ring: KeyRing) -> tuple[str, int]:
-    """Name and generation. Raises NotFoundError(code="hook_unknown") for what was not made with a key of the ring."""
+    """Name and generation.
+
+    Raises NotFoundError(code="hook_unknown") for what was not made with a key of the ring.
+    """
     claim, _, rest = token.partition(".")
     kid, _, mac = rest.partition(".")
     key = ring.keys.get(kid)

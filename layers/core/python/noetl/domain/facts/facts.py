@@ -267,7 +267,10 @@ class StepFailed(msgspec.Struct, frozen=True, tag="step.failed", tag_field="name
 
 
 class NextEvaluated(msgspec.Struct, frozen=True, tag="next.evaluated", tag_field="name", omit_defaults=True):
-    """The step run's token is gone; ``targets`` are the new ones. ``ended``: it had no successor."""
+    """The step run's token is gone; ``targets`` are the new ones.
+
+    ``ended``: it had no successor.
+    """
 
     run: int
     step: str
@@ -366,7 +369,9 @@ class Failed(msgspec.Struct, frozen=True, tag="playbook.failed", tag_field="name
 
 
 class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field="name", omit_defaults=True):
-    """It runs again, with ``arrivals``. ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive.
+    """It runs again, with ``arrivals``.
+
+    ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive.
 
     ``idle``: seconds since it had ended, which do not count as its duration.
     """

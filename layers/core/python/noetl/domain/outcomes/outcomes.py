@@ -34,7 +34,10 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Patch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change of a scope: ``ctx.total += 3`` is ``Patch("ctx", "total", 3, "add")``. ``unset`` (from outside only): the name goes."""
+    """One change of a scope: ``ctx.total += 3`` is ``Patch("ctx", "total", 3, "add")``.
+
+    ``unset`` (from outside only): the name goes.
+    """
 
     scope: PatchScope
     name: str

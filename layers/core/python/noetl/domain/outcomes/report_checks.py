@@ -79,7 +79,10 @@ def fitted(outcome: Outcome) -> Outcome:
 
 
 def _check_values(outcome: Outcome) -> None:
-    """Hold what a task gave against the depth and digits of documents. Raises InvalidInputError(code="size_limit")."""
+    """Hold what a task gave against the depth and digits of documents.
+
+    Raises InvalidInputError(code="size_limit").
+    """
     check_tree(outcome.result, "result")
     for value in outcome.labels.values():
         check_tree(value, "result")

@@ -44,7 +44,10 @@ def pointer(text: Any, where: str) -> list[str]:
 
 
 def check_operations(operations: Sequence[Mapping[str, Any]]) -> None:
-    """Whether these are operations at all. Raises InvalidInputError(code="invalid_patch") naming the one that is not."""
+    """Whether these are operations at all.
+
+    Raises InvalidInputError(code="invalid_patch") naming the one that is not.
+    """
     if len(operations) > MOST:
         remedy = "send several patches"
         raise exceeded(PATCH_OPERATIONS, len(operations), "the patch", code="invalid_patch", remedy=remedy)
@@ -136,7 +139,10 @@ def _get(value: Any, path: list[str]) -> Any:
 
 
 class _Draft:
-    """A document that is being changed. Lists and mappings are copied when they are changed for the first time."""
+    """A document that is being changed.
+
+    Lists and mappings are copied when they are changed for the first time.
+    """
 
     def __init__(self, document: Any) -> None:
         self.root = document
@@ -189,7 +195,10 @@ def _fresh(value: Any) -> Any:
 
 
 def _place(items: list[Any], key: str, last: int) -> int:
-    """A place in a list: digits without leading zeros, or ``-`` for the one after the last. Raises IndexError."""
+    """A place in a list: digits without leading zeros, or ``-`` for the one after the last.
+
+    Raises IndexError.
+    """
     if key == "-":
         place = len(items)
     elif key.isascii() and key.isdigit() and (key == "0" or key[0] != "0"):

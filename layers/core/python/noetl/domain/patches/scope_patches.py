@@ -127,7 +127,10 @@ def _merge(first: Patch, second: Patch) -> Patch | None:
 
 
 def _merged(first: Patch, second: Patch) -> Patch | None:
-    """As ``_merge``. Raises InvalidInputError and TypeError for values that do not fit each other."""
+    """As ``_merge``.
+
+    Raises InvalidInputError and TypeError for values that do not fit each other.
+    """
     if first.op in ("set", "replace"):
         return Patch(first.scope, first.name, apply_patch(first.value, second), "set")
     if first.op in ("append", "extend") and second.op in ("append", "extend"):

@@ -21,7 +21,10 @@ PART_BYTES = 1024 * 1024
 
 
 class PartedList(Sequence[Any]):
-    """A list that is read part by part: an element or a slice reads what holds it. See ``services/results/stored_lists.py``."""
+    """A list that is read part by part: an element or a slice reads what holds it.
+
+    See ``services/results/stored_lists.py``.
+    """
 
     __slots__ = ()
 

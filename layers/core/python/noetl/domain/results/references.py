@@ -156,7 +156,10 @@ def unavailable(ref: Mapping[str, Any], why: str = "is not available") -> TaskEr
 
 
 def decoded(data: bytes, ref: Mapping[str, Any]) -> Any:
-    """The value of a result that is kept as JSON. Raises TaskError: a body that was streamed is what its sender called it, and may be none."""
+    """The value of a result that is kept as JSON.
+
+    Raises TaskError: a body that was streamed is what its sender called it, and may be none.
+    """
     try:
         return codec.decode(data)
     except (ValueError, RecursionError) as error:

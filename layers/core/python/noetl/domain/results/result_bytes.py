@@ -38,7 +38,10 @@ def worth_it(beginning: bytes) -> bool:
 
 
 def stored_as(data: bytes, wish: str | None) -> tuple[bytes, str | None]:
-    """(bytes to store, how they are compressed). ``wish``: of ``spec.result.store.compression``."""
+    """(bytes to store, how they are compressed).
+
+    ``wish``: of ``spec.result.store.compression``.
+    """
     if wish == "gzip" or (wish == "auto" and len(data) >= WORTH_BYTES and worth_it(data)):
         return gzipped(data), "gzip"
     return data, None
@@ -129,6 +132,9 @@ class Unpacker:
         return found
 
     def end(self) -> None:
-        """There is no more. Raises TaskError(code="REFERENCE_NOT_AVAILABLE") when it ends too early."""
+        """There is no more.
+
+        Raises TaskError(code="REFERENCE_NOT_AVAILABLE") when it ends too early.
+        """
         if not self._unpacker.eof:
             raise unavailable(self._ref, "ends too early")

@@ -29,7 +29,10 @@ _PREFIX = b"noetl://execution/"
 
 
 class KeptResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A large result that lives differently from its execution. ``ttl``: seconds after the tree of its execution is over; None: for ever."""
+    """A large result that lives differently from its execution.
+
+    ``ttl``: seconds after the tree of its execution is over; None: for ever.
+    """
 
     ref: str
     store: str

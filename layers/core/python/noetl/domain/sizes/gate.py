@@ -76,7 +76,10 @@ def check_document(document: Mapping[str, Any], what: str) -> None:
 
 
 def check_names(names: Iterable[Any], what: str) -> None:
-    """Hold names that become rows of an index against their limit. Raises InvalidInputError(code="size_limit")."""
+    """Hold names that become rows of an index against their limit.
+
+    Raises InvalidInputError(code="size_limit").
+    """
     for name in names:
         if isinstance(name, str) and len(name) > NAME.value:
             raise exceeded(NAME, len(name), f"a key of the {what}", _pointer([name]))
@@ -96,7 +99,10 @@ def check_text(
 
 
 def check_value(value: Any, what: str) -> None:
-    """Hold any JSON value against the limits of documents: depth, digits, bytes. Raises as ``check_document`` does."""
+    """Hold any JSON value against the limits of documents: depth, digits, bytes.
+
+    Raises as ``check_document`` does.
+    """
     check_tree(value, what)
     size = len(codec.encode(value))
     if size > DOCUMENT_BYTES.value:
@@ -104,13 +110,19 @@ def check_value(value: Any, what: str) -> None:
 
 
 def check_depth(size: Size, value: Any, what: str) -> None:
-    """Hold the depth of a value against a limit of its own. Raises InvalidInputError(code="size_limit")."""
+    """Hold the depth of a value against a limit of its own.
+
+    Raises InvalidInputError(code="size_limit").
+    """
     if (place := find_too_deep(value, size)) is not None:
         raise exceeded(size, None, what, _pointer(place))
 
 
 def check_tree(value: Any, what: str) -> None:
-    """Hold the depth of a JSON value, and its whole numbers, against their limits. Raises as ``check_document`` does."""
+    """Hold the depth of a JSON value, and its whole numbers, against their limits.
+
+    Raises as ``check_document`` does.
+    """
     found = codec.find_unstorable(value)
     if found is not None:
         raise _refused(found, what)

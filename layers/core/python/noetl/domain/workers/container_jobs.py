@@ -1,4 +1,7 @@
-"""Container jobs that a task starts: request and state. Adapters: Docker or Podman, Fargate."""
+"""Container jobs that a task starts: request and state.
+
+Adapters: Docker or Podman, Fargate.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ class Jobs(Protocol):
     """
 
     def start(self, order: JobOrder) -> str:
-        """The name of a job that was started, or is being prepared. Returns soon. Raises TaskError(code="containers_unavailable")."""
+        """The name of a job that was started, or is being prepared.
+
+        Returns soon. Raises TaskError(code="containers_unavailable").
+        """
 
     def look(self, name: str) -> Job | None:
         """Return the state of a job; None: the platform does not know it (any more)."""

@@ -20,7 +20,9 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
 
 class ExecutionFilter(msgspec.Struct, frozen=True):
-    """Which executions are meant: all that fit everything given. ``path``: of their playbook. ``parent``: the execution that started them.
+    """Which executions are meant: all that fit everything given.
+
+    ``path``: of their playbook. ``parent``: the execution that started them.
 
     Times are epoch seconds of their start: from ``started_after``, and before ``started_before``. ``program``: what they run now.
     ``ids``: only these. ``statuses``: any of these; empty: any. ``pausing``: also those for which a pause is on its way.

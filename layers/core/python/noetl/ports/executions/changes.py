@@ -18,7 +18,9 @@ from noetl.ports.executions.loop_rows import GateChange, LoopRow
 
 
 class EventRow(msgspec.Struct, frozen=True):
-    """One row of history. ``facts`` is encoded (domain/facts/facts.py). ``lane`` 0 is the main lane; otherwise the run number of a loop.
+    """One row of history.
+
+    ``facts`` is encoded (domain/facts/facts.py). ``lane`` 0 is the main lane; otherwise the run number of a loop.
 
     ``seq``: place in the main lane (1, 2, …); for item rows the item's index. ``type``: stored name of the row's leading fact.
     """
@@ -154,7 +156,9 @@ class ItemBatch(msgspec.Struct, frozen=True):
 
 
 class ItemsCommitted(msgspec.Struct, frozen=True):
-    """Answer to one ItemBatch. ``superseded``: the fence refused it (nothing was counted). ``counted``: items that were new.
+    """Answer to one ItemBatch.
+
+    ``superseded``: the fence refused it (nothing was counted). ``counted``: items that were new.
 
     ``early``: nothing was counted, because an earlier message of its command has to come first.
     """

@@ -97,7 +97,10 @@ class LoopPulse(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Pulse(msgspec.Struct, frozen=True):
-    """What of an execution a watcher sees change. ``seq``: of the last row of its history. ``loops``: the newest ones, newest first."""
+    """What of an execution a watcher sees change.
+
+    ``seq``: of the last row of its history. ``loops``: the newest ones, newest first.
+    """
 
     version: int
     seq: int
@@ -202,7 +205,10 @@ class ExecutionStore(LimitStore, Protocol):
         ``variables``: rows that it will write, which are there at once."""
 
     def post_all(self, events: Sequence[Event], owner: str | None = None) -> Mapping[int, Posted]:
-        """As ``post``, of at most one event for each of several executions, in one commit. Unknown executions are left out."""
+        """As ``post``, of at most one event for each of several executions, in one commit.
+
+        Unknown executions are left out.
+        """
 
     def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
         """Pauses and resumes in the outbox, by execution, in the order in which they were accepted. Executions without any are left out."""
@@ -249,8 +255,10 @@ class ExecutionStore(LimitStore, Protocol):
         """
 
     def record_lost(self, commands: Sequence[tuple[int, str, int]]) -> None:
-        """Count that a process died while it ran these (execution, command, turn). A turn that two died of waits before it is claimed,
-        and is claimed alone (see ``domain.workers.lost_owners``)."""
+        """Count that a process died while it ran these (execution, command, turn).
+
+        A turn that two died of waits before it is claimed, and is claimed alone (see ``domain.workers.lost_owners``).
+        """
 
     def claim(
         self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
@@ -289,7 +297,9 @@ class ExecutionStore(LimitStore, Protocol):
         Unknown executions are left out."""
 
     def pulses(self, execution_ids: Sequence[int]) -> Mapping[int, Pulse]:
-        """Read what changes of these, in one round trip and however long they are. Unknown executions are left out.
+        """Read what changes of these, in one round trip and however long they are.
+
+        Unknown executions are left out.
 
         ``NEWEST`` among them: a pulse whose version is another one when an execution begins, or one of the newest changes its status, or
         one without a parent ends.

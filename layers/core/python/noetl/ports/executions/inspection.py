@@ -47,7 +47,10 @@ class PoolWork(msgspec.Struct, frozen=True):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """Who has how many commands (``pool`` of them). ``seconds``: of the lease that are left, where there is one (processes have)."""
+    """Who has how many commands (``pool`` of them).
+
+    ``seconds``: of the lease that are left, where there is one (processes have).
+    """
 
     owner: str
     pool: str

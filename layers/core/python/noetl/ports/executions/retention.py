@@ -73,7 +73,10 @@ class Retention(Protocol):
         """What ``claim`` would name, and nothing is changed."""
 
     def remove_events(self, execution_ids: Sequence[int], limit: int) -> int:
-        """Rows of history of claimed executions: how many went. Fewer than ``limit``: none is left."""
+        """Rows of history of claimed executions: how many went.
+
+        Fewer than ``limit``: none is left.
+        """
 
     def remove(self, execution_ids: Sequence[int], deferred: range = NOTHING) -> Removed:
         """Everything else of claimed executions: rows, keys, cached credentials, and the executions themselves.
@@ -82,7 +85,10 @@ class Retention(Protocol):
         """
 
     def partition_history(self, now: float, kept: float) -> HistoryLayout:
-        """Make partitions ahead, for executions that are kept ``kept`` seconds after their end. A store without partitions does nothing."""
+        """Make partitions ahead, for executions that are kept ``kept`` seconds after their end.
+
+        A store without partitions does nothing.
+        """
 
     def drop_history(self, before: float, overdue: float) -> bool:
         """Remove history that ``remove`` deferred: partitions that ended before ``before``, and rows of those that ended before ``overdue`` and
