@@ -23,7 +23,10 @@ _KEY_ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """``current`` signs; all of ``keys`` (id → key) verify, so that a rotation breaks nothing that is under way."""
+    """Keys of tokens by id: ``current`` signs, and all of ``keys`` verify.
+
+    So a rotation breaks nothing that is under way.
+    """
 
     current: str
     keys: Mapping[str, bytes] = field(repr=False)

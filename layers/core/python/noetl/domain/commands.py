@@ -1,4 +1,4 @@
-"""Commands: what the engine orders from a worker, and item outcomes that the worker returns.
+"""Commands that the engine sends to workers, and the item outcomes that they return.
 
 One command is one message: a whole pipeline of a step run, a stage after it (tasks that a case runs), or a chunk of a
 loop's items. A worker needs nothing else: the program (by hash), and the scope frozen when the command was issued.
@@ -39,7 +39,9 @@ class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which items of which loop: indexes ``start <= i < stop``, without those in ``skip`` (already done before a crash).
+    """A slice of a loop's items: indexes ``start <= i < stop``, without those in ``skip``.
+
+    Items in ``skip`` were done before a crash.
 
     ``items`` are the elements of exactly this slice; empty where ``source`` is a collection in the result store, which the worker reads.
     ``parent`` is the enclosing iteration (``iter.parent``), if any. When only some of a loop of ``whole`` items runs again, ``indexes``
@@ -138,7 +140,10 @@ class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommandIdentity(Protocol):
-    """What an outcome repeats of the command that it answers: the command itself has it, and so has a worker's capability."""
+    """The part of a command that its outcome repeats.
+
+    The command itself has it, and so has a worker's capability.
+    """
 
     @property
     def execution_id(self) -> int: ...

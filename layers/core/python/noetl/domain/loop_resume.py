@@ -17,7 +17,10 @@ FAILED = -1
 
 
 class Again(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``item``: its index, or FAILED. ``applied``: what the items of that run wrote is in the context already."""
+    """The part of an earlier loop run that runs again.
+
+    ``item``: its index, or FAILED. ``applied``: what the items of that run wrote is in the context already.
+    """
 
     run: int
     round: int

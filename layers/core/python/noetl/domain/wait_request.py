@@ -1,4 +1,7 @@
-"""The request of a ``wait`` task, read from its rendered parameters by worker and engine alike."""
+"""The request of a ``wait`` task, read from its rendered parameters.
+
+The worker and the engine read it in the same way.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def wait_request(given: Mapping[str, Any]) -> WaitRequest:
 
 
 def within(wait: WaitRequest, timeout: float | None) -> WaitRequest:
-    """``spec.timeout`` of the task is how long its callback may take, unless it says so itself."""
+    """Limit a callback to ``spec.timeout`` of its task, unless it has its own time."""
     if not wait.callback or not timeout or wait.timeout is not None:
         return wait
     return msgspec.structs.replace(wait, timeout=min(timeout, float(MAX_SECONDS)))

@@ -17,4 +17,7 @@ class Cipher(Protocol):
     def encrypt(self, plain: bytes, context: Mapping[str, str]) -> bytes: ...
 
     def decrypt(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
-        """Raises InvalidInputError(code="sealed_invalid") for bytes that were changed, or sealed with another key or context."""
+        """Decrypt sealed bytes.
+
+        Raises InvalidInputError(code="sealed_invalid") for bytes that were changed, or sealed with another key or context.
+        """

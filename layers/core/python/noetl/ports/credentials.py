@@ -25,4 +25,7 @@ class Credentials(Protocol):
     """Named secrets, as a worker gets them."""
 
     def get(self, name: str, execution_id: int) -> Credential:
-        """Raises TaskError(kind="auth", code="credential_not_found") naming what exists and how to add one."""
+        """Return a credential.
+
+        Raises TaskError(kind="auth", code="credential_not_found") naming what exists and how to add one.
+        """

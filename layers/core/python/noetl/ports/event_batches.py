@@ -1,4 +1,4 @@
-"""Port of event batches: durable when accepted, handled afterwards, reported for a limited time."""
+"""Port of event batches: durable when accepted, handled later, kept for a limited time."""
 
 from __future__ import annotations
 

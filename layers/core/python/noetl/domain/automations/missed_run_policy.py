@@ -39,8 +39,11 @@ class Conduct(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Due(NamedTuple):
-    """``times``: to be fired, ascending. ``dropped``: the newest moment that is left out for good, if any is newer than all of them.
-    Neither: every moment up to now is settled."""
+    """Moments of a schedule that are due.
+
+    ``times``: to be fired, ascending. ``dropped``: the newest moment that is left out for good, if any is newer than all of them.
+    Neither: every moment up to now is settled.
+    """
 
     times: list[float]
     dropped: float | None = None

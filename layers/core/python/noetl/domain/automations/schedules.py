@@ -40,7 +40,10 @@ _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-
 
 
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Exactly one of ``cron`` (five fields, read in ``timezone``) and ``rate`` (``5 minutes``, counted from ``anchor``)."""
+    """The timing of a schedule: exactly one of ``cron`` and ``rate``.
+
+    ``cron``: five fields, read in ``timezone``. ``rate``: ``5 minutes``, counted from ``anchor``.
+    """
 
     cron: str | None = None
     rate: str | None = None
@@ -171,7 +174,10 @@ def _rate(text: str) -> tuple[int, str]:
 
 
 def _in_words(text: str) -> str:
-    """Say a duration of whole minutes in its largest unit: ``90m`` → ``90 minutes``, ``1d`` → ``1 day``."""
+    """Write a duration of whole minutes in its largest unit.
+
+    ``90m`` → ``90 minutes``, ``1d`` → ``1 day``.
+    """
     seconds = None if text.isdecimal() else parse_duration(text)
     if seconds is None or seconds <= 0 or seconds % 60:
         return text
@@ -225,7 +231,7 @@ def check_timing(timing: Timing) -> Timing:
 
 
 def name_for(path: str) -> str:
-    """What the schedule of a playbook is called when it names none: its path with dots for slashes."""
+    """Return the name of a playbook's schedule without one: its path with dots for slashes."""
     name = path.replace("/", ".")
     if _NAME.fullmatch(name):
         return name
@@ -258,7 +264,7 @@ def parse_instant(text: str) -> float:
 
 
 def fire_key(name: str, at: float, path: str) -> str:
-    """Return the idempotency key of a firing: the same for every firing of a schedule for one moment.
+    """Return the idempotency key of a schedule's firing for one moment.
 
     Two such firings start one execution. ``path``: the path of the schedule's playbook. When a schedule's name is reused for another
     playbook, the key differs, so that playbook starts regardless of what the former one started.

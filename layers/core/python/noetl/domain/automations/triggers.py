@@ -61,8 +61,11 @@ class WebhookSource(
 
 
 class FileSource(msgspec.Struct, frozen=True, tag="file", forbid_unknown_fields=True):
-    """Files of ``folder`` (absolute; not those of folders in it) whose name fits ``pattern`` (``*.csv``), new or changed. ``existing``: those
-    that are there when the folder is looked at first, too."""
+    """New or changed files of a folder.
+
+    ``folder``: absolute; files of folders in it do not count. ``pattern``: the names that fit (``*.csv``). ``existing``: files that are
+    there when the folder is looked at first count, too.
+    """
 
     folder: str
     pattern: str = "*"
@@ -141,7 +144,10 @@ def _pattern(place: str, pattern: Any, depth: int = 0) -> None:
 
 
 def _names_a_file(text: str) -> bool:
-    """Tell whether a file can have this name: halves of surrogate pairs stand for single bytes, and those of no byte for nothing."""
+    """Return whether a file can have this name.
+
+    Halves of surrogate pairs represent single bytes; those that represent no byte are refused.
+    """
     try:
         return b"\0" not in text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -17,7 +17,10 @@ _LONE_TILDE = re.compile(r"~(?![01])")
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """``patch`` over ``target`` (RFC 7396): mappings merge, null removes a key, anything else replaces."""
+    """Merge ``patch`` into ``target`` (RFC 7396).
+
+    Mappings merge, null removes a key, anything else replaces.
+    """
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -72,7 +75,10 @@ def roots(operations: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def read_roots(operations: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The top-level keys whose values operations read: not those that are only added, replaced or removed as a whole."""
+    """Return the top-level keys whose values operations read.
+
+    Keys that are only added, replaced or removed as a whole do not count.
+    """
     read: set[str] = set()
     for one in operations:
         path = pointer(one["path"], "path")
@@ -84,8 +90,9 @@ def read_roots(operations: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def patch_document(document: dict[str, Any], operations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """``document`` after all operations, or InvalidInputError(code="patch_conflict") naming the one that does not fit. ``document`` itself
-    stays as it is.
+    """Return ``document`` after all operations; ``document`` itself stays as it is.
+
+    Raises InvalidInputError(code="patch_conflict") naming the operation that does not fit.
 
     Each copy can double the document: together they are held against the limit of a document. Raises InvalidInputError(code="size_limit")
     then. What is changed is copied once, however many operations change it.

@@ -62,7 +62,9 @@ def compression_of(ref: Mapping[str, Any]) -> str | None:
 
 
 def opened(data: bytes, ref: Mapping[str, Any], most: int) -> bytes:
-    """What was kept, from the bytes as they are stored: their checksum is right, and no more than ``most`` bytes come out of them.
+    """Return a result's value as bytes, from the bytes as they are stored.
+
+    Their checksum is right, and no more than ``most`` bytes come out of them.
 
     Raises TaskError (codes ``REFERENCE_NOT_AVAILABLE``, ``result_too_large_to_load``).
     """
@@ -83,7 +85,7 @@ def opened(data: bytes, ref: Mapping[str, Any], most: int) -> bytes:
 
 
 def bound(ref: Mapping[str, Any], most: int) -> int:
-    """Return how many bytes may come out of a compressed result: as many as its reference states.
+    """Return how many bytes may come out of a compressed result, as its reference states.
 
     Raises TaskError above ``most``.
     """
@@ -104,7 +106,10 @@ def too_large(ref: Mapping[str, Any], most: int) -> TaskError:
 
 
 class Unpacker:
-    """Decompresses a stream: never more than ``limit`` bytes in all, and never much more at once than was asked for."""
+    """A decompressor of a stream.
+
+    It returns never more than ``limit`` bytes in all, and never much more at once than was asked for.
+    """
 
     def __init__(self, ref: Mapping[str, Any], limit: int) -> None:
         self._ref = ref
@@ -118,7 +123,9 @@ class Unpacker:
         return not self._unpacker.unconsumed_tail
 
     def feed(self, data: bytes, size: int) -> bytes:
-        """Up to ``size`` bytes out of what it has; ``data``: what follows (nothing while it is not hungry).
+        """Return up to ``size`` bytes out of what it has.
+
+        ``data``: what follows (nothing while it is not hungry).
 
         Raises TaskError(code="REFERENCE_NOT_AVAILABLE" or "result_too_large_to_load").
         """

@@ -64,7 +64,9 @@ def exceeded(
 
 
 def check_document(document: Mapping[str, Any], what: str) -> None:
-    """Hold a mapping whose keys become names (a payload, variables, a patch) against its limits.
+    """Check a mapping whose keys become names against its limits.
+
+    It is a payload, variables, or a patch.
 
     ``what``: the word for it, such as ``payload``. Raises InvalidInputError(code="size_limit"), or ``<what>_invalid`` for values that
     JSON cannot hold.
@@ -129,7 +131,10 @@ def check_tree(value: Any, what: str) -> None:
 
 
 def find_too_deep(value: Any, size: Size) -> tuple[Any, ...] | None:
-    """Find the first place whose lists and mappings are nested deeper than ``size``; None when there is none. It does not recurse."""
+    """Find the first place whose lists and mappings are nested deeper than ``size``.
+
+    None: there is none. It does not recurse.
+    """
     left: list[tuple[Any, _Place, int]] = [(value, None, 1)]
     while left:
         holder, place, depth = left.pop()
@@ -143,7 +148,10 @@ def find_too_deep(value: Any, size: Size) -> tuple[Any, ...] | None:
 
 
 def find_unfit(value: Any, path: str = "$") -> str | None:
-    """Why ``value`` cannot be the result of a task, or None when it can: what JSON cannot hold, or a limit it exceeds."""
+    """Return why ``value`` cannot be the result of a task, or None when it can.
+
+    Either JSON cannot hold it, or it exceeds a limit.
+    """
     found = codec.find_unstorable(value)
     if found is None:
         return None
@@ -165,13 +173,19 @@ def number_fits(value: Any) -> bool:
 
 
 def too_many_digits(error: Exception) -> bool:
-    """Whether a reader of JSON or YAML gave up because a whole number has more digits than Python reads."""
+    """Return whether a reader of JSON or YAML refused a whole number with too many digits.
+
+    Python limits the digits that it reads.
+    """
     text = str(error)
     return "integer string conversion" in text or text.startswith("Integer value out of range")
 
 
 def weight(value: Any, most: int) -> int:
-    """Count a value's entries and characters, about as JSON counts bytes; counting ends beyond ``most``."""
+    """Count a value's entries and characters, about as JSON counts bytes.
+
+    Counting ends beyond ``most``.
+    """
     left, total = [value], 0
     while left and total <= most:
         one = left.pop()

@@ -18,8 +18,11 @@ JobState = Literal["preparing", "running", "ended"]
 
 
 class JobOrder(msgspec.Struct, frozen=True):
-    """``command``: instead of the image's own, unless empty. ``secrets``: variable → credential. ``cpu``: processors; ``memory``: MiB.
-    ``seconds``: how long it may take. ``token``: the same again is the same job, started once. ``wake``: whom its end wakes."""
+    """A container to run.
+
+    ``command``: instead of the image's own, unless empty. ``secrets``: variable → credential. ``cpu``: processors; ``memory``: MiB.
+    ``seconds``: how long it may take. ``token``: the same again is the same job, started once. ``wake``: the command that its end wakes.
+    """
 
     image: str
     token: str
@@ -35,8 +38,11 @@ class JobOrder(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """``exit_code``: of one that ended by itself. ``problem``: why it never ran, or was ended: ``image_pull_failed``, ``out_of_memory``,
-    ``start_failed``, ``start_refused``, ``stopped``, ``host_lost``; ``reason``: in the platform's words."""
+    """The state of a container.
+
+    ``exit_code``: of one that ended by itself. ``problem``: why it never ran, or was ended: ``image_pull_failed``, ``out_of_memory``,
+    ``start_failed``, ``start_refused``, ``stopped``, ``host_lost``; ``reason``: in the platform's words.
+    """
 
     state: JobState
     exit_code: int | None = None
