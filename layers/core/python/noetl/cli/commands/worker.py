@@ -26,7 +26,10 @@ worker_app = typer.Typer(help="Workers outside of the server's process.", no_arg
 @worker_app.command()
 def start(
     server: Annotated[
-        str | None, typer.Option(metavar="URL", help="Address of `noetl serve`; or --remote, --context.")
+        str | None,
+        typer.Option(
+            metavar="URL", help="Address of `noetl serve`, or NOETL_SERVER_URL; or --remote, --context."
+        ),
     ] = None,
     pool: Annotated[
         str,
@@ -62,8 +65,8 @@ def start(
       noetl worker start --server http://127.0.0.1:8765 --pool python --capacity 2
       noetl worker start --context prod --pool python --detach
 
-    It needs no database: programs, large values and registered credentials come from the server as well. When it is told to end
-    (SIGTERM, Ctrl-C, `noetl worker stop`), what it runs is ended or given back.
+    It needs no database: programs, large values and registered credentials come from the server as well. When it has to end
+    (SIGTERM, Ctrl-C, `noetl worker stop`), it ends its commands or returns them to the server.
     """
     from noetl.cli.actions import daemons
     from noetl.runtime.id_source import process_name
@@ -117,7 +120,7 @@ def stop(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """End a worker of this machine: it claims nothing more, ends what it runs within its --grace, and gives the rest back.
+    """End a worker of this machine: it claims nothing more, ends what it runs within its --grace, and returns the rest to the server.
 
     \b
       noetl worker stop
@@ -143,6 +146,8 @@ def _wish(
     """Where the server is, and how to say there who asks. Raises InvalidInputError."""
     from noetl.runtime.server.http_worker import WorkerWish
 
+    if server is None and not remote and context is None:
+        server = os.environ.get("NOETL_SERVER_URL") or None
     if server is not None and not remote:
         return WorkerWish(server, _token(token_file, home), "", 1)
     if server is not None or token_file is not None:
@@ -155,7 +160,7 @@ def _wish(
         raise InvalidInputError(
             "whose commands shall it run?",
             code="server_missing",
-            hint="--server http://127.0.0.1:8765, or --context NAME (`noetl context list`)",
+            hint="--server http://127.0.0.1:8765, NOETL_SERVER_URL, or --context NAME (`noetl context list`)",
         )
     from noetl.cli.client.profiles import contexts
     from noetl.cli.client.signing import signer

@@ -1,13 +1,16 @@
-"""The engine's shell: apply one batch of events of any kinds to all executions that it names.
+"""The engine's shell: one batch of events, of any kinds, applied to every execution that it names.
 
-One read for all executions, decisions outside any lock, one write. A batch costs two round trips (more only when a decision needs a
-slot that could not be foreseen, or a loop is folded); losers of a race are decided again, alone, so one bad execution harms only itself.
+The engine reads all executions at once, decides outside any lock, and writes once. So a batch costs two round trips; it costs more only
+when a decision needs a slot that could not be foreseen, or when a loop is folded. After a version conflict the engine decides each
+execution again, alone, so that one bad execution harms only itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeGuard
+
+import msgspec
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
@@ -46,7 +49,7 @@ from noetl.services.history.execution_state import state_of
 from noetl.services.history.recover_state import cancels_first, recover_state
 from noetl.services.history.steering_order import in_order
 from noetl.services.orchestrator.admission import admitted
-from noetl.services.orchestrator.after_commit import tell_change
+from noetl.services.orchestrator.after_commit import add_effects
 from noetl.services.orchestrator.build_commit import make_change
 from noetl.services.orchestrator.complete_events import Completion
 from noetl.services.orchestrator.decide import decide_one
@@ -61,8 +64,10 @@ from noetl.services.orchestrator.snapshot_cache import after_commit
 from noetl.services.results.stored_bytes import outages
 
 READS = 4
-"""Times a decision is made again because it needed slots that were not foreseen; then whole scopes are read. Slots of
-``undo`` belong to none of them: those of a run that is undone cost one more read."""
+"""How often the engine repeats a decision that needed slots which were not foreseen; then it reads whole scopes.
+
+Slots of ``undo`` belong to no scope: a run that is compensated costs one more read.
+"""
 TRIES = 20
 """Most times that the engine decides a batch again after a version conflict."""
 
@@ -87,7 +92,7 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
         elif not isinstance(event, (Held, WorkGotOn)):
             found = work.setdefault(event.execution_id, Work(event.execution_id))
             found.events += in_order(event, found.events, deps.store)
-            # What is remembered does not tell a pause or resume that was delivered before and did not fit then.
+            # A remembered snapshot does not show a pause or resume that was delivered before and did not fit then.
             found.trust = found.trust and not isinstance(event, (Pause, Resume))
     for execution_id, error in refused.items():
         work[execution_id].refused = error
@@ -129,7 +134,7 @@ def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Hold
                     _handle([work], deps, handled, holding)
                 return
     raise InfrastructureError(
-        f"execution {works[0].execution_id} is moved on by others all the time", code="contention"
+        f"execution {works[0].execution_id} is changed by other processes again and again", code="contention"
     )
 
 
@@ -159,13 +164,22 @@ def _prepare(works: Iterable[Work], deps: EngineDeps) -> None:
 
 def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
     loaded, known = _read(works, deps)
+    sizes = dict(known)
+    executions = dict(loaded.executions)
     outcome: dict[int, Decided] = {}
     for work in works:
         decided = _decide_isolated(work, loaded, deps, work.execution_id in known)
         if work.execution_id in known and (decided.late or decided.done):
             # The remembered snapshot cannot distinguish a redelivery from a late event: ask the store.
-            del known[work.execution_id]
-            decided = _decide_isolated(work, deps.store.load([work.request()]), deps, known=False)
+            del known[work.execution_id], sizes[work.execution_id]
+            work.whole = _reads_whole(work, deps)
+            again = deps.store.load([work.request()])
+            decided = _decide_isolated(work, again, deps, known=False)
+            executions.pop(work.execution_id, None)
+            executions.update(again.executions)
+            loaded = msgspec.structs.replace(loaded, sizes={**loaded.sizes, **again.sizes})
+        if work.whole and work.execution_id in executions:
+            sizes[work.execution_id] = loaded.sizes.get(work.execution_id, 0)
         outcome[work.execution_id] = decided
     for start in [start for decided in outcome.values() for start in decided.refused]:
         refuse_start(start, deps, handled)
@@ -178,8 +192,8 @@ def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holdi
         committed = deps.store.commit(changes, deps.owner)
         handled.add(committed.commands, committed.events)
         for change in changes:
-            tell_change(change, handled)
-        _remember(outcome, known, loaded, committed, deps)
+            add_effects(change, handled)
+        _remember(outcome, sizes, executions, committed, deps)
     if late or done:
         # Only now: an event may be too late because of another one of this batch, which is not applied before the commit.
         deps.store.record_superseded(late, done)
@@ -194,6 +208,8 @@ def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
     """
     now = deps.recent.now() if deps.recent is not None else None
     if deps.recent is None or now is None:
+        for work in works:
+            work.whole = _reads_whole(work, deps)
         loaded = deps.store.load([work.request() for work in works])
         if deps.recent is not None:
             deps.recent.heard(loaded.now)
@@ -208,37 +224,45 @@ def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
         elif work.trust and work.starts():
             known[work.execution_id] = 0
         else:
+            work.whole = _reads_whole(work, deps)
             missing.append(work.request())
     if missing:
         loaded = deps.store.load(missing)
         deps.recent.heard(loaded.now)
         executions.update(loaded.executions)
-        now = loaded.now
+        return msgspec.structs.replace(loaded, executions=executions), known
     return Loaded(now, executions), known
+
+
+def _reads_whole(work: Work, deps: EngineDeps) -> bool:
+    """Return whether to read all slots of an execution that this process does not know, to know it from then on."""
+    runs = [event.run for event in work.events if isinstance(event, CommandDone)]
+    return deps.recent is not None and bool(runs) and deps.recent.reads_whole(work.execution_id, max(runs))
 
 
 def _remember(
     outcome: dict[int, Decided],
-    known: dict[int, int],
-    loaded: Loaded,
+    sizes: dict[int, int],
+    executions: Mapping[int, Snapshot],
     committed: Committed,
     deps: EngineDeps,
 ) -> None:
     """Remember executions whose slots were all known before the commit.
 
-    Left out: those that ended, and those that compensate (they need slots that are not kept).
+    ``sizes``: execution → bytes, for executions that are known whole. It leaves out executions that ended, and those that compensate:
+    these need slots that are not remembered.
     """
     if deps.recent is None:
         return
     given: dict[int, list[Command]] = {}
     for command in committed.commands:
         given.setdefault(command.execution_id, []).append(command)
-    for execution_id, size in known.items():
+    for execution_id, size in sizes.items():
         decided = outcome[execution_id]
         change = decided.change
         if change is None or change.end or REPORT in change.slots:
             continue
-        before = loaded.executions.get(execution_id)
+        before = executions.get(execution_id)
         fences = before.fences if before is not None else {}
         after = after_commit(change, decided.slots, fences, given.get(execution_id, []))
         deps.recent.put(after, size + sum(len(row.facts) for row in change.events))
