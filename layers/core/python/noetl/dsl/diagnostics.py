@@ -1,6 +1,6 @@
 """Problems of a playbook as data: what, where, and what to write instead.
 
-Every pass adds to one ``Diagnostics`` and goes on, so an author sees all problems at once, in the order
+Every pass adds to one ``Diagnostics`` and continues, so an author sees all problems at once, in the order
 of the text. ``InvalidPlaybookError`` carries them out of the compiler.
 """
 
@@ -91,7 +91,7 @@ class Diagnostics:
         return len(self._found)
 
     def tells(self, code: str, line: int) -> bool:
-        """Whether this was told about a place on ``line`` already."""
+        """Report whether a problem with ``code`` is recorded on ``line`` already."""
         return any(d.code == code and d.line == line for d in self._found.values())
 
     def has_errors(self) -> bool:

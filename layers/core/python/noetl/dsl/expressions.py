@@ -85,7 +85,7 @@ class Analysis:
     names: frozenset[str]
     """Free names, built-ins included."""
     entries: frozenset[tuple[str, str]]
-    """(name, first attribute) pairs: ``ctx.total`` gives ``("ctx", "total")``."""
+    """(name, first attribute) pairs: ``ctx.total`` yields ``("ctx", "total")``."""
     whole: frozenset[str]
     """Scopes that were used as a value or indexed with something computed."""
     guarded: frozenset[str]
@@ -93,9 +93,9 @@ class Analysis:
     filters: frozenset[str]
 
     def reads(self, ambiguous: frozenset[str] = frozenset()) -> tuple[str, ...]:
-        """The names the engine must provide, as ``program.Reads`` lists them.
+        """Return the names the engine must provide, as ``program.Reads`` lists them.
 
-        ``ambiguous`` are built-in names that this playbook also gives to something it stores (a ctx key ``data``).
+        ``ambiguous`` are built-in names that this playbook also assigns to something it stores (a ctx key ``data``).
         """
         found = {f"{scope}.{entry}" for scope, entry in self.entries if scope in SCOPES}
         found |= {f"{scope}.*" for scope in self.whole}
@@ -175,7 +175,7 @@ def _single_expression(tree: nodes.Template) -> nodes.Expr | None:
 
 
 def _declared(tree: nodes.Template) -> frozenset[str]:
-    """Names the template gives itself: ``for`` targets and ``set``."""
+    """Return the names the template assigns itself: ``for`` targets and ``set``."""
     names = {node.name for node in tree.find_all(nodes.Name) if node.ctx in ("store", "param")}
     if any(True for _ in tree.find_all(nodes.For)):
         names.add("loop")

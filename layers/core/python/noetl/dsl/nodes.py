@@ -11,7 +11,7 @@ import msgspec
 
 
 class Pos(msgspec.Struct, frozen=True, array_like=True):
-    """Where something stands in the playbook; 1-based, 0 when it was made by the compiler."""
+    """A place in the playbook; 1-based, 0 for what the compiler made."""
 
     line: int = 0
     column: int = 0

@@ -117,7 +117,7 @@ class Arc(msgspec.Struct, frozen=True, omit_defaults=True):
 class Route(msgspec.Struct, frozen=True):
     """A way that only ``next`` actions of cases take.
 
-    ``index`` numbers it like an arc. A ``next`` to a step that an ordinary arc leads to stands for that arc; several entries that name one
+    ``index`` numbers it like an arc. A ``next`` to a step that an ordinary arc leads to uses that arc; several entries that name one
     step share a way, for a run takes one of them.
     """
 
@@ -170,7 +170,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     join: str = "sync"
     """``sync`` (default synchronising merge) | ``all`` | ``any`` | ``each`` | a number as text."""
     join_of: Literal["arcs", "arrivals"] = "arcs"
-    """What a number in ``join`` counts: different arcs, or tokens over whatever arc."""
+    """What a number in ``join`` counts: different arcs, or tokens over any arc."""
     join_rest: Literal["absorb", "hold", "cancel"] = "absorb"
     """What becomes of the others of a wave once any/n fired: their tokens end at the join; wait for the next wave; are withdrawn."""
     timeout: Node | None = None

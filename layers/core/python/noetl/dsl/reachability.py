@@ -181,7 +181,7 @@ def _feeders(join: str, reach: Reach, back: Reach) -> tuple[str, ...]:
 
 
 class Reach:
-    """Which steps each step leads to, as sets of bits: bit n stands for step number n.
+    """Which steps each step leads to, as sets of bits: bit n is step number n.
 
     Steps of one cycle share a set, and every component is settled after those it leads to. So the whole costs one "or" per edge.
     """

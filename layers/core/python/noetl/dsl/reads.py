@@ -44,10 +44,10 @@ def with_reads(program: Program, kinds: KindLookup) -> Program:
 
 
 def _widened(step: Step, aliases: dict[str, str], secrets: set[str]) -> Step:
-    """What a step reads without naming it.
+    """Add to a step what it reads without naming it.
 
-    Second names of results are kept nowhere: what is read is the step, and whatever else has that name. ``secrets``: what decides which
-    credentials the keychain's entries stand for; any task may ask for one, by ``keychain`` or ``auth``.
+    Second names of results are not stored: the engine reads the step, and every other value that has that name. ``secrets``: what decides
+    which credentials the keychain's entries refer to; any task may ask for one, by ``keychain`` or ``auth``.
     """
     if not aliases and not secrets:
         return step

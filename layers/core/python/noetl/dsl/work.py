@@ -52,7 +52,7 @@ class RetryAction(msgspec.Struct, frozen=True, tag="retry", tag_field="a"):
 
 
 class JumpAction(msgspec.Struct, frozen=True, tag="jump", tag_field="a"):
-    """Go on at the task labelled ``to`` (``previous``: the task before this one)."""
+    """Continue at the task labelled ``to`` (``previous``: the task before this one)."""
 
     to: str
     pos: Pos = Pos()
@@ -179,10 +179,10 @@ class StepRetry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Gather(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``output.accumulate``: what a task gives each time it succeeds becomes one value, which is then its result.
+    """``output.accumulate``: the results of a task's successful runs become one value.
 
-    ``path``: the part of each result that is gathered (``$.data.items``; empty: all of it). ``merge_path``: where in the latest
-    result the gathered value stands (empty: it is the result itself).
+    That value is then the task's result. ``path``: the part of each result that is gathered (``$.data.items``; empty: all of it).
+    ``merge_path``: where in the latest result the gathered value is placed (empty: it is the result itself).
     """
 
     strategy: Literal["append", "replace", "merge", "concat"] = "append"

@@ -98,7 +98,7 @@ def _notes(step: Step) -> Iterator[str]:
     if step.limits:
         yield "limits " + ", ".join(shortened(_text(limit.key)) for limit in step.limits)
     if step.tolerant:
-        yield "goes on when it fails"
+        yield "continues when it fails"
 
 
 def _ways(step: Step, ids: dict[str, str]) -> list[GraphEdge]:

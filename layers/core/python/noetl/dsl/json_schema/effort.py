@@ -49,7 +49,10 @@ class Effort:
             raise NestingExceededError
 
     def leave(self) -> None:
-        """Come out of a keyword, or out of one that is suspended: what has asked it goes on."""
+        """Leave a keyword; the keyword that asked for it continues.
+
+        The keyword that is left may be suspended.
+        """
         self._inside -= 1
 
     def spend(self, operations: int) -> None:

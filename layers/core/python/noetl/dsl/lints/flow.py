@@ -117,7 +117,7 @@ def _check_jumps(tasks: tuple[Task, ...], diagnostics: Diagnostics) -> None:
         if 0 <= target <= place and not any(other.rules for other in circle):
             diagnostics.warning(
                 "endless-jump",
-                f"task {task.label!r} jumps back to {jump.to!r} whatever happens: only a failure or a cancel ends it",
+                f"task {task.label!r} jumps back to {jump.to!r} in every case: only a failure or a cancel ends it",
                 jump.pos,
                 hint="guard the jump, or put a rule before it that breaks or continues",
             )
@@ -258,21 +258,21 @@ def _check_admission(step: Step, diagnostics: Diagnostics) -> None:
     if not bounds_its_lock and all(rule.allow == "yes" for rule in asked):
         diagnostics.warning(
             "always-admitted",
-            f"step {step.name!r} is admitted whatever the context says: what no rule matches is let in",
+            f"step {step.name!r} is admitted for every context: what no rule matches is let in",
             next((rule.pos for rule in reversed(asked or step.admit.rules)), step.pos),
             hint="park the others: a last rule `else: { then: { allow: false } }` (or `skip`)",
         )
     elif sure is not None and step.admit.timeout is None and all(rule.allow == "park" for rule in asked):
         diagnostics.warning(
             "never-admitted",
-            f"step {step.name!r} is parked whatever the context says: no rule that can match lets it go",
+            f"step {step.name!r} is parked for every context: no rule that can match lets it go",
             asked[-1].pos,
             hint="guard a rule with `allow: true` before it, or give the admission a `timeout`",
         )
 
 
 def _decided(rule: AdmitRule) -> bool | None:
-    """What its guard comes to whatever happens; None: that depends."""
+    """Return the constant verdict of the rule's guard, or None when it depends on data."""
     return True if rule.when is None else logic.verdict(logic.constant(rule.when))
 
 

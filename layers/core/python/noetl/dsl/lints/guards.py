@@ -198,7 +198,7 @@ def _check_text(guard: Text, place: Pos, diagnostics: Diagnostics) -> None:
 
 
 def _beside(source: str) -> str:
-    """What stands outside of every brace of a guard without blocks."""
+    """Return the text outside every brace of a guard without blocks."""
     found: list[str] = []
     try:
         tree = analyse(source)
@@ -266,7 +266,7 @@ def _check_early_end(step: Step, lowering: Lowering) -> None:
                 "loop-ends-early",
                 f"this `next` ends the loop of step {step.name!r} after its first item",
                 rule.when.pos,
-                hint="ask for event.name == 'step.exit' to go on after all items, or say when to stop",
+                hint="ask for event.name == 'step.exit' to continue after all items, or say when to stop",
             )
 
 
@@ -319,7 +319,10 @@ def _word_hint(base: str, word: str, words: tuple[str, ...]) -> str:
 
 
 def within(node: Expr, word: str) -> Pos:
-    """Where ``word`` stands in an expression: exact on its first line, else the expression's own place."""
+    """Return the position of ``word`` in an expression.
+
+    It is exact on the first line; further down it is the expression's own position.
+    """
     at = node.source.find(word)
     if at < 0 or "\n" in node.source[:at] or not node.pos.line:
         return node.pos

@@ -39,7 +39,7 @@ def syntax(guard: Node | None) -> nodes.Expr | None:
 
 
 def constant(guard: Node | None) -> Any:
-    """The value a guard always has, whatever the scope holds; ``UNKNOWN`` when it depends on something."""
+    """Return the value a guard always has, or ``UNKNOWN`` when it depends on the scope."""
     if isinstance(guard, Lit):
         return guard.value
     root = syntax(guard)
@@ -75,7 +75,7 @@ def _fold(node: nodes.Node, depth: int) -> Any:
 
 
 def _fold_both(node: nodes.And | nodes.Or, depth: int) -> Any:
-    """One side decides when it is known and strong enough, whatever the other is."""
+    """Fold ``and`` or ``or``: one known side can decide without the other."""
     sides = (_fold(node.left, depth + 1), _fold(node.right, depth + 1))
     deciding = isinstance(node, nodes.Or)
     known = [bool(side) for side in sides if side is not UNKNOWN]
@@ -154,7 +154,10 @@ def _choices(node: nodes.Node) -> tuple[nodes.Node, frozenset[str], bool] | None
 
 
 def compared(root: nodes.Expr, base: str, attribute: str) -> list[tuple[str, bool]]:
-    """Texts that ``base.attribute`` is compared with for equality, each with whether it stands in a list of several."""
+    """Return the texts that a guard compares with ``base.attribute`` for equality.
+
+    Each comes with whether it is one of a list of several.
+    """
     found: list[tuple[str, bool]] = []
     for compare in {id(node): node for node in (root, *root.find_all(nodes.Compare))}.values():
         if not isinstance(compare, nodes.Compare) or len(compare.ops) != 1:

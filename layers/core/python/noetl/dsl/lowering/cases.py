@@ -227,7 +227,10 @@ class _Then:
         return CollectAction(self.source(block, "from", "path"), into, _MODES.get(mode, "append"), pos)
 
     def source(self, value: Tree, *names: str) -> Node:
-        """``{from: …}`` or the value itself; a bare path is an expression, ``$`` stands for the response."""
+        """Lower ``{from: …}`` or the value itself.
+
+        A bare path is an expression; ``$`` means the response.
+        """
         block = mapping_of(value)
         inner = block.get(*names)
         if inner is None or (names == ("from",) and set(block.entries) != {"from"}):

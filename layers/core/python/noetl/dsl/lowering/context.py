@@ -1,4 +1,4 @@
-"""What lowering shares: where a template stands, which names the document gives, and values turned into nodes."""
+"""Shared parts of lowering: places of templates, the document's names, values as nodes."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ class TemplateUse:
 
 @dataclass(slots=True)
 class Names:
-    """Every name the document gives to something."""
+    """Every name that the document assigns."""
 
     steps: dict[str, Pos] = field(default_factory=dict)
     aliases: dict[str, tuple[str, Pos]] = field(default_factory=dict)
-    """second name of a step's result → the step, and where it stands"""
+    """second name of a step's result → the step, and the place of the name"""
     workload: set[str] = field(default_factory=set)
     ctx: set[str] = field(default_factory=set)
     vars: set[str] = field(default_factory=set)
@@ -298,7 +298,7 @@ def _collapse_entries(entries: tuple[tuple[str, Node], ...]) -> Node:
 
 
 def with_holes(tree: Tree) -> Any:
-    """The plain value, ``HOLE`` where a template stands."""
+    """Return the plain value, with ``HOLE`` in place of each template."""
     if isinstance(tree, Mapping):
         return {key.text: with_holes(value) for key, value in tree.items()}
     if isinstance(tree, Sequence):

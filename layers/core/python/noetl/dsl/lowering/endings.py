@@ -63,7 +63,7 @@ def _taken(lowering: Lowering, name: str, pos: Pos) -> bool:
 
 
 def _leading(lowering: Lowering, step: Step, target: str | None) -> Step:
-    """Let ``step`` lead to the next of the last steps, whatever becomes of it."""
+    """Let ``step`` lead to the next of the last steps, in every outcome."""
     if target is None:
         return step
     frame = Frame(step.name, NEXT_ARGS)
@@ -74,7 +74,7 @@ def _leading(lowering: Lowering, step: Step, target: str | None) -> Step:
 
 
 def _blocks(root: Mapping, key: str) -> list[tuple[str, Mapping]]:
-    """Names and blocks of the steps that the root's ``key`` stands for."""
+    """Return names and blocks of the steps that the root's ``key`` describes."""
     tree = root.get(key)
     if tree is None:
         return []

@@ -17,7 +17,10 @@ from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_o
 
 @dataclass(frozen=True, slots=True)
 class OnError:
-    """``tolerant``: go on as if the step were done. ``target``: the step to go to."""
+    """What follows a failure of a step.
+
+    ``tolerant``: the execution continues as if the step were done. ``target``: the step to go to.
+    """
 
     tolerant: bool = False
     target: str = ""

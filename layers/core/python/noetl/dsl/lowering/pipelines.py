@@ -177,9 +177,9 @@ def _chosen(
     labels: tuple[str, ...],
     retry: StepRetry | None,
 ) -> Task:
-    """A workbook call whose name is computed: every task of the workbook is lowered as it would be called here.
+    """Lower a workbook call whose name is computed: every task as it would be called here.
 
-    Which inputs a task needs is told when it is called: this call's may be meant for another.
+    The inputs that a task needs are checked when it is called, because this call's inputs may be meant for another task.
     """
     if not lowering.workbook:
         lowering.diagnostics.error(
@@ -208,7 +208,7 @@ def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) 
         if name in entries or (name == "args" and (tool.has("input") or tool.has("with"))):
             lowering.diagnostics.error(
                 "duplicate-spelling",
-                f"`{name}` stands beside the sink's tool and inside it",
+                f"`{name}` is written beside the sink's tool and inside it",
                 beside[0].pos,
                 hint="keep one",
             )
@@ -260,7 +260,7 @@ def noop_task(owner: Mapping) -> Mapping:
 
 
 def item_task(owner: Mapping, iterator: str) -> Mapping:
-    """Make what a loop without a tool runs: each iteration gives its element."""
+    """Make the task of a loop without a tool: each iteration returns its element."""
     pos = owner.key_pos("loop")
 
     def block(**values: Tree) -> Mapping:

@@ -47,7 +47,7 @@ from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, items_of, made_tex
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What ``executor.spec`` gives to every step."""
+    """What ``executor.spec`` sets for every step."""
 
     result: Tree | None = None
     policy: Mapping | None = None

@@ -120,7 +120,7 @@ def _reducer(value: Tree) -> tuple[str, Tree]:
 
 
 def remember_write(lowering: Lowering, scope: str, name: str, frame: Frame) -> None:
-    """The document gives this name a value somewhere."""
+    """Remember that the document assigns this name."""
     if scope == "ctx":
         lowering.names.ctx.add(name)
     elif scope == "vars":
@@ -156,7 +156,10 @@ def result_spec(lowering: Lowering, tree: Tree | None) -> ResultSpec | None:
 
 
 def _tier(lowering: Lowering, tree: Tree | None) -> str | None:
-    """A tier that no place can have is none that anybody meant; one that this place lacks is told of where it runs."""
+    """Return the tier that a value asks for, with a warning when no place has such a tier.
+
+    A tier that only this place lacks is reported where the playbook runs.
+    """
     wish = text_of(tree)
     if tree is not None and wish and wish.strip().lower() not in KNOWN_WISHES:
         message = f"there is no tier {wish!r}: what asks for it goes to the default one"

@@ -19,7 +19,10 @@ from noetl.dsl.model.types import problem
 
 
 def _literal(what: str, check: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """A text that ``check`` accepts; kept as ``check`` gives it back when that is text."""
+    """Return a validator of a text that ``check`` accepts.
+
+    It keeps the text as ``check`` returns it, when that is text.
+    """
 
     def validate(value: Any) -> Any:
         text = _text(what, value)
