@@ -45,7 +45,7 @@ def compile_playbook(
     strict: bool = False,
     semantics: int = SEMANTICS,
 ) -> Compiled:
-    """Compile a playbook. Raises InvalidPlaybookError with every problem found, warnings included.
+    """Compile a playbook. Raises InvalidPlaybookError with every problem and warning.
 
     ``strict``: spellings of older generations are errors, and what is declared and never used is warned of.
     ``semantics``: the meaning of the language that the program keeps (``versions.semantics_of``).
@@ -129,7 +129,7 @@ def compile_cached(
     kinds: KindLookup,
     semantics: int = SEMANTICS,
 ) -> Compiled:
-    """``compile_playbook``, remembering the last 256 results by content. Failures are not remembered."""
+    """Compile a playbook, remembering the last 256 results by content, but no failures."""
     key = (program_hash(text, semantics), source_name, kinds.names())
     with _cache_lock:
         found = _cache.get(key)

@@ -1,6 +1,6 @@
-"""What a template is made of, found without running it: its one expression, the names it touches, the names it guards.
+"""The parts of a template: its one expression, the names it touches, the names it guards.
 
-Pure analysis over Jinja's syntax tree; evaluation lives in ``noetl.templating``.
+Pure analysis over Jinja's syntax tree, without running it; evaluation lives in ``noetl.templating``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ _ENVIRONMENT = Environment(autoescape=False)
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """``expression`` is the text between the braces when the string is exactly one; ``root`` then its syntax tree."""
+    """The analysis of one template.
+
+    ``expression`` is the text between the braces when the string is exactly one; ``root`` is then its syntax tree.
+    """
 
     source: str
     expression: str | None
@@ -110,9 +113,9 @@ def has_template(text: str) -> bool:
 
 
 def split_expression(source: str) -> str | None:
-    """The expression of a string that is exactly one ``{{ … }}`` (space around it aside); None for any other string.
+    """Return the expression of a string that is exactly one ``{{ … }}``, else None.
 
-    Raises TemplateProblem when the string cannot be read as a template at all.
+    Space around it is ignored. Raises TemplateProblem when the string cannot be read as a template at all.
     """
     text = source.strip()
     if not (text.startswith("{{") and text.endswith("}}")):
@@ -258,7 +261,10 @@ def _is_guard(node: nodes.Filter | nodes.Test) -> bool:
 
 
 def _located(source: str, problem: TemplateSyntaxError) -> TemplateProblem:
-    """The place of the first template of ``source`` that is broken, by halving: a text is broken once one of its templates is."""
+    """Find the first broken template of ``source`` by halving.
+
+    A text is broken once one of its templates is.
+    """
     message = (problem.message or "syntax error").rstrip(".")
     starts = [found.start() for found in re.finditer(r"\{\{|\{%", source)]
     if not starts:
@@ -292,7 +298,10 @@ def _line_end(source: str, line: int) -> int:
 
 
 def name_offset(source: str, name: str) -> int:
-    """Where ``name`` is first used in a template of ``source``; the first template when it is not found literally."""
+    """Return the offset of ``name`` in a template of ``source``.
+
+    The first use counts; it is the first template's offset when the name is not found literally.
+    """
     first = min((at for at in (source.find(opener) for opener in OPENERS) if at >= 0), default=0)
     found = re.compile(rf"(?<![\w.'\"]){re.escape(name)}(?!\w)").search(source, first)
     return found.start() if found else first

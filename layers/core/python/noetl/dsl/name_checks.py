@@ -1,4 +1,4 @@
-"""Names inside templates: known ones, iterators out of scope, secrets where they must not be read."""
+"""Names inside templates: known ones, iterators out of scope, secrets out of place."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ _ALWAYS = BUILT_INS | FUNCTIONS | GLOBALS
 
 
 def check_names(lowering: Lowering) -> None:
-    """Check every template the document holds. A ctx key that is guarded somewhere, or that an admission waits for, is
-    expected from outside.
+    """Check every template of the document.
+
+    A ctx key that is guarded in one place, or that an admission waits for, is expected from outside.
     """
     expected = {
         entry

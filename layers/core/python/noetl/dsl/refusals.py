@@ -1,4 +1,4 @@
-"""Shapes that are refused by name: spellings of the first generation, and what this release does not run yet.
+"""Shapes refused by name: first-generation spellings, and features not in this release.
 
 They are looked for before the models are, so that the author reads the modern spelling instead of "unknown key".
 """

@@ -1,4 +1,7 @@
-"""How much one check against a schema may compute, counted in operations, so that the same check always ends the same way."""
+"""A bound on the computation of one schema check.
+
+It is counted in operations, so that the same check always ends the same way.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ class Effort:
         self._inside -= 1
 
     def spend(self, operations: int) -> None:
-        """Raises EffortExceededError, and OverloadedError when too many checks take long at the same moment."""
+        """Count operations of this check.
+
+        Raises EffortExceededError, and OverloadedError when too many checks take long at the same moment.
+        """
         self._left -= operations
         if self._left < self._place:
             if self._left < 0:

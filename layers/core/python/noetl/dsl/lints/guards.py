@@ -1,4 +1,7 @@
-"""Guards that can never decide anything: constants, text beside braces, rules behind rules that take everything they would."""
+"""Lints of guards that never decide: constants, text beside braces, shadowed rules.
+
+A rule is shadowed when the rules before it take everything that it would.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ STATUS_WORDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """One entry of a list that is read from the top. ``on``: boundaries at which it is looked at."""
+    """One entry of a list that is read from the top. ``on``: boundaries that look at it."""
 
     when: Node | None
     pos: Pos

@@ -1,4 +1,4 @@
-"""What guards say about each other, proven from their syntax: constants, and one guard that follows from another.
+"""Proofs about guards from their syntax: constants, and guards that follow from others.
 
 Nothing is evaluated: operators on values of hostile size never run here.
 """
@@ -47,7 +47,7 @@ def constant(guard: Node | None) -> Any:
 
 
 def verdict(value: Any) -> bool | None:
-    """How a value decides as a guard; None for one that is neither true nor false (an error when it runs)."""
+    """Return how a value decides as a guard; None for one that is an error when it runs."""
     if value is None or isinstance(value, bool):
         return bool(value)
     if isinstance(value, (int, float)) and value in (0, 1):
@@ -101,7 +101,7 @@ def _fold_compare(node: nodes.Compare, depth: int) -> Any:
 
 
 def follows(later: nodes.Expr | None, earlier: nodes.Expr | None) -> bool:
-    """Whether ``earlier`` is certainly true wherever ``later`` is. False when that cannot be shown."""
+    """Report whether ``earlier`` is provably true when ``later`` is true."""
     if later is None or earlier is None:
         return False
     return _follows(later, earlier, 0)
@@ -137,7 +137,10 @@ def _membership(later: nodes.Node, earlier: nodes.Node) -> bool:
 
 
 def _choices(node: nodes.Node) -> tuple[nodes.Node, frozenset[str], bool] | None:
-    """(what is compared, the constants, whether it must be among them) of a comparison with constants."""
+    """Split a comparison with constants into its parts, or return None.
+
+    The parts: what is compared, the constants, whether it must be among them.
+    """
     if not isinstance(node, nodes.Compare) or len(node.ops) != 1:
         return None
     subject, operand = node.expr, node.ops[0]

@@ -1,4 +1,4 @@
-"""Names that are known, but cannot hold anything where they are read: too early, never given, hidden by another."""
+"""Lints of known names without a value where they are read: too early, unset, hidden."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def check_known_names(lowering: Lowering, program: Program) -> None:
 
 
 class _Upstream:
-    """Which steps may have run when one is entered. The final step and handlers come after everything."""
+    """The steps that may have run when one is entered.
+
+    The final step and handlers come after everything.
+    """
 
     def __init__(self, program: Program) -> None:
         names = [step.name for step in program.steps]

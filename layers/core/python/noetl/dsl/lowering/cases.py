@@ -62,7 +62,10 @@ _MODES: dict[str | None, CollectMode] = {
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """``worker`` answers calls and iterations, ``engine`` the step's own boundaries; an unproven entry is in both."""
+    """The rules of a ``case``: ``worker`` for calls and iterations, ``engine`` for the step.
+
+    An entry whose boundary is not proven is in both.
+    """
 
     worker: tuple[Rule, ...] = ()
     engine: tuple[Rule, ...] = ()

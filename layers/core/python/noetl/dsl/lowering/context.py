@@ -174,7 +174,10 @@ class Lowering:
         return node
 
     def seconds(self, tree: Tree | None, frame: Frame) -> Node | None:
-        """A duration: a literal becomes its seconds; a template may yield seconds or a duration's text."""
+        """Lower a duration: a literal becomes its seconds.
+
+        A template may yield seconds or a duration's text.
+        """
         if isinstance(tree, Mapping):
             entries = tuple(
                 (key.text, self.seconds(value, frame) or Lit(None)) for key, value in tree.items()
@@ -222,7 +225,7 @@ class Lowering:
         self.diagnostics.error("sql-template", message, place, hint=hint)
 
     def analysis(self, tree: Tree | None) -> Analysis | None:
-        """What is known about a template; None for anything that is not one, or is broken (reported)."""
+        """Analyse a template; return None for a plain value or a broken template (reported)."""
         if not isinstance(tree, Scalar) or not isinstance(tree.value, str) or not has_template(tree.value):
             return None
         written = bool(tree.source.text)
@@ -276,7 +279,7 @@ class Lowering:
                 )
 
     def expression(self, tree: Scalar, source: str, frame: Frame) -> Node:
-        """A path written without braces (``response.data.items``), as an expression over the scope."""
+        """Lower a path without braces (``response.data.items``) to an expression."""
         analysis = analyse(f"{{{{ {source} }}}}")
         self.uses.append(TemplateUse(analysis, tree, frame))
         return Expr(source, tree.content_pos(), analysis.reads(self.ambiguous))

@@ -1,4 +1,7 @@
-"""A step's tool — mapping or list — and everything else that becomes tasks: sinks and inline tasks."""
+"""A step's tool (mapping or list), and everything else that becomes tasks.
+
+These are sinks and inline tasks.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Entries = dict[str, tuple[Key, Tree]]
 
 
 def label_tasks(lowering: Lowering, tool: Tree | None, step: str) -> list[Labelled]:
-    """(label, task) pairs: ``<step>_task`` for a mapping, ``task_<index>`` for unlabelled items. Labels are unique."""
+    """Label tasks uniquely: ``<step>_task`` for a mapping, ``task_<index>`` without a label."""
     if isinstance(tool, Mapping):
         return [(f"{step}_task", tool)]
     pairs = [unlabel(mapping_of(item), index) for index, item in enumerate(items_of(tool))]
@@ -232,7 +235,7 @@ _HTTP_BODIES = frozenset({"body", "payload", "json", "data", "form", "multipart"
 
 
 def _written_by_http(entries: Entries) -> Entries:
-    """Let an ``http`` sink without a body send what its ``args`` say: they are what a sink writes."""
+    """Let an ``http`` sink without a body send its ``args``: they are what a sink writes."""
     given = next((entries[name] for name in INPUT_KEYS if name in entries), None)
     kind = text_of(entries["kind"][1]) if "kind" in entries else None
     if kind != "http" or given is None or not _HTTP_BODIES.isdisjoint(entries):

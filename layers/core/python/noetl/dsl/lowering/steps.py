@@ -270,7 +270,10 @@ def _has_moments(values: Mapping) -> bool:
 
 
 def _vars(lowering: Lowering, block: Mapping, frame: Frame, *, once: bool) -> tuple[Pairs, Pairs, Pairs]:
-    """(before, on success, after) of a step's ``vars``. ``once``: those on success belong to the loop."""
+    """Divide a step's ``vars`` into (before, on success, after).
+
+    ``once``: those on success belong to the loop.
+    """
     values = mapping_of(block.get("vars"))
     if not values.entries:
         return (), (), ()

@@ -1,4 +1,4 @@
-"""Small blocks that several parts of the language share: inputs, set blocks, result wishes, retries."""
+"""Small blocks that parts of the language share: inputs, sets, result wishes, retries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def spelled(lowering: Lowering, owner: Mapping, *names: str) -> Tree | None:
 
 
 def lower_sets(lowering: Lowering, owner: Mapping, frame: Frame) -> tuple[SetAction, ...]:
-    """``set``, ``set_ctx``, ``set_iter`` and ``set: { ctx: {…} }`` of ``owner``, in the order they are written."""
+    """Lower ``set``, ``set_ctx``, ``set_iter`` and ``set: { ctx: {…} }`` as they are written."""
     found: list[SetAction] = []
     for key, block in owner.items():
         if not isinstance(block, Mapping):
@@ -192,7 +192,10 @@ def _selections(tree: Tree | None) -> tuple[tuple[str, str], ...]:
 
 
 def overlay_input(below: Tree | None, above: Tree | None) -> Tree | None:
-    """Two inputs of the same task: names of ``above`` win; a computed input replaces the other."""
+    """Merge two inputs of the same task: names of ``above`` win.
+
+    A computed input replaces the other.
+    """
     if isinstance(below, Mapping) and isinstance(above, Mapping):
         return Mapping({**below.entries, **above.entries}, above.pos)
     return below if above is None else above

@@ -1,4 +1,7 @@
-"""Field types of schedules and triggers. Literals only: nothing runs yet that could render a template."""
+"""Field types of schedules and triggers.
+
+They are literals only: nothing runs yet that could render a template.
+"""
 
 from __future__ import annotations
 

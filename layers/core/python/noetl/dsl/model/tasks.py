@@ -1,4 +1,4 @@
-"""Tools and tasks: the part of the document that both forms share, and the canonical form's policies."""
+"""Tools and tasks, which both forms share, and the canonical form's policies."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class Accumulate(Strict):
 
 
 class TaskOutput(OutputBlock):
-    """``output`` of a task: ``path`` names the part of what the tool gave that is the task's result."""
+    """``output`` of a task. ``path``: the part of the tool's result that is the task's."""
 
     accumulate: Accumulate | None = None
     as_: TaskLabel | None = Field(default=None, alias="as")

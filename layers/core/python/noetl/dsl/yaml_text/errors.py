@@ -8,7 +8,10 @@ import yaml
 
 
 def place_of(problem: yaml.YAMLError) -> Any:
-    """The mark to show: where an open quote began, else where reading stopped. None when libyaml does not say."""
+    """Return the mark to show: where an open quote began, else where reading stopped.
+
+    None when libyaml reports no mark.
+    """
     context, mark = getattr(problem, "context_mark", None), getattr(problem, "problem_mark", None)
     return context if _open_quote(problem) and context is not None else mark or context
 

@@ -1,4 +1,4 @@
-"""YAML text → positioned tree, or diagnostics; nothing is built before the limits have been checked.
+"""YAML text → positioned tree, or diagnostics; limits are checked before building.
 
 One pass over libyaml's events with an explicit stack: depth, size, aliases and expanded nodes are bounded while reading,
 so hostile documents are refused in milliseconds and never reach a recursive composer. Scalars are typed by the YAML 1.2 core
@@ -63,7 +63,7 @@ def load(
     max_bytes: int = MAX_BYTES,
     max_depth: int = MAX_DEPTH,
 ) -> Mapping | None:
-    """The document as a mapping; None when it cannot be read (the reasons are in ``diagnostics``).
+    """Read the document as a mapping; None when it cannot be read (see ``diagnostics``).
 
     ``what``: what the document is, and how one begins. ``max_bytes``, ``max_depth``: of its kind.
     """

@@ -39,7 +39,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
-    """One value. ``start`` and ``end`` bound its spelling in the text, quotes or block header included."""
+    """One value.
+
+    ``start`` and ``end`` bound its spelling in the text, quotes or block header included.
+    """
 
     value: Any
     pos: Pos
@@ -192,7 +195,10 @@ _OPENERS = ("{{", "{%", "{#")
 
 
 def _anchor(text: str, raw: str, offset: int, style: str) -> tuple[int, int]:
-    """(offset in value, offset in spelling) of the last template start at or before ``offset``, else of the content's start."""
+    """Find the last template start at or before ``offset``, else the content's start.
+
+    Return (offset in value, offset in spelling).
+    """
     begin, at = 0, _content_start(raw, style)
     value_at, raw_at = -1, at - 1
     while True:
