@@ -53,7 +53,7 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     child_execution_id: str | None = None
     error: dict[str, Any] | None = None
     until: float | None = None
-    """When it goes on, while it waits for a time (epoch seconds)."""
+    """When it continues, while it waits for a time (epoch seconds)."""
     failed_items: FailedItems | None = None
     """Items of its loop that failed, and why: of the latest loops, where they were read."""
 
@@ -243,7 +243,7 @@ def _no_result(info: ExecutionInfo) -> ConflictError:
         return ConflictError(
             f"execution {info.execution_id} {info.status}, so it has no result",
             code="execution_failed",
-            hint=error.message if error else f"`noetl status {info.execution_id}` tells why",
+            hint=error.message if error else f"`noetl status {info.execution_id}` shows why",
         )
     return ConflictError(
         f"execution {info.execution_id} is {status}; its result is known when it has completed",
@@ -417,7 +417,7 @@ def parked_steps(state: ExecutionState, programs: Programs) -> list[ParkedStep]:
 
 
 def _parked_step(step: str, admit: Admission | None) -> ParkedStep:
-    """Tells what would open the gate: the first rule that admits on a condition."""
+    """Return the condition that would admit the step: the first rule that admits on one."""
     for rule in admit.rules if admit else ():
         if rule.allow == "yes" and isinstance(rule.when, Expr):
             keys = tuple(name.removeprefix("ctx.") for name in rule.when.reads if name.startswith("ctx."))
