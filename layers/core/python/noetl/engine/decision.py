@@ -1,4 +1,4 @@
-"""A decision in the making: facts are emitted and folded at once, and side effects are noted.
+"""A decision in the making: it folds each fact at once and notes side effects.
 
 ``Decider`` owns private copies; what it returns (``Decision``) is data. Everything in this module is pure: the clock is an argument, reads
 go through the view, ids are derived.
@@ -203,8 +203,8 @@ class Decider:
     def refer(self, value: Any, step: str) -> dict[str, Any]:
         """Put a value into the result store (before the commit) and return its reference.
 
-        Objects are named by their content: a process that died before its commit, or that lost a race for it, left other objects under the same
-        version.
+        Objects are named by their content: a process that died before its commit, or that lost a race for it, left other objects under the
+        same version.
         """
         encoded = codec.encode(value)
         digest = hashlib.sha256(encoded).hexdigest()
@@ -227,7 +227,10 @@ class Decider:
         return self._within(node, what, given, value)
 
     def seconds(self, node: Node, scope: EngineScope, what: str) -> float:
-        """Render to seconds: a number, or text such as ``10m``. Raises TemplateError(code="template_type")."""
+        """Render to seconds: a number, or text such as ``10m``.
+
+        Raises TemplateError(code="template_type").
+        """
         given = self.value(node, scope)
         return self._within(node, what, given, seconds_of(given))
 

@@ -1,4 +1,4 @@
-"""The engine: ``handle_event`` turns one event into one decision, and the decision is data.
+"""The engine: ``handle_event`` turns one event into one decision, which is data.
 
 It is pure: everything that it may know is an argument, and everything that it wants done is in the ``Decision``.
 
