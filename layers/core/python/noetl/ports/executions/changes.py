@@ -79,10 +79,11 @@ class Change(msgspec.Struct, frozen=True):
     whose commands go and whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``over_runs``: step
     runs whose slots of the scope ``callback`` go, with the timers of those callbacks. ``end``: the execution is over: all its commands,
     timers, loops' gates and slots of the scope ``undo`` go.
-    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child, and for
-    every child that has ended with live executions below it (unless one of this execution is on its way to it).
-    ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out, and its
-    children that were paused before they began may begin (unless ``cancel_children``).
+    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child, and for every
+    child that has ended with live executions below it (unless one of this execution is on its way to it), but for ``spared``: children whose
+    Start is in ``outbox`` and came after the request. Those that a run of ``drop_runs`` waits for are cancelled all the same.
+    ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out, and its children
+    that were paused before they began may begin (unless ``cancel_children``).
     """
 
     execution_id: int
@@ -106,6 +107,7 @@ class Change(msgspec.Struct, frozen=True):
     handled: tuple[str, ...] = ()
     end: bool = False
     cancel_children: bool = False
+    spared: tuple[int, ...] = ()
     cancel_reason: str = ""
     words: tuple[ChildrenWord, ...] = ()
     release: bool = False
