@@ -1,4 +1,7 @@
-"""What a worker has that reaches its server over HTTP alone: its queue of commands, the way back for events, programs and large values."""
+"""Adapters of a worker that reaches its server over HTTP alone.
+
+They are its queue of commands, the way back for events, programs and large values.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,10 @@ def _answer(status: int, body: bytes, path: str) -> bytes:
 
 
 class CommandTokens:
-    """The newest command of each execution that this worker was given: what it keeps for an execution, it keeps in that command's name."""
+    """The newest command of each execution that this worker was given.
+
+    What the worker keeps for an execution, it keeps in that command's name.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -99,7 +105,10 @@ class CommandTokens:
                 self._newest.popitem(last=False)
 
     def header(self, execution_id: int) -> Mapping[str, str]:
-        """What to send with a request for this execution; for what belongs to none (0), any command's."""
+        """Return the headers of a request for this execution.
+
+        For what belongs to none (0), those of any command.
+        """
         with self._lock:
             newest = next(reversed(self._newest.values()), None)
             command = self._newest.get(execution_id) if execution_id else newest
@@ -115,7 +124,10 @@ class CommandTokens:
             del self._here.execution_id
 
     def reader(self, execution_id: int) -> Mapping[str, str]:
-        """What to send to read what belongs to this execution, which may be another one than this thread works for."""
+        """Return the headers to read what belongs to this execution.
+
+        It may be another execution than the one this thread works for.
+        """
         return self.header(getattr(self._here, "execution_id", execution_id))
 
 
@@ -214,7 +226,10 @@ class HttpMarks:
         raise InvalidInputError("a worker revokes nothing", code="not_revoked")
 
     def is_revoked(self, execution_id: int, run: int) -> bool:
-        """Raises InfrastructureError; a server that refuses to say counts as one that cannot be reached."""
+        """Return whether the command is revoked.
+
+        Raises InfrastructureError; a server that refuses to say counts as one that cannot be reached.
+        """
         try:
             body = call(self._exchange, "POST", "/api/events", _sign_of_life(self._command))
         except (InvalidInputError, NotFoundError) as refused:

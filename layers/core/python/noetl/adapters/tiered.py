@@ -1,4 +1,7 @@
-"""All tiers of one place as one result store: writes go where the router says, reads where the reference says."""
+"""All tiers of one place as one result store.
+
+Writes go where the router says, reads where the reference says.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ class TieredResults:
         *,
         auto: int = KV_BYTES,
     ) -> None:
-        """``auto``: bytes of a value that goes to ``kv``, where there is one, without being asked to."""
+        """Create the store.
+
+        ``auto``: bytes of a value that is put into ``kv``, where there is one, without a wish.
+        """
         self._auto = auto
         self._tiers = dict(tiers)
         self._default = self._tiers[default]
@@ -141,7 +147,10 @@ class _NotHere(OneTier):
         self._missing(uri)
 
     def delete(self, uris: Sequence[str]) -> None:
-        """Refuse: this process has nothing to remove; a process that can reach the tier does it later."""
+        """Refuse: this process has nothing to remove.
+
+        A process that can reach the tier removes the objects later.
+        """
         raise InfrastructureError(
             f"the tier {self.name} is not set up here", code="result_store_failed", retryable=False
         )

@@ -1,4 +1,4 @@
-"""The upload of objects from the disk to the cloud tier, in the background of their writers."""
+"""The upload of objects from the disk to the cloud tier, in the background."""
 
 from __future__ import annotations
 
@@ -48,9 +48,12 @@ class Spill:
         self._put(key, uri)
 
     def forget(self, execution_id: int) -> int:
-        """Delete what this machine has of an execution; return how many objects had not reached the cloud. Raises OSError.
+        """Delete what this machine has of an execution. Raises OSError.
 
-        An object is committed and loses its mark under one lock: it counts here or in the cloud, never twice, and is not committed after this.
+        Returns how many objects had not reached the cloud.
+
+        An object is committed and loses its mark under one lock: it counts here or in the cloud, never twice, and is not committed after
+        this.
         """
         with self._commits:
             return self._pools.delete_execution(execution_id)

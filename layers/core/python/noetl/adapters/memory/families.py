@@ -1,4 +1,7 @@
-"""Pause and resume of an execution, applied to its children (as sql/functions/20_main_lane_parts.sql)."""
+"""Pause and resume of an execution, applied to its children.
+
+It does the same as sql/functions/20_main_lane_parts.sql.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from noetl.ports.executions.execution_store import Change, ChildrenWord, Created
 
 
 def words(tables: Tables, change: Change, word: ChildrenWord) -> list[Event]:
-    """Return a Pause or Resume for every child that has begun, and is not over or passes it on."""
+    """Return a Pause or Resume for every child that has begun.
+
+    Children that are over and do not pass it on get none.
+    """
     kind = Pause if word.what == "pause" else Resume
     children = [] if word.what == "resume_below" else begun(tables, change.execution_id)
     children += passing_on(tables, change.execution_id)
@@ -26,7 +32,7 @@ def begun(tables: Tables, parent: int) -> list[ExecutionEntry]:
 
 
 def passing_on(tables: Tables, parent: int) -> list[ExecutionEntry]:
-    """Return the children that have ended, and below which an execution is left that is not over."""
+    """Return the children that have ended with a live execution below them."""
     return [one for one in _children(tables, parent) if one.over and _leads_on(tables, one.execution_id)]
 
 

@@ -1,4 +1,7 @@
-"""Slots and moments of keys in memory: the order and answers of sql/functions/50_limits.sql."""
+"""Slots and moments of keys in memory, as in sql/functions/50_limits.sql.
+
+The order and the answers are the same.
+"""
 
 from __future__ import annotations
 
@@ -166,8 +169,10 @@ def _full(tables: Tables, limit: Limit) -> bool:
 def give(
     tables: Tables, keys: Iterable[str], fresh: Sequence[Key], owner: str | None, starts: str | None
 ) -> Given:
-    """Give free slots of ``keys`` to who waits for them: the highest priority first, then the oldest. ``starts``: whose the starts of
-    executions are then."""
+    """Grant free slots of ``keys``: the highest priority first, then the oldest.
+
+    ``starts``: the owner of the starts of executions afterwards.
+    """
     got: list[Key] = []
     for key in fresh:
         uses = tables.uses[key]

@@ -1,4 +1,7 @@
-"""Read-only SQL in Postgres: a connection of the reader role for each query, a cursor in a read-only transaction."""
+"""Read-only SQL in Postgres.
+
+Each query has a connection of the reader role, and a cursor in a read-only transaction.
+"""
 
 from __future__ import annotations
 
