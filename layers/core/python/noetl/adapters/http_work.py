@@ -54,12 +54,12 @@ class _Kept(msgspec.Struct, frozen=True):
     store: str = ""
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _Answer(msgspec.Struct, frozen=True):
     wanted: bool = True
 
 
 _KEPT = codec.decoder(_Kept)
-_TOLD = codec.decoder(_Told)
+_ANSWER = codec.decoder(_Answer)
 
 
 def call(exchange: Exchange, method: str, path: str, value: Any = None) -> bytes:
@@ -203,7 +203,7 @@ class HttpCommands:
         for delivery in deliveries:
             try:
                 if delay_seconds == HOLD_SECONDS:
-                    call(self._exchange, "POST", "/api/events", _sign_of_life(delivery.receipt))
+                    call(self._exchange, "POST", "/api/events", _heartbeat(delivery.receipt))
                 else:
                     call(self._exchange, "POST", "/api/commands/give-back", {"command": delivery.receipt})
             except (InvalidInputError, NotFoundError) as late:
@@ -231,15 +231,15 @@ class HttpMarks:
         Raises InfrastructureError; a server that refuses to say counts as one that cannot be reached.
         """
         try:
-            body = call(self._exchange, "POST", "/api/events", _sign_of_life(self._command))
+            body = call(self._exchange, "POST", "/api/events", _heartbeat(self._command))
         except (InvalidInputError, NotFoundError) as refused:
             raise InfrastructureError(
                 f"the server does not say whether the command is wanted: {refused}"
             ) from refused
-        return not codec.decode_as(_TOLD, body).wanted
+        return not codec.decode_as(_ANSWER, body).wanted
 
 
-def _sign_of_life(command: str) -> dict[str, str]:
+def _heartbeat(command: str) -> dict[str, str]:
     return {"name": "command.heartbeat", "command": command}
 
 

@@ -16,7 +16,7 @@ from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.results.tiers import KV_BYTES, MOST, TIERS, Remark, route
 from noetl.ports.results import ObjectReader, ObjectWriter, OneTier, ResultStore
 
-_TOLD: Mapping[Remark, str] = {
+_REMARKS: Mapping[Remark, str] = {
     "renamed": "`store: object` is now called disk",
     "unknown": "there is no tier {wish!r} (there are {known}): what asks for it goes to {tier}",
     "absent": "the tier {wish} is not set up here: what asks for it goes to {tier} (docs/results.md says how to set it up)",
@@ -48,7 +48,7 @@ class TieredResults:
         self._default = self._tiers[default]
         self.name = default
         self._log = log
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     @property
@@ -70,7 +70,7 @@ class TieredResults:
     def choose(self, size: int | None, wish: str | None = None) -> ResultStore:
         tier, remark = route(size, wish, self._tiers, self.name, self._auto)
         if remark:
-            self._tell(str(wish).strip(), remark, tier)
+            self._log_once(str(wish).strip(), remark, tier)
         return self._tiers[tier]
 
     def at(self, store: str | None) -> ResultStore:
@@ -104,16 +104,16 @@ class TieredResults:
         """In every tier; a cache and what is behind it count as one."""
         return sum(tier.delete_execution(execution_id) for tier in self._tiers.values())
 
-    def _tell(self, wish: str, remark: Remark, tier: str) -> None:
+    def _log_once(self, wish: str, remark: Remark, tier: str) -> None:
         """Once in the life of a process."""
         key = (wish[:80], remark)
         with self._lock:
-            if key in self._told or len(self._told) > 100:
+            if key in self._logged or len(self._logged) > 100:
                 return
-            self._told.add(key)
+            self._logged.add(key)
         known = ", ".join(TIERS)
         self._log(
-            _TOLD[remark].format(wish=wish[:80], tier=tier, known=known, most=MOST.get(wish.lower(), 0))
+            _REMARKS[remark].format(wish=wish[:80], tier=tier, known=known, most=MOST.get(wish.lower(), 0))
         )
 
 

@@ -224,9 +224,9 @@ def _worker(
 
 
 def dispatched(program: Program, tools: Mapping[str, Any], prefix: str = "") -> Program:
-    """Return ``program`` with mocked engine tasks (``noop``, ``playbook``) moved to the worker.
+    """Return ``program`` with mocked tasks of the engine moved to the worker.
 
-    A task is mocked when a reply takes its place.
+    Tasks of the engine are ``noop`` and ``playbook``. A task is mocked when a reply takes its place.
     """
     names = {key.partition("[")[0] for key in tools}
 

@@ -114,7 +114,7 @@ def open_embedded(
     settings: Mapping[str, str] | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> EmbeddedServer:
-    """Start the server over ``data``, or join the running one; both databases are ready to use.
+    """Start the server over ``data``, or join the running one; both databases are ready.
 
     The default of ``data`` is ``<home>/postgres``.
 

@@ -5,7 +5,7 @@ It does the same as sql/functions/20_main_lane_parts.sql.
 
 from __future__ import annotations
 
-from noetl.adapters.memory.limits import Given, give
+from noetl.adapters.memory.limits import Grants, give
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.domain import ids
 from noetl.domain.events import Event, Pause, Resume, Start, decode_event
@@ -48,7 +48,7 @@ def is_held_back(entry: ExecutionEntry) -> bool:
     return entry.version == 0 and entry.status == "paused"
 
 
-def hold_back(tables: Tables, parent: int, owner: str | None) -> Given:
+def hold_back(tables: Tables, parent: int, owner: str | None) -> Grants:
     """Pause the children of ``parent`` that have not begun; make rows for those without.
 
     A child that waited for a slot is passed over from now on: return what ``owner`` is given of its key.
@@ -73,7 +73,7 @@ def hold_back(tables: Tables, parent: int, owner: str | None) -> Given:
     return give(tables, keys, (), owner, owner)
 
 
-def let_begin(tables: Tables, parent: int, owner: str | None) -> Given:
+def let_begin(tables: Tables, parent: int, owner: str | None) -> Grants:
     """Let children begin that were paused before they had.
 
     Their Starts that lie in the outbox are ``owner``'s; those in a queue stay in it."""

@@ -63,7 +63,10 @@ class PostgresHistorySql:
 
 
 def _described(connection: Connection, text: str) -> list[SqlColumn]:
-    """Return the columns of a query, without running it. A query that is valid by itself cannot end the brackets of ``_declared``."""
+    """Return the columns of a query, without running it.
+
+    A query that is valid by itself cannot end the brackets of ``_declared``.
+    """
     _execute(connection, _DECLARE + text, text)
     found = connection.pgconn.describe_portal(_CURSOR.encode())
     columns = _columns(connection, found)
@@ -72,12 +75,16 @@ def _described(connection: Connection, text: str) -> list[SqlColumn]:
 
 
 def _declared(text: str, count: int) -> str:
-    """Return the declaration of a cursor that tells the bytes of each row first, and leaves out the values of rows above the limit."""
+    """Return the declaration of a cursor that has the bytes of each row first.
+
+    It leaves out the values of rows above the limit.
+    """
     names = [f"c{place}" for place in range(count)]
     kept = "".join(f", CASE WHEN b.bytes <= {MOST_BYTES} THEN q.{name} END" for name in names)
     row = f"q ({', '.join(names)})" if names else "q"
+    # ``text`` is a person's query: the reader role and the read-only transaction bound it, and ``_described`` has parsed it alone.
     return (
-        f"{_DECLARE}SELECT b.bytes{kept} FROM (\n{text}\n) AS {row}"
+        f"{_DECLARE}SELECT b.bytes{kept} FROM (\n{text}\n) AS {row}"  # noqa: S608
         " CROSS JOIN LATERAL (SELECT octet_length(q::text) AS bytes OFFSET 0) AS b"
     )
 
@@ -192,6 +199,6 @@ def _value(cell: bytes | None, kind: str) -> Any:
     if kind in ("json", "jsonb"):
         try:
             return codec.decode(cell)
-        except ValueError:  # a number that is too large, or brackets too deep: valid in the database, and no value here
-            return text
+        except ValueError:
+            return text  # a number that is too large, or brackets too deep: valid in the database, and no value here
     return text

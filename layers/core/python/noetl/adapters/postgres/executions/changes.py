@@ -1,4 +1,4 @@
-"""Parameters of ``noetl.commit_changes`` from Changes, and the caller's results from its answers."""
+"""Parameters of ``noetl.commit_changes`` from Changes, and results from its answers."""
 
 from __future__ import annotations
 
