@@ -36,7 +36,7 @@ Correlation = Annotated[
     typer.Option(
         "--correlation-id",
         metavar="ID",
-        help="What it belongs to elsewhere, such as a ticket; kept in history.",
+        help="Id of another system, such as a ticket; kept in history.",
     ),
 ]
 Set = Annotated[

@@ -219,7 +219,7 @@ def begin_waiting(
 def _late(awaited: Awaited) -> ErrorInfo:
     seconds = (awaited.until or awaited.since) - awaited.since
     return ErrorInfo(
-        message=f"nobody answered the callback of {awaited.task} within {seconds:g} s",
+        message=f"no answer to the callback of {awaited.task} within {seconds:g} s",
         kind="timeout",
         code="callback_timeout",
         retryable=False,

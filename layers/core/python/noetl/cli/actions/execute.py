@@ -185,9 +185,9 @@ def _tell_end(
     if view.status in ("waiting", "paused") and not interrupted:
         return errors.DONE
     if not as_json and at.remote:
-        note(f"it goes on there; follow it with: noetl events -f {execution_id}{at.option}")
+        note(f"the server continues it; follow it with: noetl events -f {execution_id}{at.option}")
     elif not as_json:
-        note(f"stopped before the end; go on with: noetl resume {execution_id}")
+        note(f"stopped before the end; continue it with: noetl resume {execution_id}")
     return errors.INTERRUPTED
 
 
@@ -238,9 +238,9 @@ def _steps(view: ExecutionView) -> str:
 
 
 def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where) -> None:
-    """What lets an execution go on that waits for somebody outside."""
+    """Print what continues an execution that waits for a person or another system."""
     if view.awaiting:
-        out(f"waiting: execution {execution_id} goes on when it is answered")
+        out(f"waiting: execution {execution_id} continues after an answer")
         tell_callbacks(place.callbacks(execution_id), execution_id, at, asked=False)
     if view.parked:
         tell_parked(view, execution_id, at)
@@ -307,7 +307,7 @@ def _told(execution_id: int, status: str | None, as_json: bool, more: str = "") 
 
 
 def unpause(name: str, *, reason: str, cascade: bool, as_json: bool, quiet: bool, at: Where) -> int:
-    """Let a paused execution go on, and stay with it."""
+    """Continue a paused execution, and follow it."""
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)

@@ -131,7 +131,7 @@ def _agreed(verb: Verb, wish: ManyWish, at: Where) -> bool:
     """Raises InvalidInputError where nobody can be asked."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidInputError(
-            f"nobody is here to agree that all these are {DONE[verb]}",
+            f"no terminal to confirm on that all these are {DONE[verb]}",
             code="confirmation_needed",
             hint="look with --dry-run, then say --yes",
         )

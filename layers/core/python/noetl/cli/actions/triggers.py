@@ -206,7 +206,7 @@ def _tell(one: TriggerView, as_json: bool) -> None:
         out(f"POST {one.hook}")
         if one.hook.startswith("/"):
             note("at the address of a running `noetl serve`, such as http://127.0.0.1:8765")
-        note("whoever knows this address may fire it; `noetl trigger rotate` makes another")
+        note("a client that knows this address may fire it; `noetl trigger rotate` makes another")
 
 
 def _watched(source: Source) -> str:

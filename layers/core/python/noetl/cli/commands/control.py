@@ -236,7 +236,7 @@ def inject(
     \b
       noetl inject latest notify --set to=ops --reason "the mail got lost"
 
-    It is an event, kept with who and why. The execution goes on at once in this process, unless another one runs it.
+    It is an event, kept with who and why. The execution continues at once in this process, unless another process runs it.
     """
     from noetl.cli.actions import patch as patching
 
@@ -277,7 +277,7 @@ def callback(
       noetl callback latest --set approved=true --set comment="looks right"
       noetl callback 3f9c0a11-412-3-0-… --payload answer.json
 
-    The execution goes on at once in this process, unless another one runs it.
+    The execution continues at once in this process, unless another process runs it.
     """
     from noetl.cli.commands import callback as answering
 
@@ -307,7 +307,7 @@ def patch(
       noetl ctx patch latest --set approved=true --reason "checked the numbers"
       echo '[{"op": "test", "path": "/total", "value": 3}, {"op": "remove", "path": "/draft"}]' | noetl ctx patch latest --patch -
 
-    The execution goes on at once in this process, unless another one runs it.
+    The execution continues at once in this process, unless another process runs it.
     """
     from noetl.cli.actions import patch as patching
 

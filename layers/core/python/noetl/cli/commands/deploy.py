@@ -132,7 +132,7 @@ def _agree(where: Account, release: Release, bootstrap: bool, agreed: bool) -> N
         note(what)
     elif not sys.stdin.isatty():
         raise InvalidInputError(
-            f"nobody is there to agree: {what}", code="not_confirmed", hint="--yes, or --diff to look first"
+            f"no terminal to confirm on: {what}", code="not_confirmed", hint="--yes, or --diff to look first"
         )
     elif not typer.confirm(f"{what}?", err=True):
         end(errors.DONE)
@@ -172,7 +172,7 @@ def _tell_cost(now: dict[str, float] | None, before: dict[str, float] | None, as
             told |= {"deployed": before, "change": round(total - sum(before.values()), 2)}
         out_json(told)
         return
-    out("dollars a month while nobody uses it (list prices, without storage and traffic):")
+    out("dollars a month while it is idle (list prices, without storage and traffic):")
     for name in sorted({*now, *(before or {})}, key=lambda one: -now.get(one, 0.0)):
         out(f"  {name:<24} {_dollars(now, before, name)}")
     change = "" if before is None else f"  ({total - sum(before.values()):+.2f} against what is deployed)"

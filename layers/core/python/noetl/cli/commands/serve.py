@@ -72,7 +72,7 @@ def serve(
       curl -H "Authorization: Bearer $(cat ~/.noetl/token)" http://127.0.0.1:8765/api/executions
 
     Routes, bodies and answers are those of a deployment (docs/api.md). The first start makes a token with every scope and keeps it
-    in the file `token` of the home folder; `noetl token` makes others. Executions that another process left go on.
+    in the file `token` of the home folder; `noetl token` makes others. The server also continues executions that another process left.
     In the background: `noetl server start --detach`.
     """
     from noetl.cli.actions import daemons

@@ -94,7 +94,7 @@ def set_(
     \b
       noetl vars set latest --set total=3 --set 'cities=["Seattle", "Paris"]'
 
-    They can be read at once; steps see them when the execution goes on.
+    They can be read at once; steps see them when the execution continues.
     """
     from noetl.cli.actions.payload import read_payload
     from noetl.cli.client.connect import open_place

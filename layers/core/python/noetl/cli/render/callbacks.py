@@ -102,8 +102,8 @@ def last_words(place: Place, execution_id: int) -> list[dict[str, Any]]:
 
 
 def tell_parked(view: ExecutionView, execution_id: int, at: Where) -> None:
-    """How the gates that an execution waits at can be opened."""
-    out(f"waiting: execution {execution_id} goes on when its context allows it")
+    """Print how to open the gates that an execution waits at."""
+    out(f"waiting: execution {execution_id} continues when its context admits it")
     for parked in view.parked:
         out(f"  {parked.step} is admitted when: {parked.guard or 'its admission rules say so'}")
         sets = " ".join(f"--set {key}=true" for key in parked.keys) or "--set NAME=VALUE"

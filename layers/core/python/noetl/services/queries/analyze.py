@@ -21,7 +21,7 @@ from noetl.ports.executions.inspection import Inspection, OpenCommand
 from noetl.services.callbacks.open_callbacks import awaited_by_command
 from noetl.services.history.execution_state import read_state
 from noetl.services.history.external_changes import ExternalChange, change_of
-from noetl.services.history.progress import PAGE, Progress, read_progress
+from noetl.services.history.progress import PAGE, LoopCount, Progress, StepRun, read_progress
 from noetl.services.history.read_history import facts_of
 from noetl.services.queries.command_findings import CommandFindings
 from noetl.services.queries.diagnosis import Analysis as Analysis
@@ -94,11 +94,12 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
 
 @dataclass(slots=True)
 class _Told:
-    """What history says. ``worked``: step runs whose work was done well; ``changes``: what was asked for from outside; ``paused``: the
-    fact of the last pause; ``undoing``: why what was done is being undone."""
+    """What history says. ``worked``: step runs whose work was done well; ``repeated``: step runs that a redrive replaced; ``changes``:
+    what was asked for from outside; ``paused``: the fact of the last pause; ``undoing``: why what was done is being undone."""
 
     progress: Progress = field(default_factory=Progress)
     worked: set[int] = field(default_factory=set)
+    repeated: set[int] = field(default_factory=set)
     changes: list[ExternalChange] = field(default_factory=list)
     paused: Mapping[str, Any] = field(default_factory=dict)
     undoing: Finding = field(default_factory=lambda: compensating({}))
@@ -109,6 +110,10 @@ class _Told:
             name = str(fact.get("name", ""))
             if name == "call.done" or (name == "loop.done" and not fact.get("error")):
                 self.worked.add(int(fact.get("run", 0)))
+            elif name == "execution.redriven":
+                began = {arrival["step"]: arrival["run"] for arrival in fact.get("arrivals") or ()}
+                runs = self.progress.runs.values()
+                self.repeated |= {run.run for run in runs if run.run < began.get(run.step, 0)}
             elif name == "execution.paused":
                 self.paused = fact
             elif name == "compensation.started":
@@ -142,14 +147,26 @@ def _over(info: ExecutionInfo, told: _Told) -> Iterator[Finding]:
     elif info.status == "cancelled":
         yield Finding("cancelled", "info", f"it was cancelled: {progress.reason or 'no reason was given'}")
     for run in progress.runs.values():
-        if run.loop is not None and run.loop.failed and run.status == "done":
-            yield Finding(
-                "items_failed",
-                "info",
-                f"{run.loop.failed} of {run.loop.total} items of step {run.step} failed, which it tolerates",
-                run.step,
-                run.run,
-            )
+        if run.loop is not None and run.loop.failed and run.status == "done" and run.run not in told.repeated:
+            yield _failed_items(info.execution_id, run, run.loop)
+
+
+def _failed_items(execution_id: int, run: StepRun, loop: LoopCount) -> Finding:
+    query = (
+        "SELECT index, outcome->'error'->>'message' AS error FROM items "
+        f"WHERE execution_id = {execution_id} AND run = {run.run} AND status = 'error' ORDER BY 1"
+    )
+    return Finding(
+        "items_failed",
+        "info",
+        f"{loop.failed} of {loop.total} items of step {run.step} failed; the step continues after failed items",
+        run.step,
+        run.run,
+        (
+            f'`noetl sql "{query}"` lists them',
+            f'`noetl redrive {execution_id} --from "{run.step}[failed]"` runs them again',
+        ),
+    )
 
 
 def _failure(info: ExecutionInfo, told: _Told) -> Finding:
