@@ -31,6 +31,7 @@ BY_FILE = (
     "tests/faults/test_shapes",
     "tests/faults/test_command_line",
     "tests/unit/bench/test_cost",
+    "tests/integration/ui/",
 )
 """Their tests share a Postgres of their own, or what takes seconds to compute."""
 BY_FUNCTION = ("tests/unit/", "tests/architecture/")

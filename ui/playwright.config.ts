@@ -4,9 +4,12 @@ import { defineConfig } from "@playwright/test";
 export default defineConfig({
   testDir: "e2e",
   testMatch: "*.spec.ts",
-  workers: 1,
-  timeout: 60_000,
-  expect: { timeout: 10_000 },
+  // Each worker has a server of its own; tests of one file may run in both.
+  workers: 2,
+  fullyParallel: true,
+  // How long to wait at most: a machine that is busy with other tests is slow, and nothing waits when all is well.
+  timeout: 180_000,
+  expect: { timeout: 60_000 },
   reporter: [["list"]],
   outputDir: "test-results",
   use: {

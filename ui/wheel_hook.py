@@ -1,4 +1,4 @@
-"""Build hook of the wheel: put the build of the web UI, and what a deployment needs, into it."""
+"""Build hook of the wheel: put the documentation, the build of the web UI, and what a deployment needs, into it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEPLOYED = (
 
 
 class UiBuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds ``ui/dist`` as ``noetl/ui_static``, and the project of deployments as ``noetl_cdk/project``.
+    """Adds ``docs``, ``ui/dist`` as ``noetl/ui_static``, and the project of deployments as ``noetl_cdk/project``.
 
     An editable install reads the checkout's own.
     """
@@ -34,6 +34,7 @@ class UiBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """Include the build. Raises RuntimeError without one, unless the environment asks for a wheel without."""
         if version == "editable":
             return
+        build_data["force_include"][str(Path(self.root) / "docs")] = "noetl/docs"
         build_data["force_include"].update(self._project())
         if os.environ.get(WITHOUT):
             return

@@ -28,6 +28,7 @@ SHIM_URL = "https://unpkg.com/iframe-worker/shim"
 FRONT = Path("docs/README.md")
 OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "events/README.md", "playbooks/**/README.md")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^)#\s:]+)\)")
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 
 
@@ -44,11 +45,21 @@ def links(page: Path) -> Iterator[tuple[str, Path]]:
             yield text, (ROOT / page.parent / target).resolve().relative_to(ROOT)
 
 
+def pictures(page: Path) -> Iterator[Path]:
+    """Yield the files of the pictures that a page shows, relative to the repository."""
+    for target in PICTURE.findall(FENCE.sub("", (ROOT / page).read_text("utf-8"))):
+        yield (ROOT / page.parent / target).resolve().relative_to(ROOT)
+
+
 def stage(packages: Path) -> None:
-    """Copy pages, the files that they link to, and scripts of npm packages."""
+    """Copy pages, their pictures, the files that they link to, and scripts of npm packages."""
     shutil.rmtree(STAGE, ignore_errors=True)
     for page in pages():
-        for file in (page, *(target for _, target in links(page) if (ROOT / target).is_file())):
+        for file in (
+            page,
+            *(target for _, target in links(page) if (ROOT / target).is_file()),
+            *pictures(page),
+        ):
             (SOURCE / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / file, SOURCE / file)
         if "```mermaid" in (text := (SOURCE / page).read_text("utf-8")):

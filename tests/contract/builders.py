@@ -105,7 +105,7 @@ class Make:
         return EventRow(
             event_id=ids.item_event(command.run, command.loop.round, item.index),
             seq=item.index,
-            type="call.done",
+            type="call.error" if item.outcome.status == "error" else "call.done",
             facts=msgspec.json.encode(item.outcome),
             lane=command.run,
         )

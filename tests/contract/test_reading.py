@@ -178,3 +178,19 @@ def test_callback_slots_are_those_of_the_runs_and_bounded_in_each_loop(store, ma
     assert sorted(store.callback_slots(EID, [1, 3], 2)) == ["1", "1.r1.i0", "1.r1.i1", "3.r1.i0"]
     assert store.callback_slots(EID, [2], 2) == {"2": {"of": "2"}}
     assert store.callback_slots(EID, [4], 2) == {}
+
+
+def test_failed_items_and_left_steps_are_found_by_themselves(store, make):
+    loop = make.loop(4, 4)
+    commands = store.commit(
+        [make.change(loops=(loop,), slots={("step", "start"): 1, ("ctx", "x"): 2})], ME
+    ).commands
+    for command in commands:
+        index = command.loop.start
+        store.commit_items([make.items(command, index, failed=(1, 3))], ME)
+    found = store.failed_items(EID, loop.run, 10)
+    assert [row.seq for row in found] == [1, 3] and all(row.type == "call.error" for row in found)
+    assert [row.seq for row in store.failed_items(EID, loop.run, 1)] == [1]
+    assert not store.failed_items(EID, loop.run + 1, 10)
+    assert set(store.left_steps(EID, ["start", "x", "other"])) == {"start"}
+    assert store.status_counts(10) == {"running": 1}

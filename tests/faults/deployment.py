@@ -37,6 +37,7 @@ from noetl.services.orchestrator.consume_events import MessageDeps, handle_messa
 from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.orchestrator.fail_dead_commands import bury
 from noetl.services.orchestrator.publish import Publisher
+from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.orchestrator.sweep import sweep
 from noetl.services.results.hydration import make_hydrate
 from noetl.services.worker.batch_deps import BatchDeps
@@ -120,6 +121,8 @@ class Deployment:
     message_limit: int = 8 * 1024
     direct: int = 50
     """Commands that an invocation of a worker takes in answers; 0: starts and outcomes go through the queue."""
+    remembers: bool = True
+    """A process keeps what it has read and committed between its invocations."""
     leases: CommandLeases | None = None
     """Of the store's commands; None: it is one in memory."""
     shift: Callable[[float], None] = lambda seconds: None
@@ -227,6 +230,7 @@ class Deployment:
             limits=Limits(inline_bytes=self.inline_bytes, tier="memory", window=self.window),
             workers=lambda pool: 3,
             log=self.log,
+            recent=Recent(self.clock.now, age=5.0, whole=200) if self.remembers else None,
         )
         door = Door(store, results, lambda fresh: RING, self.clock.epoch, self.log)
         return MessageDeps(

@@ -252,6 +252,7 @@ def trouble(rng: random.Random) -> dict[str, Any]:
         "short": rng.choice((0.0, 0.3)),
         "stalls": rng.choice((0.0, 0.02)),
         "direct": rng.choice((0, 1, 3, 50, 50)),
+        "remembers": rng.random() < 0.7,
     }
 
 

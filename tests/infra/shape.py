@@ -17,6 +17,7 @@ from tests.infra.templates import Place, Templates, as_list
 SHAPES = Path(__file__).parent / "shapes"
 NAMES = ("dev", "staging", "prod")
 _HASH = re.compile(r"[0-9A-F]{8}(?=\b|\.|$)")
+_ASSET = re.compile(r"\b[0-9a-f]{64}\b")
 FACTS = {
     "AWS::ApiGatewayV2::Route": ("AuthorizationType",),
     "AWS::EC2::Subnet": ("MapPublicIpOnLaunch",),
@@ -123,8 +124,8 @@ def _at(properties: Any, path: str) -> Any:
 
 
 def _short(text: str) -> str:
-    """Without the hashes of logical ids, which change with a path and mean nothing."""
-    return _HASH.sub("", text)
+    """Without hashes of logical ids, which change with a path, and of assets, which change with their content."""
+    return _HASH.sub("", _ASSET.sub("<asset>", text))
 
 
 if __name__ == "__main__":

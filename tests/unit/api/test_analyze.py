@@ -206,8 +206,7 @@ def test_failed_items_count_until_a_redrive_repeats_them(ground, monkeypatch):
     execution_id = ground.run(tolerant.replace("kind: double, value: 1", "kind: boom, times: 2"))
     (failed,) = analyze(ground, execution_id)["findings"]
     assert failed["kind"] == "items_failed" and failed["message"].startswith("2 of 2 items of step start failed")
-    listing, again = failed["next"]
-    assert f"execution_id = {execution_id} AND run = 1 " in listing
+    (again,) = failed["next"]
     assert again.startswith(f'`noetl redrive {execution_id} --from "start[failed]"`')
     reply = ground.ask("POST", f"/api/executions/{execution_id}/redrive", {"from": "start[failed]"})
     assert reply.status < 300, reply

@@ -251,6 +251,19 @@ def test_a_worker_asks_once_per_execution_and_again_when_it_is_old():
     assert len(api.asked) == 3
 
 
+def test_a_credential_that_is_added_after_a_failure_is_found_at_once():
+    class Nowhere:
+        def get(self, name, execution_id):
+            raise TaskError("there is no credential", kind="auth", code="credential_not_found")
+
+    answers = [(404, {"code": "credential_not_found", "detail": "no"}), FOUND]
+    apis = [Api(answer) for answer in answers]
+    source = worker(lambda url, headers: apis[0 if not apis[0].asked else 1](url, headers), Nowhere())
+    with pytest.raises(TaskError):
+        source.read(CAPABILITY, "a/b")
+    assert source.read(CAPABILITY, "a/b").data == DATA
+
+
 @pytest.mark.parametrize("code", ["credential_not_found", "credential_not_named"])
 def test_what_nobody_registered_or_is_computed_is_looked_for_elsewhere(code):
     api, elsewhere = (

@@ -28,6 +28,7 @@ def test_what_fits_is_done_with_who_and_why_and_nothing_else(ground: Ground) -> 
     over = ground.run(HELLO)
     first, second = sorted((ground.run(GATED), ground.run(GATED)), key=int)
     would = ask(ground, "cancel", filter={"path": "demo/gated"}, dry_run=True)
+    assert {one["status"] for one in would["executions"]} == {"waiting"}, "as the list of executions has it"
     assert outcomes(would) == [(second, "would", ""), (first, "would", "")]
     paused = ask(ground, "pause", filter={"status": "waiting"}, reason="a look")
     assert (paused["done"], paused["refused"], paused["more"]) == (2, 0, False)

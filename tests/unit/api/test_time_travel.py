@@ -127,3 +127,13 @@ def test_moments_that_have_not_been_are_refused(ground):
         reply = state_at(ground, execution_id, at=at)
         assert (reply.status, reply.json["code"]) == (status, code), at
     assert state_at(ground, "1").json["code"] == "execution_not_found"
+
+
+def test_the_graph_of_now_and_of_the_end_say_the_same(ground):
+    execution_id = ground.run(CYCLE)
+    graph = ground.ask("GET", f"/api/executions/{execution_id}/graph").json
+    past = state_at(ground, execution_id).json
+    assert (past["taken"], past["states"]) == (graph["taken"], graph["states"])
+    assert sum(graph["taken"]) == 2 and graph["states"]
+    lean = ground.ask("GET", f"/api/executions/{execution_id}/graph", query={"lean": "true"}).json
+    assert lean == {**graph, "states": {}}

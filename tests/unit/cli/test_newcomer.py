@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from noetl.cli.app import app
+from noetl.cli.client.http_transport import reached
 from noetl.cli.commands.init import TEMPLATES, write_template
 from noetl.cli.help_groups import GROUPS
 from noetl.cli.render.output import UTC_SWITCH, clock, clock_time
@@ -189,3 +190,55 @@ def test_a_token_is_shown_where_it_is_asked_for_alone(noetl, write):
     last = noetl("run", "asks.yaml", "--json").json[-1]
     assert last["callbacks"][0]["step"] == "start" and "token" not in json.dumps(last["callbacks"])
     assert found["token"] in noetl("callback", execution_id).out
+
+
+SAME = "workflow:\n  - step: start\n    tool: { kind: noop }\n"
+
+
+def test_two_files_of_one_path_are_refused_by_name(noetl, write):
+    write("one.yaml", SAME)
+    write("two.yaml", SAME)
+    text = Path("two.yaml").read_text().replace("test/two", "test/one")
+    Path("two.yaml").write_text(text)
+    ran = noetl("register", ".")
+    assert ran.code == 2 and "one.yaml and two.yaml are both the playbook test/one" in ran.err
+    assert noetl("register", "one.yaml").code == 0
+    steps = "workflow:\n  - step: start\n    tool: { kind: playbook, path: test/one }\n"
+    ran = noetl("run", write("parent.yaml", steps))
+    assert ran.code == 2 and "one.yaml and two.yaml are both" in ran.err
+    Path("two.yaml").unlink()
+    assert noetl("run", "parent.yaml").code == 0
+
+
+REACHES = """\
+workflow:
+  - step: start
+    tool: { kind: noop, args: { a: 1 } }
+    next: { arcs: [{ step: load, args: { table: orders } }] }
+  - step: load
+    args: { computed: "{{ 1 + 1 }}" }
+    tool: { kind: noop, args: { t: "{{ table }}", c: "{{ computed }}" } }
+"""
+
+
+def test_a_redrive_says_what_its_values_do_not_reach(noetl, write):
+    ran = noetl("run", write("loads.yaml", REACHES))
+    assert ran.code == 0, ran.err
+    sets = ("--set", "tabel=x", "--set", "computed=2", "--set", "table=y")
+    ran = noetl("redrive", "latest", "--from", "load", *sets)
+    assert "--set tabel has no effect: step load does not read it; did you mean table?" in ran.err
+    assert "--set computed has no effect: step load computes computed itself" in ran.err
+    assert "--set table " not in ran.err and '"t": "y"' in ran.out
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "shown"),
+    [
+        ("http://h:1/api/callbacks/t", "http://h:1/apis/x/prod", "http://h:1/apis/x/prod/api/callbacks/t"),
+        ("http://h:1/api/callbacks/t", "http://h:1", "http://h:1/api/callbacks/t"),
+        ("https://public.example/api/callbacks/t", "http://h:1/x", "https://public.example/api/callbacks/t"),
+        ("http://h:1/x/api/callbacks/t", "http://h:1/x", "http://h:1/x/api/callbacks/t"),
+    ],
+)
+def test_the_address_of_a_callback_is_one_that_this_client_reaches(url, address, shown):
+    assert reached(url, address) == shown

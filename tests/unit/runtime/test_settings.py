@@ -10,6 +10,7 @@ from noetl.cli import errors
 from noetl.cli.client import runtime_access
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.runtime.settings import Settings
+from noetl.services.credentials.credentials import CACHE_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ from noetl.runtime.settings import Settings
         ("NOETL_INLINE_LIMIT", "255"),
         ("NOETL_IO_WORKERS", "0"),
         ("NOETL_LEASE_SECONDS", "soon"),
+        ("NOETL_CREDENTIAL_CACHE_SECONDS", "-1"),
     ],
 )
 def test_a_value_that_cannot_be_understood(name, value):
@@ -81,3 +83,8 @@ def test_a_home_folder_is_made_for_its_owner_alone(tmp_path):
         Settings(home, "").make_home()
     assert own.stat().st_mode & 0o777 == 0o700
     assert shared.stat().st_mode & 0o777 == 0o755, "what an operator made stays"
+
+
+def test_copies_of_credentials_are_good_as_long_as_the_service_says():
+    assert Settings.from_env({}).credential_cache_seconds == CACHE_SECONDS
+    assert Settings.from_env({"NOETL_CREDENTIAL_CACHE_SECONDS": "60"}).credential_cache_seconds == 60

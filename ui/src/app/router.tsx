@@ -10,6 +10,7 @@ import { executionsSearch } from "../features/executions/search";
 import { playbookSearch, playbooksSearch } from "../features/playbooks/search";
 import { sqlSearch } from "../features/sql/search";
 import { Gate } from "./Gate";
+import { parseSearch, stringifySearch } from "./search";
 import { Shell } from "./Shell";
 
 const root = createRootRoute({ component: Gate });
@@ -107,6 +108,8 @@ export const router = createRouter({
     ]),
     enter,
   ]),
+  parseSearch,
+  stringifySearch,
   basepath: new URL(document.baseURI).pathname,
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeleton />,

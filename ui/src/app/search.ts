@@ -1,6 +1,21 @@
 /** Reading search parameters: what is not as expected is left out, so that a bent link still opens. */
 export type RawSearch = Record<string, unknown>;
 
+/** Read the parameters of an address as text: an id has more digits than a JavaScript number keeps. */
+export function parseSearch(text: string): Record<string, string> {
+  return Object.fromEntries([...new URLSearchParams(text)].map(([name, value]) => [name, value.replace(/^"(.*)"$/s, "$1")]));
+}
+
+/** Write parameters as they are read; what is undefined is left out. */
+export function stringifySearch(search: RawSearch): string {
+  const written = new URLSearchParams();
+  for (const [name, value] of Object.entries(search)) {
+    if (value !== undefined && value !== null && value !== "") written.set(name, String(value));
+  }
+  const text = written.toString();
+  return text ? `?${text}` : "";
+}
+
 /** A parameter as text; undefined when it is missing or empty. */
 export function textOf(search: RawSearch, name: string): string | undefined {
   const value = search[name];

@@ -1,4 +1,5 @@
-/** A plain table for lists of up to a few hundred rows; it scrolls sideways inside its frame. */
+/** A plain table for lists of up to a few hundred rows; it scrolls sideways inside its frame, and on a
+ * telephone each row is a list of its cells (roles are named because another display drops those of the elements). */
 import type { ReactNode } from "react";
 
 export interface Column<Row> {
@@ -20,21 +21,21 @@ export function Table<Row>({
 }) {
   return (
     <div className="table-frame" tabIndex={0} role="region" aria-label={label}>
-      <table className="table">
-        <thead>
-          <tr>
+      <table className="table" role="table">
+        <thead role="rowgroup">
+          <tr role="row">
             {columns.map((column) => (
-              <th key={column.title} scope="col" className={column.numeric ? "numeric" : undefined}>
+              <th key={column.title} scope="col" role="columnheader" className={column.numeric ? "numeric" : undefined}>
                 {column.title}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {rows.map((row) => (
-            <tr key={rowKey(row)}>
+            <tr key={rowKey(row)} role="row">
               {columns.map((column) => (
-                <td key={column.title} className={column.numeric ? "numeric" : undefined}>
+                <td key={column.title} role="cell" data-title={column.title} className={column.numeric ? "numeric" : undefined}>
                   {column.cell(row)}
                 </td>
               ))}

@@ -195,6 +195,21 @@ def test_a_process_that_remembers_what_it_committed_decides_again_when_another_m
     assert bench.store.info(first.execution_id).status == "completed"
 
 
+def test_a_process_reads_an_execution_once_and_knows_it_from_then_on(monkeypatch):
+    bench = Asking()
+    recent = Recent(lambda: bench.time, whole=10)
+    bench.deps = replace(bench.deps, engine=replace(bench.deps.engine, recent=recent))
+    first = bench.begun()
+    recent.take(first.execution_id)
+    reads, load = [], bench.store.load
+    monkeypatch.setattr(bench.store, "load", lambda requests: reads.append(len(requests)) or load(requests))
+    ((second, _),) = commands(bench.ask(bench.answer(first)).answer)
+    assert reads == [1]
+    ((third, _),) = commands(bench.ask(bench.answer(second)).answer)
+    assert bench.ask(bench.answer(third)).answer == DecideAnswer(VERSION) and reads == [1]
+    assert bench.store.info(first.execution_id).status == "completed"
+
+
 @pytest.mark.parametrize(
     "event",
     [

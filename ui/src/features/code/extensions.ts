@@ -19,6 +19,7 @@ const theme = EditorView.theme({
   ".cm-failed-line": { backgroundColor: "var(--bad-soft)" },
   ".cm-changedLine, .cm-insertedLine": { backgroundColor: "var(--good-soft)" },
   ".cm-deletedChunk": { backgroundColor: "var(--bad-soft)" },
+  ".cm-deletedChunk span": { color: "var(--text)" },
   ".cm-changedText, .cm-deletedText": { background: "none", textDecoration: "underline" },
 });
 

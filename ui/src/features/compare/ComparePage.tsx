@@ -46,7 +46,7 @@ function Chooser({ a, b }: { a: string | undefined; b: string | undefined }) {
   const alike = useQuery({ ...alikeOf(a ?? ""), enabled: a !== undefined });
   return (
     <form
-      className="filters card"
+      className="filters card compare-form"
       onSubmit={(event) => {
         event.preventDefault();
         void navigate({ search: { a: left.trim() || undefined, b: right.trim() || undefined } });

@@ -42,6 +42,9 @@ function Slider({ past, go }: { past: PastState; go: (moment: string | undefined
     <>
       <div className="past-line">
         <label htmlFor={id}>Fact</label>
+        <output className="numeric past-count" htmlFor={id}>
+          {place} of {past.total}
+        </output>
         <Button label="One fact back" disabled={past.at === 0} onPress={() => go(String(past.at - 1))}>
           <Icon name="back" />
         </Button>
@@ -57,9 +60,6 @@ function Slider({ past, go }: { past: PastState; go: (moment: string | undefined
         <Button label="One fact on" disabled={past.at >= past.total} onPress={() => go(String(past.at + 1))}>
           <Icon name="on" />
         </Button>
-        <output className="numeric past-count" htmlFor={id}>
-          {place} of {past.total}
-        </output>
         <Button onPress={() => go(undefined)}>Back to now</Button>
       </div>
       <div className="row past-fact">

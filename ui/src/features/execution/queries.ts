@@ -30,7 +30,7 @@ export const stepsOf = (id: string) =>
 export const executionGraphOf = (id: string) =>
   queryOptions({
     queryKey: ["execution", id, "graph"],
-    queryFn: () => read(api.GET("/api/executions/{execution_id}/graph", { params: at(id) })),
+    queryFn: () => read(api.GET("/api/executions/{execution_id}/graph", { params: { ...at(id), query: { lean: true } } })),
   });
 
 export type PastState = Schemas["MomentAnswer"];

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 
+import { parseSearch, stringifySearch } from "../../app/search";
+
 import { executionsSearch, isFiltered, startedAfter } from "./search";
 
 test("a bent link opens with what can be read of it", () => {
@@ -12,4 +14,11 @@ test("a bent link opens with what can be read of it", () => {
 test("an age is a moment on a whole minute", () => {
   expect(startedAfter("1h", Date.parse("2026-11-24T18:36:59Z"))).toBe("2026-11-24T17:36:00.000Z");
   expect(startedAfter(undefined, 0)).toBeUndefined();
+});
+
+test("ids in a link keep all their digits, with quotes around them or without", () => {
+  const id = "384503040975839653";
+  expect(parseSearch(`?a=${id}&b=%22${id}%22&path=a/b&at=3:1`)).toEqual({ a: id, b: id, path: "a/b", at: "3:1" });
+  expect(parseSearch(stringifySearch({ a: id, version: 2, gone: undefined }))).toEqual({ a: id, version: "2" });
+  expect(stringifySearch({})).toBe("");
 });

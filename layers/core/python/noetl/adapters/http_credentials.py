@@ -68,8 +68,10 @@ class HttpCredentials:
             return self._keep(capability, name, body)
         code = str(body.get("code", ""))
         if code == "credential_not_found":
+            # Only what is found in another place is remembered as unknown here: a credential that is added now is found at once.
+            found = self._elsewhere(name, capability, None)
             self._remember((0, name), None, UNKNOWN_SECONDS)
-            return self._elsewhere(name, capability, None)
+            return found
         told = str(body.get("detail") or body.get("message") or f"the API answered {status}")[:500]
         hint = body.get("hint") if isinstance(body.get("hint"), str) else None
         refused = TaskError(

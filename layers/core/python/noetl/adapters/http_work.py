@@ -119,7 +119,7 @@ class CommandTokens:
 class HttpCommands:
     """The commands of one pool, as a queue: claimed, held with signs of life, given back. ``name``: of this worker, unique.
 
-    ``tokens``: learns the token of each.
+    ``tokens``: learns the token of each. ``stopping``: true once nothing more is to be received; a wait ends then.
     """
 
     def __init__(
@@ -132,8 +132,9 @@ class HttpCommands:
         *,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._exchange, self._clock, self._sleep = exchange, clock, sleep
+        self._exchange, self._clock, self._sleep, self._stopping = exchange, clock, sleep, stopping
         self._tokens = tokens
         self._worker = {"name": name, "pool": pool, "capacity": capacity}
         self._name = name
@@ -153,6 +154,8 @@ class HttpCommands:
             if found or self._clock() >= until:
                 return found
             self._sleep(POLL_SECONDS)
+            if self._stopping():
+                return []
 
     def _claim(self, limit: int) -> list[Delivery]:
         """A server that was restarted does not know its workers any more."""

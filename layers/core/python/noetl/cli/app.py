@@ -450,6 +450,19 @@ def database_status(as_json: Json = False, home: Home = None) -> None:
 
 
 @app.command()
+def docs(
+    page: Annotated[
+        str | None, typer.Argument(metavar="[PAGE]", help="Such as limits, dsl/loops or docs/results.md.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print a page of the documentation, or the names of all."""
+    from noetl.cli.actions import docs_pages
+
+    end(docs_pages.show(page, as_json=as_json))
+
+
+@app.command()
 def version() -> None:
     """The version of noetl, and of what it runs on."""
     import platform

@@ -39,7 +39,7 @@ def _app() -> None:
             raise
         print(  # noqa: T201
             f"error: the package {missing.name} is missing\n"
-            "  hint: the command line needs the extra `local`: pip install 'noetl-serverless[local]'",
+            "  hint: the installation is not whole: pip install --force-reinstall noetl-serverless",
             file=sys.stderr,
         )
         raise SystemExit(ENVIRONMENT) from None

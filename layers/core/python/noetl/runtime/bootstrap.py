@@ -193,6 +193,7 @@ def _credentials(settings: Settings, database: Database) -> CredentialDeps:
         cipher,
         make_exchange((*LOOPBACK, *settings.http_allow)),
         new_id,
+        cache_seconds=settings.credential_cache_seconds,
         rotation=cipher.rotation,
     )
 

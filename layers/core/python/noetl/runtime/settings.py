@@ -36,6 +36,7 @@ class Settings:
     cpu_workers: int = 2
     python_workers: int = 2
     lease_seconds: float = 30.0
+    credential_cache_seconds: float = 3600.0
     python_memory_bytes: int = 1024 * 1024 * 1024
     duckdb_memory_bytes: int = 128 * 1024 * 1024
     output_max_bytes: int = RESULT_BYTES.value
@@ -72,6 +73,7 @@ class Settings:
             cpu_workers=_number(env, "NOETL_CPU_WORKERS", 2, low=1),
             python_workers=_number(env, "NOETL_PYTHON_WORKERS", max(2, os.cpu_count() or 1), low=1),
             lease_seconds=float(_number(env, "NOETL_LEASE_SECONDS", 30, low=1)),
+            credential_cache_seconds=float(_number(env, "NOETL_CREDENTIAL_CACHE_SECONDS", 3600, low=0)),
             python_memory_bytes=_number(env, "NOETL_PYTHON_MEMORY_MB", 1024, low=64) * 1024 * 1024,
             duckdb_memory_bytes=_number(env, "NOETL_DUCKDB_MEMORY_MB", 128, low=32) * 1024 * 1024,
             output_max_bytes=_number(env, "NOETL_OUTPUT_MAX_MB", 64, low=1) * 1024 * 1024,

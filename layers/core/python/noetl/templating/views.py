@@ -223,11 +223,15 @@ class RowsView(Stored):
 
 
 class LoopView(Stored):
-    """A loop's result: a list in index order that also answers ``.count``, ``.failed``, ``.results``."""
+    """A loop's result: a list in index order that also answers ``.count``, ``.failed``, ``.results`` and ``.stats``."""
 
     __slots__ = ()
 
     def attribute(self, name: str) -> Any:
+        if name == "stats":
+            total, failed = self.raw.get("count", 0), self.raw.get("failed", 0)
+            done = total - failed
+            return MapView({"total": total, "completed": done, "success": done, "failed": failed})
         if name in ("count", "failed", "results"):
             return wrap(self.raw.get(name, 0), self.hydrate)
         return MISSING
@@ -239,7 +243,7 @@ class LoopView(Stored):
         return self.raw["results"]
 
     def keys(self) -> Iterable[Any]:
-        return ("count", "failed", "results")
+        return ("count", "failed", "results", "stats")
 
 
 _MORE = frozenset(("status_code", "columns", "affected_rows"))

@@ -102,7 +102,10 @@ class SecretsCredentials:
             f"there is no credential {name[:120]!r}{self._names()}",
             kind="auth",
             code="credential_not_found",
-            hint=f"aws secretsmanager create-secret --name '{self._prefix}NAME' --secret-string '{_EXAMPLE}'",
+            hint=(
+                f"register it: noetl credential add {name[:120]} --context ENV (it is found at once); or keep it in Secrets Manager:"
+                f" aws secretsmanager create-secret --name '{self._prefix}{name[:120]}' --secret-string '{_EXAMPLE}'"
+            ),
         )
 
     def _names(self) -> str:

@@ -340,6 +340,10 @@ class MemoryExecutionStore(MemoryLooking):
         start = decode_event(row.payload) if row is not None else None
         return start if isinstance(start, Start) else None
 
+    def failed_items(self, execution_id: int, run: int, limit: int) -> Sequence[StoredEvent]:
+        with self._lock:
+            return [row for row in self._lane(execution_id, run) if row.type == "call.error"][:limit]
+
     def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:
         with self._lock:
             slots = self._tables.work[execution_id].slots

@@ -144,7 +144,9 @@ def _request_body(route: Route) -> dict[str, Any]:
     content: dict[str, Any] = {route.takes: {"schema": {} if route.any_body else _schema(route.body)}}
     if route.yaml:
         content["application/yaml"] = {"schema": {"type": "string"}}
-    required = route.takes == JSON and not _may_be_left_out(route)  # no bytes are bytes, too
+    required = route.takes == JSON and not (
+        route.bodiless or _may_be_left_out(route)
+    )  # no bytes are bytes, too
     return {"required": required, "content": content}
 
 

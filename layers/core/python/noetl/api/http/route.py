@@ -53,6 +53,8 @@ class Route:
     """It takes any parameters; of others, those that ``query`` does not name are refused. Routes that are open to everybody refuse none."""
     of_command: bool = False
     """Its scope does not suffice: the token of a command has to be shown; the endpoint looks at the token."""
+    bodiless: bool = False
+    """Its body may be left out."""
     for_commands: bool = False
     """Whoever shows the token of a command needs no scope; the endpoint looks at the token."""
 

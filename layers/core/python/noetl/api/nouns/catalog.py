@@ -283,6 +283,7 @@ ROUTES: tuple[Route, ...] = (
         "catalog",
         query=(AFTER, limit(100, 500)),
         body=ResourcesBody,
+        bodiless=True,
     ),
     Route(
         "POST",

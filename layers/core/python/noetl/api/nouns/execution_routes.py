@@ -110,7 +110,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         f"{ONE}/events",
         "getExecutionEvents",
-        "The history of an execution, page by page. A page ends with a stored row, so it may hold a few events more than its limit.",
+        "The history of an execution, page by page.",
         "read",
         executions.get_events,
         {200: bodies.EventPage},
@@ -137,6 +137,9 @@ ROUTES: tuple[Route, ...] = (
         graphs.get_execution_graph,
         {200: ExecutionGraphAnswer},
         "executions",
+        query=(
+            Parameter("lean", "`true`: without `states`, which the steps of the execution say, too.", FLAG),
+        ),
     ),
     Route(
         "GET",

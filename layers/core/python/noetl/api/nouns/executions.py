@@ -246,27 +246,32 @@ def get_steps(deps: ApiDeps, request: Request) -> Answer:
 
 
 def get_events(deps: ApiDeps, request: Request) -> Answer:
-    """Answer a page of events.
-
-    A page ends with a stored row, so it may hold a few events more than ``limit``, or fewer when they are large.
-    """
+    """Answer a page of events: at most ``limit``, and fewer when they are large."""
     execution_id, limit = _id(request), parse.limit(request, 200, 1000)
     position = _position(request)
     over = read_execution.find(deps.store, execution_id).status in TERMINAL
     reader = HistoryReader(deps.store, execution_id, _vocabulary(request), position)
     told: list[str] = []
     size, complete = 0, over
+    stop = position or Position()
+    skip, before = stop.skip, msgspec.structs.replace(stop, skip=0)
     for unit in reader.units(everything=over, page=limit):
-        texts = [_event_text(event) for event in unit]
-        told += texts
-        size += sum(map(escaped_size, texts))
-        if len(told) >= limit or size > deps.max_answer // 2:
-            complete = False
+        taken = skip
+        for event in unit[skip:]:
+            if len(told) >= limit or size > deps.max_answer // 2:
+                break
+            told.append(_event_text(event))
+            size += escaped_size(told[-1])
+            taken += 1
+        skip = 0
+        if taken < len(unit):
+            stop, complete = msgspec.structs.replace(before, skip=taken), False
             break
+        stop = before = reader.position
     head = codec.encode(
         {
             "execution_id": str(execution_id),
-            "next": encode_position(reader.position),
+            "next": encode_position(stop),
             "complete": complete,
         }
     ).decode()

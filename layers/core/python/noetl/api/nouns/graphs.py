@@ -108,7 +108,7 @@ def get_execution_graph(deps: ApiDeps, request: Request) -> Answer:
         graph.final,
         nodes,
         edges,
-        node_states(graph, progress, deps.clock()),
+        {} if parse.flag(request, "lean") else node_states(graph, progress, deps.clock()),
         [progress.taken.get(one.index, 0) for one in graph.edges],
     )
     return Answer(200, answer)

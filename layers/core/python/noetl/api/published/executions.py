@@ -23,7 +23,6 @@ from noetl.services.executions import bulk_control, change_execution
 from noetl.services.executions.bulk_control import ManyDeps, ManyFilter, ManyWish
 from noetl.services.queries import read_execution
 
-STUCK_MINUTES = 5
 _YEAR = 366 * 24 * 60
 
 
@@ -48,7 +47,7 @@ class RerunAnswer(msgspec.Struct, frozen=True):
 class CleanupBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Executions that run longer than ``older_than_minutes``; ``dry_run``: only name them."""
 
-    older_than_minutes: Annotated[float, msgspec.Meta(ge=0, le=_YEAR)] = STUCK_MINUTES
+    older_than_minutes: Annotated[float, msgspec.Meta(ge=0, le=_YEAR)]
     dry_run: bool = False
 
 
@@ -87,7 +86,7 @@ class FinalizedAnswer(msgspec.Struct, frozen=True):
 
 def rerun(deps: ApiDeps, request: Request) -> Answer:
     """Start the same version of the same playbook with the same workload, and with what the body lays over it."""
-    asked = parse.body(request, deps, RerunBody) if request.body else RerunBody()
+    asked = parse.body(request, deps, RerunBody)
     execution_id = parse.execution_id(request.params["execution_id"])
     info = read_execution.find(deps.store, execution_id)
     if not info.version:
@@ -117,7 +116,7 @@ def rerun(deps: ApiDeps, request: Request) -> Answer:
 
 def cleanup(deps: ApiDeps, request: Request) -> Answer:
     """Cancel executions that run for too long. Those that wait for a person, a time or a slot are left alone."""
-    asked = parse.body(request, deps, CleanupBody) if request.body else CleanupBody()
+    asked = parse.body(request, deps, CleanupBody)
     by = asked_by(deps, request, f"cleanup: ran for more than {asked.older_than_minutes:g} minutes")
     before = instant(int(deps.clock() - 60 * asked.older_than_minutes))
     wish = ManyWish(
@@ -148,14 +147,14 @@ def check_cancellation(deps: ApiDeps, request: Request) -> Answer:
 
 def finalize(deps: ApiDeps, request: Request) -> Answer:
     """End an execution that runs: it is cancelled, whatever status was asked for. One that has ended stays as it is."""
-    asked = parse.body(request, deps, FinalizeBody) if request.body else FinalizeBody()
+    asked = parse.body(request, deps, FinalizeBody)
     execution_id = parse.execution_id(request.params["execution_id"])
     info = read_execution.find(deps.store, execution_id)
+    by = asked_by(deps, request, asked.reason or asked.error or "finalized")
     if info.status in TERMINAL:
         return Answer(
             200, FinalizedAnswer(str(execution_id), info.status, f"it had ended before: {info.status}")
         )
-    by = asked_by(deps, request, asked.reason or asked.error or "finalized")
     publish(deps, by.owner, change_execution.cancel(deps.store, execution_id, by, cascade=True))
     return Answer(
         200, FinalizedAnswer(str(execution_id), "cancelled", "it is cancelled, with what it started")

@@ -18,6 +18,7 @@ from noetl.cli.commands.register import register_neighbours
 from noetl.cli.options import Where
 from noetl.cli.render.callbacks import Teller, last_words, tell_callbacks, tell_parked
 from noetl.cli.render.event_stream import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
+from noetl.cli.render.failed_items import failed_lines
 from noetl.cli.render.output import duration, note, one_line, out, out_json, out_text, pretty
 from noetl.cli.render.summary import tell_end
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError
@@ -214,11 +215,15 @@ def _tell(
     spent = duration(view.summary.duration_ms)
     if view.status == "completed":
         named = "" if name == "latest" else f"execution {execution_id} "
+        if not quiet:
+            _tell_failed_items(view)
         if quiet:
             out_text(f"{pretty(value)}\n")
         else:
             tell_end(f"{named}completed in {spent}: {_steps(view)}", value, name, at.option)
     elif view.status == "failed" and view.error:
+        if not quiet:
+            _tell_failed_items(view)
         step = view.error.get("step")
         note(f"failed in {spent}{f' at step {step}' if step else ''}")
         note(errors.describe_failure(view.error))
@@ -229,6 +234,15 @@ def _tell(
         tell_waiting(place, view, execution_id, at)
     elif view.status == "paused":
         out(f"paused: noetl unpause {execution_id}{at.option} continues it")
+
+
+def _tell_failed_items(view: ExecutionView) -> None:
+    for step in view.steps:
+        lines = list(failed_lines(step))
+        if lines:
+            out(f"  {step.step}")
+        for line in lines:
+            out(line)
 
 
 def _steps(view: ExecutionView) -> str:
@@ -333,5 +347,9 @@ def redrive(
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
+        if args:
+            from noetl.cli.actions.redrive_reach import tell_reach
+
+            tell_reach(place, execution_id, step, args, version)
         place.redrive(execution_id, reason, step=step, args=args, version=version)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

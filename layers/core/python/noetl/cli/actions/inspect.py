@@ -16,6 +16,7 @@ from noetl.cli.client.protocol import Place, resolve_id
 from noetl.cli.options import Where
 from noetl.cli.render.callbacks import about, example_answer, tell_parked
 from noetl.cli.render.event_stream import run_of, step_line
+from noetl.cli.render.failed_items import failed_lines
 from noetl.cli.render.output import (
     clock,
     clock_time,
@@ -89,6 +90,8 @@ def show_status(name: str, *, as_json: bool, at: Where) -> int:
         _tell_status(view)
         for step in view.steps:
             out(step_line(run_of(step)))
+            for line in failed_lines(step):
+                out(line)
         for wait in view.waits:
             out_line(
                 f"  {f'step {wait.step} (run {wait.run})' if wait.step else 'the execution'} {wait.reason}"

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
@@ -174,7 +175,10 @@ class RemotePlace(RemoteTriggers):
 
     def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
         found = self._client.get(f"{ONE.format(execution_id)}/callbacks", CallbacksAnswer)
-        return [one.plain() for one in found.callbacks]
+        return [
+            msgspec.structs.replace(plain, url=reached(plain.url, self._client.context.url))
+            for plain in (one.plain() for one in found.callbacks)
+        ]
 
     def asked(self, token: str) -> AskedFor:
         return self._client.get(f"{PATH}{segment(token)}", AskedFor)
@@ -224,7 +228,7 @@ class RemotePlace(RemoteTriggers):
 
     def program(self, entry: Registered) -> Program | None:
         where = "/".join(segment(part) for part in entry.path.split("/"))
-        found = self._client.get(f"/api/catalog/{where}", PlaybookAnswer, version=entry.version)
+        found = self._client.get(f"/api/catalog/{where}", PlaybookAnswer, version=entry.version or None)
         try:
             return runtime_access.compile_playbook(found.content, entry.path, None).program
         except PlaybookError:  # the server may have kinds that this machine lacks
@@ -394,6 +398,15 @@ class RemotePlace(RemoteTriggers):
         body = {"step": step, "args": args, "reason": reason, "correlation_id": correlation_id}
         done = self._client.post(f"{ONE.format(execution_id)}/tokens", AcceptedAnswer, body)
         self._expected.add(done.event_id)
+
+
+def reached(url: str, address: str) -> str:
+    """The address of a callback with the path below which this client reaches the server, where the server does not know it."""
+    there, here = urlsplit(url), urlsplit(address)
+    prefix = here.path.rstrip("/")
+    if there.netloc != here.netloc or there.path.startswith(f"{prefix}/api/"):
+        return url
+    return urlunsplit((here.scheme, here.netloc, f"{prefix}{there.path}", there.query, ""))
 
 
 def _credential(name: str) -> str:

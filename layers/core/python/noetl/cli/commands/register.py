@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from noetl.cli import errors
+from noetl.cli.actions.playbook_paths import refuse_collisions
 from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import Place
 from noetl.cli.commands.playbooks import playbook_files, playbook_text
@@ -26,9 +27,12 @@ def register(targets: Sequence[str], *, as_json: bool, at: Where, migrate: bool 
 
     ``migrate``: as today's language has them; files stay as they are.
     """
+    playbooks = [
+        (file, migrated_text(file) if migrate else playbook_text(file)) for file in playbook_files(targets)
+    ]
+    refuse_collisions(playbooks)
     with open_place(at) as place:
-        for file in playbook_files(targets):
-            text = migrated_text(file) if migrate else playbook_text(file)
+        for file, text in playbooks:
             entry, schedule = place.register_scheduled(text, source_name=str(file.resolve()))
             if as_json:
                 out_json(
@@ -45,6 +49,13 @@ def register(targets: Sequence[str], *, as_json: bool, at: Where, migrate: bool 
     return errors.DONE
 
 
+def _readable(file: Path) -> str | None:
+    try:
+        return playbook_text(file)
+    except InvalidInputError:
+        return None
+
+
 def _fires(schedule: ScheduleView | None, at: Where) -> str:
     if schedule is None:
         return ""
@@ -59,10 +70,16 @@ def register_neighbours(place: Place, text: str, file: Path) -> None:
     if not _CALLS.search(text):
         return
     beside = [one for one in sorted(file.parent.iterdir()) if one.suffix in SUFFIXES and one != file]
-    for one in beside[:_MOST]:
-        if is_playbook(one):
+    playbooks = [(one, _readable(one)) for one in beside[:_MOST] if is_playbook(one)]
+    refuse_collisions([(file, text), *((one, found) for one, found in playbooks if found is not None)])
+    for one, found in playbooks:
+        if found is None:
+            note(
+                f"warning: {errors.near(str(one))} is not registered as a sub-playbook: it is not UTF-8 text"
+            )
+        else:
             try:
-                place.register(playbook_text(one), source_name=str(one))
+                place.register(found, source_name=str(one))
             except (PlaybookError, InvalidInputError):
                 name = errors.near(str(one))
                 note(

@@ -26,7 +26,10 @@ worker_app = typer.Typer(help="Workers outside of the server's process.", no_arg
 @worker_app.command()
 def start(
     server: Annotated[
-        str | None, typer.Option(metavar="URL", help="Address of `noetl serve`; or --remote, --context.")
+        str | None,
+        typer.Option(
+            metavar="URL", help="Address of `noetl serve`, or NOETL_SERVER_URL; or --remote, --context."
+        ),
     ] = None,
     pool: Annotated[
         str,
@@ -143,6 +146,8 @@ def _wish(
     """Where the server is, and how to say there who asks. Raises InvalidInputError."""
     from noetl.runtime.server.http_worker import WorkerWish
 
+    if server is None and not remote and context is None:
+        server = os.environ.get("NOETL_SERVER_URL") or None
     if server is not None and not remote:
         return WorkerWish(server, _token(token_file, home), "", 1)
     if server is not None or token_file is not None:
@@ -155,7 +160,7 @@ def _wish(
         raise InvalidInputError(
             "whose commands shall it run?",
             code="server_missing",
-            hint="--server http://127.0.0.1:8765, or --context NAME (`noetl context list`)",
+            hint="--server http://127.0.0.1:8765, NOETL_SERVER_URL, or --context NAME (`noetl context list`)",
         )
     from noetl.cli.client.profiles import contexts
     from noetl.cli.client.signing import signer

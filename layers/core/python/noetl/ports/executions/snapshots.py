@@ -45,8 +45,10 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """``executions`` lacks the ids that do not exist. ``fetched``: pools with a worker over HTTP that lives."""
+    """``executions`` lacks the ids that do not exist. ``fetched``: pools with a worker over HTTP that lives. ``sizes``: bytes that were read
+    of an execution, where the store tells."""
 
     now: float
     executions: Mapping[int, Snapshot]
     fetched: frozenset[str] = frozenset()
+    sizes: Mapping[int, int] = {}

@@ -47,6 +47,8 @@ WORKERS = 10
 REMEMBERED = 256
 """Snapshots of executions that a process keeps between its invocations: it handles one batch at a time."""
 
+WHOLE_RUNS = 200
+"""Up to which step run an execution is read whole, the first time that a process decides it."""
 FRESH_SECONDS = 5.0
 """How long a process decides without reading. With a snapshot the store tells its time, and whose commands are fetched over HTTP."""
 
@@ -216,7 +218,7 @@ def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
         credentials=parts.credential_names(settings.credentials_prefix),
         proofs=lambda found: proofs(found, keys(False)),
         log=telemetry.log,
-        recent=Recent(count=REMEMBERED, age=FRESH_SECONDS),
+        recent=Recent(count=REMEMBERED, age=FRESH_SECONDS, whole=WHOLE_RUNS),
     )
 
     deps = MessageDeps(

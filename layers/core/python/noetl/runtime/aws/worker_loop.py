@@ -55,9 +55,9 @@ class WorkerLoop:
     def run(self) -> None:
         """Returns when it was stopped, or idle for long enough, and nothing runs any more."""
         away = 0
-        while not self._stopping() and not self._is_idle():
+        while not self.stopping and not self._is_idle():
             free = self._free()
-            if free == 0 or self._stopping():
+            if free == 0 or self.stopping:
                 continue
             try:
                 found = self.worker.deps.commands.receive(free, self._poll_seconds())
@@ -71,12 +71,14 @@ class WorkerLoop:
                 self._begin(delivery)
         self._wait_for_the_rest()
 
-    def _stopping(self) -> bool:
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
         return self.stop_at < math.inf
 
     def _sleep(self, seconds: float) -> None:
         until = self.clock() + seconds
-        while self.clock() < until and not self._stopping():
+        while self.clock() < until and not self.stopping:
             time.sleep(min(0.2, seconds))
 
     def _free(self) -> int:

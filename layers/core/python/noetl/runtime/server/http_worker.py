@@ -69,7 +69,9 @@ class HttpWorker:
         exchange = exchange_with(self._pool, wish.server, wish.sign or _bearer(wish.token))
         self.name = wish.name or process_name()
         tokens = CommandTokens()
-        self.commands = HttpCommands(exchange, self.name, wish.pool, wish.capacity, tokens)
+        self.commands = HttpCommands(
+            exchange, self.name, wish.pool, wish.capacity, tokens, stopping=lambda: self.loop.stopping
+        )
         work = settings.home / "work"
         work.mkdir(parents=True, exist_ok=True)
         worker = WorkerDeps(

@@ -23,10 +23,14 @@ FIRST_ROUND = 1
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """Where a reader stopped. ``seq``: last main-lane row that was told; ``lanes``: live loops (run, step, place of the last item told)."""
+    """Where a reader stopped. ``seq``: last main-lane row that was told; ``lanes``: live loops (run, step, place of the last item told).
+
+    ``skip``: events of what comes next that were told already.
+    """
 
     seq: int = 0
     lanes: tuple[tuple[int, str, int], ...] = ()
+    skip: int = 0
 
 
 _POSITION: msgspec.json.Decoder[Position] = codec.decoder(Position)
@@ -42,8 +46,10 @@ def decode_position(text: str) -> Position:
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         found = _POSITION.decode(data)
-        if not 0 <= found.seq < 2**62 or any(
-            not (0 <= run < 2**62 and -1 <= last < 2**62) for run, _, last in found.lanes
+        if (
+            not 0 <= found.seq < 2**62
+            or not 0 <= found.skip < 2**31
+            or any(not (0 <= run < 2**62 and -1 <= last < 2**62) for run, _, last in found.lanes)
         ):
             raise ValueError("out of range")
     except (ValueError, binascii.Error) as error:

@@ -11,6 +11,7 @@ from noetl.domain.errors import NoetlError
 from noetl.domain.events import CommandDone, MainEvent, Pause, Resume, Start
 from noetl.dsl.program import Program
 from noetl.engine.pausing import Waiting
+from noetl.engine.scopes.slot_view import SCOPES
 from noetl.ports.executions.execution_store import Change, EventRow, LoadRequest
 from noetl.services.orchestrator.build_commit import late_row
 from noetl.services.orchestrator.engine_deps import EngineDeps
@@ -26,6 +27,8 @@ class Work(msgspec.Struct):
     programs: dict[str, Program] = msgspec.field(default_factory=dict)
     trust: bool = True
     """What this process remembers may be used (not after a conflict)."""
+    whole: bool = False
+    """All its slots are read, so that this process knows it from now on."""
     refused: NoetlError | None = None
     """Why it cannot begin."""
     taken: frozenset[int] = frozenset()
@@ -45,6 +48,8 @@ class Work(msgspec.Struct):
         return isinstance(self.events[0], Start)
 
     def request(self) -> LoadRequest:
+        if self.whole:
+            self.scopes |= SCOPES
         return LoadRequest(
             self.execution_id,
             tuple(self.names),

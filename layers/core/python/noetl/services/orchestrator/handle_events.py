@@ -6,8 +6,10 @@ slot that could not be foreseen, or a loop is folded); losers of a race are deci
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeGuard
+
+import msgspec
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
@@ -159,13 +161,22 @@ def _prepare(works: Iterable[Work], deps: EngineDeps) -> None:
 
 def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
     loaded, known = _read(works, deps)
+    sizes = dict(known)
+    executions = dict(loaded.executions)
     outcome: dict[int, Decided] = {}
     for work in works:
         decided = _decide_isolated(work, loaded, deps, work.execution_id in known)
         if work.execution_id in known and (decided.late or decided.done):
             # The remembered snapshot cannot distinguish a redelivery from a late event: ask the store.
-            del known[work.execution_id]
-            decided = _decide_isolated(work, deps.store.load([work.request()]), deps, known=False)
+            del known[work.execution_id], sizes[work.execution_id]
+            work.whole = _reads_whole(work, deps)
+            again = deps.store.load([work.request()])
+            decided = _decide_isolated(work, again, deps, known=False)
+            executions.pop(work.execution_id, None)
+            executions.update(again.executions)
+            loaded = msgspec.structs.replace(loaded, sizes={**loaded.sizes, **again.sizes})
+        if work.whole and work.execution_id in executions:
+            sizes[work.execution_id] = loaded.sizes.get(work.execution_id, 0)
         outcome[work.execution_id] = decided
     for start in [start for decided in outcome.values() for start in decided.refused]:
         refuse_start(start, deps, handled)
@@ -179,7 +190,7 @@ def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holdi
         handled.add(committed.commands, committed.events)
         for change in changes:
             tell_change(change, handled)
-        _remember(outcome, known, loaded, committed, deps)
+        _remember(outcome, sizes, executions, committed, deps)
     if late or done:
         # Only now: an event may be too late because of another one of this batch, which is not applied before the commit.
         deps.store.record_superseded(late, done)
@@ -194,6 +205,8 @@ def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
     """
     now = deps.recent.now() if deps.recent is not None else None
     if deps.recent is None or now is None:
+        for work in works:
+            work.whole = _reads_whole(work, deps)
         loaded = deps.store.load([work.request() for work in works])
         if deps.recent is not None:
             deps.recent.heard(loaded.now)
@@ -208,37 +221,45 @@ def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
         elif work.trust and work.starts():
             known[work.execution_id] = 0
         else:
+            work.whole = _reads_whole(work, deps)
             missing.append(work.request())
     if missing:
         loaded = deps.store.load(missing)
         deps.recent.heard(loaded.now)
         executions.update(loaded.executions)
-        now = loaded.now
+        return msgspec.structs.replace(loaded, executions=executions), known
     return Loaded(now, executions), known
+
+
+def _reads_whole(work: Work, deps: EngineDeps) -> bool:
+    """Return whether to read all slots of an execution that this process does not know, to know it from then on."""
+    runs = [event.run for event in work.events if isinstance(event, CommandDone)]
+    return deps.recent is not None and bool(runs) and deps.recent.reads_whole(work.execution_id, max(runs))
 
 
 def _remember(
     outcome: dict[int, Decided],
-    known: dict[int, int],
-    loaded: Loaded,
+    sizes: dict[int, int],
+    executions: Mapping[int, Snapshot],
     committed: Committed,
     deps: EngineDeps,
 ) -> None:
     """Remember executions whose slots were all known before the commit.
 
-    Left out: those that ended, and those that compensate (they need slots that are not kept).
+    ``sizes``: bytes, by execution that is known whole. Left out: those that ended, and those that compensate (they need slots that are
+    not kept).
     """
     if deps.recent is None:
         return
     given: dict[int, list[Command]] = {}
     for command in committed.commands:
         given.setdefault(command.execution_id, []).append(command)
-    for execution_id, size in known.items():
+    for execution_id, size in sizes.items():
         decided = outcome[execution_id]
         change = decided.change
         if change is None or change.end or REPORT in change.slots:
             continue
-        before = loaded.executions.get(execution_id)
+        before = executions.get(execution_id)
         fences = before.fences if before is not None else {}
         after = after_commit(change, decided.slots, fences, given.get(execution_id, []))
         deps.recent.put(after, size + sum(len(row.facts) for row in change.events))

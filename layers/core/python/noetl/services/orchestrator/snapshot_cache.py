@@ -21,12 +21,19 @@ SIZE = 256 * 1024
 
 class Recent:
     """Thread-safe. ``clock``: seconds by which to go on from the store's last word about the time; None: those of this machine.
-    ``count``: most entries. ``age``: seconds after which the store is read whatever is known: it tells more than snapshots."""
+    ``count``: most entries. ``age``: seconds after which the store is read whatever is known: it tells more than snapshots. ``whole``: up to
+    which step run an execution that is not known is read whole, so that it is known from then on; 0: only those that begin here are."""
 
     def __init__(
-        self, clock: Callable[[], float] | None = None, count: int = COUNT, age: float = float("inf")
+        self,
+        clock: Callable[[], float] | None = None,
+        count: int = COUNT,
+        age: float = float("inf"),
+        whole: int = 0,
     ) -> None:
-        self._age = age
+        self._age, self._whole = age, whole
+        self._large: OrderedDict[int, None] = OrderedDict()
+        """Executions that were too large to keep."""
         self._time = StoreTime() if clock is None else StoreTime(clock, clock)
         self._count = count
         self._entries: OrderedDict[int, tuple[Snapshot, int]] = OrderedDict()
@@ -39,12 +46,19 @@ class Recent:
 
     def put(self, snapshot: Snapshot, size: int) -> None:
         """Remember an execution right after its commit."""
-        if size > SIZE:
-            return
         with self._lock:
+            if size > SIZE:
+                self._large[snapshot.execution_id] = None
+                while len(self._large) > self._count:
+                    self._large.popitem(last=False)
+                return
             self._entries[snapshot.execution_id] = (snapshot, size)
             while len(self._entries) > self._count:
                 self._entries.popitem(last=False)
+
+    def reads_whole(self, execution_id: int, run: int) -> bool:
+        """Return whether to read all of an execution at this step run: it is likely to be small, and asked for again."""
+        return run <= self._whole and execution_id not in self._large
 
     def heard(self, now: float) -> None:
         """Note the store's time."""

@@ -21,7 +21,8 @@ from noetl.ports.executions.inspection import Inspection, OpenCommand
 from noetl.services.callbacks.open_callbacks import awaited_by_command
 from noetl.services.history.execution_state import read_state
 from noetl.services.history.external_changes import ExternalChange, change_of
-from noetl.services.history.progress import PAGE, LoopCount, Progress, StepRun, read_progress
+from noetl.services.history.failed_items import FailedItems, failed_items
+from noetl.services.history.progress import PAGE, Progress, read_progress
 from noetl.services.history.read_history import facts_of
 from noetl.services.queries.command_findings import CommandFindings
 from noetl.services.queries.diagnosis import Analysis as Analysis
@@ -69,7 +70,7 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
     else:
         told = _told(deps.store, execution_id)
         if info.status in TERMINAL:
-            findings = list(_over(info, told))
+            findings = list(_over(info, told, deps.store))
         else:
             state, unreadable = read_state(info)
             if unreadable is None:
@@ -140,33 +141,30 @@ def _told(store: ExecutionStore, execution_id: int) -> _Told:
 # --- what ended -------------------------------------------------------------------------------------
 
 
-def _over(info: ExecutionInfo, told: _Told) -> Iterator[Finding]:
+def _over(info: ExecutionInfo, told: _Told, store: ExecutionStore) -> Iterator[Finding]:
     progress = told.progress
+    failed = failed_items(store, info.execution_id, list(progress.runs.values()))
     if info.status == "failed":
         yield _failure(info, told)
     elif info.status == "cancelled":
         yield Finding("cancelled", "info", f"it was cancelled: {progress.reason or 'no reason was given'}")
     for run in progress.runs.values():
         if run.loop is not None and run.loop.failed and run.status == "done" and run.run not in told.repeated:
-            yield _failed_items(info.execution_id, run, run.loop)
+            yield Finding(
+                "items_failed",
+                "info",
+                f"{run.loop.failed} of {run.loop.total} items of step {run.step} failed, which it tolerates{_causes(failed.get(run.run))}",
+                run.step,
+                run.run,
+                (f'`noetl redrive {info.execution_id} --from "{run.step}[failed]"` runs them again',),
+            )
 
 
-def _failed_items(execution_id: int, run: StepRun, loop: LoopCount) -> Finding:
-    query = (
-        "SELECT index, outcome->'error'->>'message' AS error FROM items "
-        f"WHERE execution_id = {execution_id} AND run = {run.run} AND status = 'error' ORDER BY 1"
-    )
-    return Finding(
-        "items_failed",
-        "info",
-        f"{loop.failed} of {loop.total} items of step {run.step} failed; the step continues after failed items",
-        run.step,
-        run.run,
-        (
-            f'`noetl sql "{query}"` lists them',
-            f'`noetl redrive {execution_id} --from "{run.step}[failed]"` runs them again',
-        ),
-    )
+def _causes(found: FailedItems | None) -> str:
+    """``: 3 × ValueError (item 7 is broken)`` for each error, the most frequent first."""
+    if found is None or not found.errors:
+        return ""
+    return ": " + "; ".join(f"{one.count} × {one.code} ({one.message})" for one in found.errors[:3])
 
 
 def _failure(info: ExecutionInfo, told: _Told) -> Finding:

@@ -20,6 +20,7 @@ from noetl.ports.results import ResultStore
 from noetl.services.callbacks.open_callbacks import AwaitedCallback as AwaitedCallback
 from noetl.services.callbacks.open_callbacks import awaited, count_awaited
 from noetl.services.history.execution_state import read_state
+from noetl.services.history.failed_items import FailedItems, failed_items
 from noetl.services.history.progress import Progress, StepRun, read_progress
 from noetl.services.queries.limits import WaitView, waits
 from noetl.services.results.ending_value import ending_value
@@ -53,6 +54,8 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     error: dict[str, Any] | None = None
     until: float | None = None
     """When it goes on, while it waits for a time (epoch seconds)."""
+    failed_items: FailedItems | None = None
+    """Items of its loop that failed, and why: of the latest loops, where they were read."""
 
 
 class ParkedStep(msgspec.Struct, frozen=True):
@@ -148,9 +151,10 @@ def describe(
     awaiting = attempt(lambda: awaited(store, execution_id, state), f"a callback of execution {execution_id}")
     unread = [one for one in (unreadable, awaiting) if isinstance(one, Unreadable)]
     shown = [] if isinstance(awaiting, Unreadable) else awaiting
+    failed = failed_items(store, execution_id, list(progress.runs.values()))
     return ExecutionView(
         summary=summarize(info, now, queued=any(not wait.step for wait in waiting)),
-        steps=[step_view(run, now) for run in progress.runs.values()],
+        steps=[step_view(run, now, failed.get(run.run)) for run in progress.runs.values()],
         error=_error(state, progress),
         reason=progress.reason,
         parked=parked_steps(state, programs),
@@ -364,8 +368,8 @@ def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> Execu
     )
 
 
-def step_view(run: StepRun, now: float) -> StepView:
-    """One step run for people."""
+def step_view(run: StepRun, now: float, failed: FailedItems | None = None) -> StepView:
+    """One step run for people. ``failed``: items of its loop."""
     loop = run.loop
     return StepView(
         run=run.run,
@@ -378,6 +382,7 @@ def step_view(run: StepRun, now: float) -> StepView:
         child_execution_id=str(run.child) if run.child else None,
         error=run.error,
         until=run.until,
+        failed_items=failed,
     )
 
 

@@ -104,7 +104,10 @@ class _Hydrator:
             try:
                 rows = read_rows(io.BytesIO(data), "parquet", what=what)
                 return [row for chunk in rows for row in chunk], len(data)
-            except ImportError:  # the engine's function has no DuckDB
+            except TaskError as error:
+                if error.code != "dependency_missing":
+                    raise
+                # Functions of a deployment, and a bare installation, have no DuckDB: the reference is shown, with its link.
                 raise TaskError(
                     f"{what} is parquet, which is read by tasks only",
                     kind="schema",

@@ -39,9 +39,11 @@ def loaded(rows: list[Row]) -> Loaded:
     slots: dict[int, dict[tuple[str, str], Any]] = {}
     fences: dict[int, dict[str, Fence]] = {}
     applied: dict[int, list[str]] = {}
+    sizes: dict[int, int] = {}
     for kind, execution, one, two, three, four, five in rows:
         key = int(execution or b"")
         first = (one or b"").decode()
+        sizes[key] = sizes.get(key, 0) + len(five or b"")
         if kind == b"slot":
             place = (unname(first), unname((two or b"").decode()))
             slots.setdefault(key, {})[place] = codec.decode(five or b"")
@@ -69,6 +71,7 @@ def loaded(rows: list[Row]) -> Loaded:
             for key, program, status, version, state in heads
         },
         frozenset(fetched.split(",")) if fetched else frozenset(),
+        sizes,
     )
 
 

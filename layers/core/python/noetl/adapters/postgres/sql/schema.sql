@@ -83,6 +83,7 @@ CREATE TABLE noetl.event (
 CREATE TABLE noetl.event_0 PARTITION OF noetl.event FOR VALUES FROM (MINVALUE) TO (MAXVALUE) WITH (autovacuum_vacuum_scale_factor = 0.02);
 CREATE UNIQUE INDEX event_main ON noetl.event (execution_id, seq) WHERE lane = 0;
 CREATE INDEX event_item ON noetl.event (execution_id, lane, seq) WHERE lane <> 0;
+CREATE INDEX event_failed_item ON noetl.event (execution_id, lane, seq) WHERE lane > 0 AND type = 'call.error';
 
 -- round >= 0: a command of a loop. It answers for items first <= i < past; remaining of them are not accounted for yet. Collection and
 -- scope are the loop's, and a fresh chunk has no payload at all. remote: it stands for work that goes on outside of this system.

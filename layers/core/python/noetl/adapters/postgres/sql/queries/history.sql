@@ -21,6 +21,10 @@ SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM (
     ORDER BY seq FETCH FIRST (:limit::bigint) ROWS WITH TIES
 ) page ORDER BY seq, event_id;
 
+-- name: failed_items
+SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM noetl.event
+WHERE execution_id = :execution_id AND lane = :run::bigint AND lane > 0 AND type = 'call.error' ORDER BY seq LIMIT :limit::bigint;
+
 -- name: every_item
 -- Rows of all loop lanes after a position.
 SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM noetl.event

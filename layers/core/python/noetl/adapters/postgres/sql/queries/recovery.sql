@@ -96,7 +96,8 @@ SELECT w.execution_id, w.id, w.numbers, w.body, w.extra, w.loop, NULL, NULL, NUL
 FROM (SELECT WHERE :pool::text = '') own CROSS JOIN LATERAL noetl.wake_limits(:owner) w;
 
 -- name: hand_over
--- What an invocation has published belongs to the queue; what it could not publish, to nobody.
+-- What an invocation has published belongs to the queue; what it could not publish, to nobody. The commit does not wait for the disk: a
+-- crash of the database that forgets it leaves the rows to their owner, whose time ends, and a sweep publishes them again.
 WITH commands AS (
     UPDATE noetl.command c SET owner = b.heir
     FROM unnest(:command_executions::bigint[], :commands::text[], :command_heirs::text[]) AS b (execution_id, command_id, heir)
@@ -105,10 +106,12 @@ WITH commands AS (
     UPDATE noetl.outbox o SET owner = b.heir
     FROM unnest(:event_executions::bigint[], :events::text[], :event_heirs::text[]) AS b (execution_id, event_id, heir)
     WHERE o.execution_id = b.execution_id AND o.event_id = b.event_id AND o.owner = :owner
+), timers AS (
+    UPDATE noetl.timer t SET owner = b.heir
+    FROM unnest(:timer_executions::bigint[], :timers::text[], :timer_heirs::text[]) AS b (execution_id, timer, heir)
+    WHERE t.execution_id = b.execution_id AND t.timer = b.timer AND t.owner = :owner
 )
-UPDATE noetl.timer t SET owner = b.heir
-FROM unnest(:timer_executions::bigint[], :timers::text[], :timer_heirs::text[]) AS b (execution_id, timer, heir)
-WHERE t.execution_id = b.execution_id AND t.timer = b.timer AND t.owner = :owner;
+SELECT set_config('synchronous_commit', 'off', true);
 
 -- name: hold_events
 -- Events of paused executions wait in the outbox; the rows they came from go (a Start keeps its own), and no process claims a command whose turn they end. The

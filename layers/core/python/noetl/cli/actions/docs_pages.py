@@ -1,0 +1,51 @@
+"""``noetl docs``: pages of the documentation, which come with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import noetl
+from noetl.cli import errors
+from noetl.cli.render.output import out, out_json, out_text
+from noetl.domain.errors import NotFoundError
+from noetl.dsl.diagnostics import did_you_mean
+
+_PACKAGE = Path(noetl.__file__).parent
+FOLDERS = (_PACKAGE / "docs", _PACKAGE.parents[3] / "docs")
+"""Of an installed package, and of a checkout."""
+
+
+def show(page: str | None, *, as_json: bool) -> int:
+    """Print a page, or the list of all. A hint's ``docs/limits.md#requests`` is a name of a page, too.
+
+    Raises NotFoundError(code="page_not_found").
+    """
+    pages = every_page()
+    if page is None:
+        if as_json:
+            out_json(sorted(pages))
+        else:
+            out("\n".join(sorted(pages)))
+        return errors.DONE
+    name = page.partition("#")[0].removeprefix("docs/").removesuffix(".md")
+    if name not in pages:
+        raise NotFoundError(
+            f"there is no page {page[:80]!r}",
+            code="page_not_found",
+            hint=did_you_mean(name, pages, "noetl docs lists all of them"),
+        )
+    text = pages[name].read_text("utf-8")
+    if as_json:
+        out_json({"page": name, "text": text})
+    else:
+        out_text(text)
+    return errors.DONE
+
+
+def every_page() -> Mapping[str, Path]:
+    """Pages by name: ``limits``, ``dsl/loops``."""
+    folder = next((one for one in FOLDERS if (one / "README.md").is_file()), None)
+    if folder is None:
+        return {}
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")}

@@ -1,0 +1,53 @@
+"""What `redrive --set` reaches: arguments that the step reads, and does not compute itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from noetl.cli.client.protocol import Place, Registered
+from noetl.cli.render.output import note
+from noetl.domain.redrive import parse_address
+from noetl.dsl.diagnostics import nearest
+from noetl.dsl.program import Lit, Map, Program
+
+
+def tell_reach(place: Place, execution_id: int, step: str, names: Iterable[str], version: int | None) -> None:
+    """Warn about arguments that the step does not read, or that its own `args` replace."""
+    summary = place.describe(execution_id).summary
+    entry = Registered(summary.path, summary.version or 0, summary.name, summary.program)
+    program = place.program(place.find(f"{summary.path}@{version}") if version is not None else entry)
+    if program is None:
+        return
+    for problem in unreached(program, parse_address(step).step, names):
+        note(f"warning: {problem}")
+
+
+def unreached(program: Program, step: str, names: Iterable[str]) -> list[str]:
+    """Why each of these arguments has no effect, where it has none."""
+    found = next((one for one in program.steps if one.name == step), None)
+    if found is None:
+        return []
+    own = _keys(found.args)
+    reads = {name for part in (found.enter_reads, found.exit_reads) for name in part.names}
+    if reads & {"args", "args.*", "input", "input.*"}:
+        reads |= set(names)
+    bare = sorted({name.removeprefix("args.").removeprefix("input.") for name in reads} - own)
+    problems = []
+    for name in names:
+        if name in own:
+            problems.append(f"--set {name} has no effect: step {step} computes {name} itself, in its args")
+        elif name not in bare:
+            near = nearest(name, bare)
+            remedy = (
+                f"did you mean {near}?"
+                if near
+                else "change what it reads instead: --version, or noetl ctx patch"
+            )
+            problems.append(f"--set {name} has no effect: step {step} does not read it; {remedy}")
+    return problems
+
+
+def _keys(node: object) -> set[str]:
+    if isinstance(node, Map):
+        return {str(key) for key, _ in node.entries}
+    return set(node.value) if isinstance(node, Lit) and isinstance(node.value, dict) else set()

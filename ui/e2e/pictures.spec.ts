@@ -1,0 +1,60 @@
+/** Pictures of the pages: of docs/ui.md with `npm run pictures`, and of every page at both widths and themes with NOETL_PICTURES=FOLDER. */
+import { fileURLToPath } from "node:url";
+
+import { COUNTER, FAILING, HELLO, REFUND } from "./playbooks";
+import { expect, test } from "./test";
+
+const WANTED = process.env.NOETL_PICTURES ?? "";
+const DOCS = fileURLToPath(new URL("../../docs/pictures", import.meta.url));
+
+test.skip(WANTED === "", "pictures are taken when NOETL_PICTURES asks for them");
+test.describe.configure({ mode: "serial" });
+
+test("pictures", async ({ page, server, ui }) => {
+  test.setTimeout(500_000);
+  for (const playbook of [FAILING, REFUND, HELLO, COUNTER]) await server.register(playbook);
+  const failed = (await server.run("sales/orders")).execution_id;
+  const done = (await server.run("demo/hello")).execution_id;
+  const asking = (await server.run("sales/refund", {}, 1)).execution_id;
+  const counted = (await server.run("demo/counter")).execution_id;
+  const other = (await server.run("demo/counter", { count: 5 })).execution_id;
+  const pages: Record<string, string> = {
+    home: "",
+    executions: "executions",
+    graph: `executions/${failed}?run=2`,
+    timeline: `executions/${failed}?view=timeline`,
+    events: `executions/${failed}?view=events`,
+    data: `executions/${done}?view=data`,
+    logs: `executions/${failed}?view=logs`,
+    code: `executions/${failed}?view=code`,
+    why: `executions/${failed}?view=why`,
+    "time-travel": `executions/${counted}?at=12`,
+    "time-travel-data": `executions/${counted}?view=data&at=9`,
+    compare: `compare?a=${counted}&b=${other}`,
+    asking: `executions/${asking}`,
+    playbooks: "playbooks",
+    playbook: "playbooks/sales/orders",
+    editor: "playbooks/sales/orders?view=edit",
+    run: "playbooks/sales/orders?view=run",
+    approvals: "approvals",
+    schedules: "schedules",
+    credentials: "credentials",
+    limits: "limits",
+    workers: "workers",
+    sql: "sql",
+    settings: "settings",
+  };
+  const shown = WANTED === "1" ? ["home", "graph", "time-travel", "compare"] : Object.keys(pages);
+  const looks = WANTED === "1" ? ([[1200, "light"]] as const) : ([[1440, "light"], [1440, "dark"], [360, "light"]] as const);
+  for (const name of shown) {
+    await page.goto(`${ui.address}/ui/${pages[name]}`);
+    await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+    for (const [width, colorScheme] of looks) {
+      await page.setViewportSize({ width, height: width === 1200 ? 760 : 900 });
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      await expect(page.locator(".skeleton")).toHaveCount(0);
+      const path = WANTED === "1" ? `${DOCS}/${name}.png` : `${WANTED}/${name}-${width}-${colorScheme}.png`;
+      await page.screenshot({ path });
+    }
+  }
+});
