@@ -447,6 +447,9 @@ def database_shell(
         str | None, typer.Option("--command", "-c", metavar="SQL", help="Run this, and nothing else.")
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Let statements change rows.")] = False,
+    scratch: Annotated[
+        bool, typer.Option("--scratch", help="The database that `postgres` tasks without `auth` use.")
+    ] = False,
     as_json: Json = False,
     home: Home = None,
 ) -> None:
@@ -457,10 +460,11 @@ def database_shell(
     \b
       noetl db shell
       noetl db shell -c "SELECT status, count(*) FROM noetl.execution GROUP BY status"
+      noetl db shell --scratch -c "SELECT count(*) FROM orders"
     """
     from noetl.cli.actions import database_shell
 
-    end(database_shell.shell(command, write=write, as_json=as_json, home=home))
+    end(database_shell.shell(command, write=write, scratch=scratch, as_json=as_json, home=home))
 
 
 @database_app.command("status")

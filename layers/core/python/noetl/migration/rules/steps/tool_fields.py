@@ -37,4 +37,4 @@ def apply(page: Page) -> None:
             tool.take("spec")
 
 
-RULE = Rule("tool-fields", "What a tool needs stands below `tool`, beside its `kind`.", apply)
+RULE = Rule("tool-fields", "The keys of a tool belong to `tool`, beside its `kind`.", apply)

@@ -49,4 +49,6 @@ def _gather(sink: Map) -> None:
     sink.entries[:] = [entry for entry in sink.entries if entry not in keys]
 
 
-RULE = Rule("sink-tool", "The tool of a sink is a mapping; what it writes stands in `args`.", apply)
+RULE = Rule(
+    "sink-tool", "The tool of a sink is a mapping; the values that it writes belong to `args`.", apply
+)
