@@ -202,10 +202,14 @@ def names_of(group):
 
 def test_failed_items_count_until_a_redrive_repeats_them(ground, monkeypatch):
     monkeypatch.setattr(Boom, "calls", 0)
-    tolerant = LOOPING.replace("- step: start\n", "- step: start\n    spec: {policy: {failure: {mode: best_effort}}}\n")
+    tolerant = LOOPING.replace(
+        "- step: start\n", "- step: start\n    spec: {policy: {failure: {mode: best_effort}}}\n"
+    )
     execution_id = ground.run(tolerant.replace("kind: double, value: 1", "kind: boom, times: 2"))
     (failed,) = analyze(ground, execution_id)["findings"]
-    assert failed["kind"] == "items_failed" and failed["message"].startswith("2 of 2 items of step start failed")
+    assert failed["kind"] == "items_failed" and failed["message"].startswith(
+        "2 of 2 items of step start failed"
+    )
     (again,) = failed["next"]
     assert again.startswith(f'`noetl redrive {execution_id} --from "start[failed]"`')
     reply = ground.ask("POST", f"/api/executions/{execution_id}/redrive", {"from": "start[failed]"})

@@ -211,7 +211,10 @@ class _Writer:
 
 
 class _Reader:
-    """A range of the object at a time. The first is asked for at once, so that an object which is not there is told of at once."""
+    """A reader of an object, one range at a time.
+
+    It asks for the first range at once, so that a missing object is reported immediately.
+    """
 
     def __init__(self, store: GcsResultStore, name: str, uri: str, start: int) -> None:
         self._store = store

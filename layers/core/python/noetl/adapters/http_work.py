@@ -21,7 +21,7 @@ from noetl.domain.workers.command_token import HEADER
 from noetl.ports.queue import Delivery, Outgoing
 
 HOLD_SECONDS = 59
-"""What a worker asks for when it goes on with a command; any other delay means that it gives the command back."""
+"""What a worker asks for when it continues with a command; any other delay means that it returns the command."""
 POLL_SECONDS = 0.5
 EXECUTIONS = 10_000
 """Whose tokens a worker remembers: many times what it can have under way."""
@@ -140,7 +140,10 @@ class HttpCommands:
         self._name = name
 
     def register(self) -> None:
-        """Raises InvalidInputError (no such pool, or the name is somebody else's), InfrastructureError."""
+        """Register this worker.
+
+        Raises InvalidInputError (no such pool, or the name belongs to another principal), InfrastructureError.
+        """
         call(self._exchange, "POST", "/api/worker/pool/register", self._worker)
 
     def deregister(self) -> None:
@@ -199,7 +202,7 @@ class HttpMarks:
         self._exchange, self._command = exchange, command
 
     def revoke(self, execution_id: int, run: int | None = None) -> None:
-        """Raises InvalidInputError: what is wanted is decided elsewhere."""
+        """Refuse: the engine decides what is wanted. Raises InvalidInputError."""
         raise InvalidInputError("a worker revokes nothing", code="not_revoked")
 
     def is_revoked(self, execution_id: int, run: int) -> bool:
@@ -207,7 +210,9 @@ class HttpMarks:
         try:
             body = call(self._exchange, "POST", "/api/events", _sign_of_life(self._command))
         except (InvalidInputError, NotFoundError) as refused:
-            raise InfrastructureError(f"nobody says whether it is wanted: {refused}") from refused
+            raise InfrastructureError(
+                f"the server does not say whether the command is wanted: {refused}"
+            ) from refused
         return not codec.decode_as(_TOLD, body).wanted
 
 
@@ -317,7 +322,10 @@ class HttpResults(HeldStreams):
         self.name = self._store = store
 
     def choose(self, size: int | None, wish: str | None = None) -> HttpResults:
-        """The server chooses when it sees the value: ``name`` tells what it has chosen after ``put``."""
+        """Return a store for one value; the server chooses the tier when it sees the value.
+
+        ``name`` is the tier it has chosen, after ``put``.
+        """
         return HttpResults(self._exchange, self._tokens, wish=wish or "")
 
     def at(self, store: str | None) -> HttpResults:

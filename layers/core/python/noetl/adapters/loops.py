@@ -23,9 +23,10 @@ OUTCOME = codec.decoder(Outcome)
 
 
 def is_given_up(change: Change, loop: LoopRow) -> bool:
-    """Tell whether a loop is over in the commit that begins it: its row is stored closed, and nothing of it is issued.
+    """Return whether a loop is over in the commit that begins it.
 
-    The row has to be there because history tells of the loop, and a redrive goes on from it.
+    Then its row is stored closed and none of its commands is issued. The row has to exist because history mentions the loop, and a
+    redrive continues from it.
     """
     return change.end or loop.run in change.drop_runs
 
@@ -121,12 +122,13 @@ def completed(command: Command, loop: LoopRow, start: int, stop: int) -> Command
 
 
 def resume(command: Command, done: Sequence[tuple[int, bytes]], suspended: Sequence[int] = ()) -> Command:
-    """A loop command given out again: finished items are skipped; in a sequential loop the later ones see their writes.
+    """Return a loop command as it is given out again.
 
-    Where the item that was suspended is finished by now, what it was to go on with is left out: no other item goes on with that.
+    Finished items are skipped; in a sequential loop the later ones see their writes.
+    When the suspended item is finished by now, the state it was to continue with is left out: no other item continues with that.
 
     ``done``: (index, encoded Outcome) of its finished items, in index order. ``suspended``: items of which a turn is recorded; those of a
-    parallel chunk went on in commands of their own.
+    parallel chunk continued in commands of their own.
     """
     piece = command.loop
     if piece is None:
@@ -181,7 +183,7 @@ def counted_rows(batch: ItemBatch) -> list[CountedRow]:
 
 
 def resumed_item(command: Command, chunk_id: str) -> int | None:
-    """The item that goes on alone in ``command``, or None when it is the rest of the chunk itself."""
+    """Return the item that continues alone in ``command``; None: it is the rest of the chunk."""
     if command.command_id == chunk_id or command.loop is None:
         return None
     return command.loop.start

@@ -22,8 +22,9 @@ _TOLD: Mapping[Remark, str] = {
 
 
 class TieredResults:
-    """``tiers``: what this place has, by name. ``default``: where everything goes that is not told to go elsewhere.
+    """Result stores of several tiers behind one store.
 
+    ``tiers``: what this place has, by name. ``default``: the tier of every value without a wish for another.
     As a store it is its default tier: what is written and read without a reference (messages, parts of a loop's result) lies there.
     """
 
@@ -49,7 +50,7 @@ class TieredResults:
         return self._tiers
 
     def start(self) -> None:
-        """Go on with what an earlier process left half done. For processes that stay for a while."""
+        """Continue what an earlier process left half done. For processes that stay for a while."""
         for tier in self._tiers.values():
             if isinstance(tier, DiskResultStore):
                 tier.start()
@@ -140,7 +141,7 @@ class _NotHere(OneTier):
         self._missing(uri)
 
     def delete(self, uris: Sequence[str]) -> None:
-        """There is nothing here that could be removed: whoever can reach the tier does it later."""
+        """Refuse: this process has nothing to remove; a process that can reach the tier does it later."""
         raise InfrastructureError(
             f"the tier {self.name} is not set up here", code="result_store_failed", retryable=False
         )

@@ -171,7 +171,7 @@ def run(
       noetl run weather.yaml --dry-run
 
     With --json every event is a line, and the last line has execution_id, status, result, error and duration_ms.
-    An execution that waits for an approval ends this command with code 0 and tells how to approve. With --remote (or --context NAME)
+    An execution that waits for an approval ends this command with code 0 and shows how to approve. With --remote (or --context NAME)
     the server of a context runs it: noetl context --help.
     """
     from noetl.cli.actions import execute

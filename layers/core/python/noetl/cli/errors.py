@@ -30,7 +30,7 @@ _LOG_LIMIT = 5 * 1024 * 1024
 
 
 class ReportedError(Exception):
-    """The command has told what went wrong already; ``code`` is its exit code."""
+    """An error that the command has reported already. ``code``: its exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -47,7 +47,7 @@ class OutputFullError(ReportedError):
 
 
 class ReaderGoneError(ReportedError):
-    """Whoever read our output has left (``noetl events … | head``): nothing went wrong, and nobody is there to be told."""
+    """The reader of the output has left (``noetl events … | head``). It is no failure."""
 
     def __init__(self) -> None:
         super().__init__(DONE)
@@ -121,7 +121,7 @@ def silence_stdout() -> None:
 
 
 def _say(text: str) -> None:
-    """A stderr that cannot be written leaves the exit code to tell."""
+    """Print lines on stderr. When it cannot be written, the exit code alone reports the error."""
     with suppress(OSError):
         print(escape_block(text), file=sys.stderr, flush=True)  # noqa: T201
 

@@ -59,9 +59,9 @@ class CallbackId(msgspec.Struct, frozen=True):
 
 
 class Awaited(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A callback that an execution waits for, as it is kept while it does (a slot of the scope ``callback``, by place).
+    """A callback that an execution waits for, as stored in the scope ``callback`` (by place).
 
-    ``command``, ``turn``: what goes on when it comes. ``since``, ``until``: epoch seconds; ``until`` None: however long it takes.
+    ``command``, ``turn``: what continues when it comes. ``since``, ``until``: epoch seconds; ``until`` None: without a time limit.
     """
 
     serial: int

@@ -2,7 +2,7 @@
 
 * A **command** carries a grant: ``kid.first-past.mac`` over (execution, command, attempt, turn, step run, stage, first, past). A worker
   sends it back with its outcomes, so it can speak for this command only, and only for the items ``first <= i < past`` it was given.
-* **Control** events (everything else) are signed over their whole text by whoever may make them: ``kid.mac``.
+* **Control** events (everything else) are signed over their whole text by a component that may make them: ``kid.mac``.
 * A **compiled program** that is kept outside of the process is signed with the name it is kept under: ``kid.mac``.
 """
 

@@ -232,7 +232,7 @@ _ALWAYS_FIT = frozenset((str, bool, type(None)))
 _HOLDS = (dict, list, tuple)
 
 _Path = tuple[Any, object] | None
-"""Where a value stands: the place of what holds it, and its key or index there."""
+"""The position of a value: the place of what holds it, and its key or index there."""
 
 
 class Unstorable(msgspec.Struct, frozen=True):

@@ -13,7 +13,10 @@ SOURCE_KEYS = frozenset((*SCHEMES, "format", "delimiter", "member", "auth", "reg
 
 
 def is_source(value: Any) -> bool:
-    """Whether ``value`` names a collection instead of being one. (What is wrong with it, its reader tells.)"""
+    """Return whether ``value`` names a collection instead of being one.
+
+    The reader of the collection reports what is wrong with it.
+    """
     if isinstance(value, str):
         return value.partition(":")[0] in SCHEMES and ":" in value
     return isinstance(value, dict) and any(isinstance(value.get(scheme), str) for scheme in SCHEMES)

@@ -8,10 +8,10 @@
     ├── NotFoundError         the caller's: no such playbook, execution, result
     ├── ConflictError         the caller's or a race: already ended, version moved on
     │   └── GoneError         it was there, and is over for good
-    └── InfrastructureError   ours: database away, result store unreachable
+    └── InfrastructureError   the system's: database unavailable, result store unreachable
         └── OverloadedError   more waits than is good: later
 
-Every error has a stable ``code``, tells whether trying again can help (``retryable``), and keeps
+Every error has a stable ``code``, states whether trying again can help (``retryable``), and keeps
 ``details`` that are safe to print. Boundaries map families, not messages: exit codes, HTTP status,
 partial batch failures.
 """

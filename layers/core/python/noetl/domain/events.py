@@ -82,9 +82,10 @@ class CommandDone(msgspec.Struct, frozen=True, tag="command", tag_field="type", 
 class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit_defaults=True):
     """A worker's outcomes for items of a loop chunk. It never locks the execution.
 
-    ``closed``: the command is finished (its row goes). ``rest``: it goes on as another turn. ``elapsed``: seconds of work on ``items``.
-    ``undone``: how many items its command answers for after this message, when that has to be so: at the end of a turn (items of
-    ``rest``, or those left out because the loop was broken), and always in a sequential loop. None: messages may come in any order.
+    ``closed``: the command is finished and its row is deleted. ``rest``: the command continues as another turn. ``elapsed``: seconds of
+    work on ``items``. ``undone``: how many items its command answers for after this message, when that has to be so: at the end of a turn
+    (items of ``rest``, or those left out because the loop was broken), and always in a sequential loop. None: messages may come in any
+    order.
     """
 
     execution_id: int
@@ -210,8 +211,10 @@ class ChildDone(msgspec.Struct, frozen=True, tag="child", tag_field="type", omit
 
 
 class CallbackDone(msgspec.Struct, frozen=True, tag="callback", tag_field="type", omit_defaults=True):
-    """Somebody outside said what a pipeline waits for (or will). ``place``, ``serial``: which callback (domain/callbacks.py); ``outcome``: what
-    the waiting task receives; ``digest``: of what was said."""
+    """The answer of a person or another system to a callback that a pipeline waits for, or will wait for.
+
+    ``place``, ``serial``: which callback (domain/callbacks.py). ``outcome``: what the waiting task receives. ``digest``: of the answer.
+    """
 
     execution_id: int
     event_id: str
@@ -238,7 +241,10 @@ class ItemAwaits(msgspec.Struct, frozen=True, tag="item.awaits", tag_field="type
 
 
 class WorkGotOn(msgspec.Struct, frozen=True, tag="work", tag_field="type", omit_defaults=True):
-    """Somebody outside tells that work which a task began elsewhere is over, or has got on: its command is woken, if it is asleep."""
+    """A report of another system: work that a task began there is over or has advanced.
+
+    The engine wakes the command of that task, if it is asleep.
+    """
 
     execution_id: int
     event_id: str
@@ -277,9 +283,10 @@ class TokenInjected(msgspec.Struct, frozen=True, tag="token", tag_field="type", 
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_defaults=True):
-    """Nothing new begins; what is out still reports, and waits. ``cascade``: children are paused as well.
+    """A request to pause an execution: no new work begins; commands that are running still report, and wait.
 
-    ``word``: when a parent says it, its place in the parent's history: a later word of a parent counts, in whatever order they come.
+    ``cascade``: children are paused as well. ``word``: when a parent sends it, its place in the parent's history: the parent's later
+    request counts, in whichever order the requests arrive.
     ``after``: ids of pauses and resumes that were accepted before and not applied yet: they are applied first.
     """
 
@@ -307,9 +314,10 @@ class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="type", omit_d
 
 
 class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit_defaults=True):
-    """An execution that has ended runs again: from what was under way, or from ``step`` with ``args`` (``again``: only items of its loop).
+    """A request to run an execution that has ended again.
 
-    ``program``: what it goes on with. ``arcs``: number of an arc in the program it had → in this one, where they differ.
+    It continues from what was under way, or from ``step`` with ``args`` (``again``: only items of its loop).
+    ``program``: the program it continues with. ``arcs``: number of an arc in the program it had → in this one, where they differ.
     ``ended``: when it had ended, in epoch seconds; 0: not known.
     """
 
@@ -338,7 +346,7 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_d
 
 
 class Held(msgspec.Struct, frozen=True, tag="held", tag_field="type", omit_defaults=True):
-    """``event`` came while its execution was paused: it is kept in the outbox, and taken when the execution goes on."""
+    """An event that arrived while its execution was paused: it is kept in the outbox until the execution continues."""
 
     execution_id: int
     event_id: str

@@ -1,6 +1,6 @@
 """Identity: execution ids are time-ordered 63-bit numbers; every other id is derived, never random.
 
-Derived ids make repeats recognisable: handling the same happening twice gives the same event id, and the unique key
+Derived ids make repeats recognisable: handling one happening twice yields the same event id, and the unique key
 (execution, event id) drops the second. The attempt is in no event id, so two attempts of one command cannot both count.
 """
 
@@ -19,7 +19,7 @@ SHARD_BITS = 6
 SPREAD_BITS = 30
 """Most bits that tell the children of one parent apart: 16 beside the shard, and up to 14 of time, for the later items of large loops."""
 WIDEST_BITS = 36
-"""Most bits where ids are used up: no child sorts more than 18 minutes after its parent, whatever a worker reports."""
+"""Most bits where ids are used up: no child sorts more than 18 minutes after its parent, regardless of what a worker reports."""
 MOST_PASSED = 1 << 20
 """Derivations that a worker may pass over: more than any scope has ids."""
 LARGEST_ID = (1 << 63) - 1
@@ -56,7 +56,11 @@ KEPT_START = "start@"
 
 
 def start_event(origin: str = "", kept: bool = False) -> str:
-    """``origin``: tells this Start from others that might get the same execution id. ``kept``: ``create`` makes a row with this Start."""
+    """Return the event id of a Start.
+
+    ``origin``: distinguishes this Start from others that might get the same execution id. ``kept``: ``create`` makes a row with this
+    Start.
+    """
     if kept:
         return f"{KEPT_START}{origin}"
     return f"{START}:{origin}" if origin else START
@@ -150,9 +154,10 @@ def detached_execution_ids(
 
 
 def derivation_to_tell(parent: int, origin: str, known: Container[int]) -> tuple[int, int]:
-    """Choose the id that a worker tells a task for the child that ``origin`` asks for: (id, derivations that were passed over).
+    """Choose the id that a worker passes to a task for the child that ``origin`` asks for.
 
-    It has all bits that a child's id may have, whatever loop it belongs to: a task may use the id before the store has seen it.
+    Returns (id, derivations that were passed over).
+    It has all bits that a child's id may have, in any loop: a task may use the id before the store has seen it.
     ``known``: ids that the task can see. If the store refuses the id later, it is replaced in all that the task said; so a task that
     knew the same id as another execution's would be taken to mean its own child by both.
     """
@@ -186,7 +191,7 @@ def child_done_event(command: str, turn: int) -> str:
 
 
 def callback_event(place: str, serial: int) -> str:
-    """Somebody outside has said what ``place`` waits for."""
+    """Return the event id of the answer to the callback that ``place`` waits for."""
     return f"callback:{place}:{serial}"
 
 

@@ -1,8 +1,8 @@
 """The declaration of a tool kind, and the context that a kind receives when it runs.
 
 A kind is one module in ``noetl.kinds`` with ``SPEC`` (a KindSpec), ``Params`` (a pydantic model that refuses unknown
-fields) and ``run(params, context) -> TaskResult | ChildRequest | WaitRequest | PollRequest``. One that answers with a PollRequest also has
-``stop(state, context)``, which ends the work that goes on elsewhere. See ``noetl.kinds.registry``.
+fields) and ``run(params, context) -> TaskResult | ChildRequest | WaitRequest | PollRequest``. One that answers with a PollRequest also
+has ``stop(state, context)``, which ends the work in the other system. See ``noetl.kinds.registry``.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class KindSpec:
     needs_network: bool = False
     long_running: bool = False
     own_worker: bool = False
-    """It may more in the account than others: a deployment never gives its worker to other kinds."""
+    """Its worker has more rights in the account than others: a deployment never assigns that worker to other kinds."""
     poll_seconds: float = 0.0
-    """More than 0: it begins work elsewhere and asks how that is getting on (PollRequest). One call takes at most so many seconds; the
-    task's time-out counts from the first call to the end of the work."""
+    """More than 0: it begins work in another system and asks for its progress (PollRequest). One call takes at most this many seconds;
+    the task's time-out counts from the first call to the end of the work.
+    """
     layer: str = ""
     """The kind whose layer of libraries its workers have too (``duckdb``); its own, if there is one, unless this is given."""
     extra: str | None = None
@@ -72,7 +73,7 @@ class ParamProblem(msgspec.Struct, frozen=True):
 
 
 class Hole:
-    """Stands where a template stands when parameters are checked before rendering: fits any type."""
+    """A placeholder for a template when parameters are checked before rendering: it fits any type."""
 
     def __repr__(self) -> str:
         return "<template>"
@@ -94,7 +95,7 @@ class KindLookup(Protocol):
         """Check parameters with ``HOLE`` in the place of templates: unknown and missing fields, literal values."""
 
     def sql_problem(self, text: str) -> tuple[str, str | None, int] | None:
-        """What is wrong with a SQL text whatever its values are: message, hint, line."""
+        """Return what is wrong with a SQL text, whichever values it gets: message, hint, line."""
 
     def schema(self, name: str) -> dict[str, Any]:
         """JSON Schema of the parameters (aliases included)."""
@@ -248,7 +249,7 @@ class TaskContext:
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     """Large results as streams."""
     pending: Mapping[str, Any] | None = None
-    """What the last call of this task said of the work that goes on elsewhere; None when nothing was begun."""
+    """What the last call of this task said of the work in the other system; None when none was begun."""
     left: float = 0.0
     """Seconds until the task's time-out is over; with ``pending`` it counts from the first call on."""
     jobs: Jobs = field(default_factory=NoJobs)

@@ -16,7 +16,7 @@ from noetl.domain.sizes.table import LIMIT_KEY, STEP_LIMITS
 EXECUTIONS = "execution:"
 """What the keys of ``executor.spec.concurrency`` begin with: an execution that holds its slot never waits for itself."""
 WHOLE = ""
-"""Stands where a command's id would: the execution itself holds the slot."""
+"""Used in the place of a command's id: the execution itself holds the slot."""
 LONGEST_KEY = LIMIT_KEY.value
 MOST = STEP_LIMITS.value
 """Limits of one step."""

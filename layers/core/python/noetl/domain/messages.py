@@ -1,6 +1,6 @@
 """Messages of queues: an event or a command, with the token that authorizes its sender.
 
-A message is one JSON text. Exactly one of ``event``, ``command`` and ``ref`` is there; ``ref`` stands for a text of this shape that was
+A message is one JSON text. Exactly one of ``event``, ``command`` and ``ref`` is there; ``ref`` refers to a text of this shape that was
 too large for the queue and lies in the result store.
 """
 
@@ -101,7 +101,8 @@ def event_group(event: Event) -> str:
 def event_dedup(event: Event, sender: str) -> str:
     """Return what makes two sendings of one control event by ``sender`` the same.
 
-    (Outcomes of workers are told apart by their text: a second run of a chunk may cut its items into other messages under the same
-    event ids.)"""
+    (Outcomes of workers are distinguished by their text: a second run of a chunk may cut its items into other messages under the same
+    event ids.)
+    """
     text = f"{event.execution_id}/{event.event_id}/{sender}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

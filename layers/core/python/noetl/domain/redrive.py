@@ -57,9 +57,9 @@ def refusal(state: ExecutionState, step: str) -> str:
     if step:
         return ""
     if state.status == "completed":
-        return "it completed: name the step to go on from"
+        return "it completed: name the step to continue from"
     if not state.left:
-        return "nothing was under way when it ended, or it was compensated: name the step to go on from"
+        return "nothing was under way when it ended, or it was compensated: name the step to continue from"
     if any(token.run == 1 and token.phase == "arrived" for token in state.left):
         return "it failed before its first step: start its playbook again"
     return ""

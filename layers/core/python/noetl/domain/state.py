@@ -73,15 +73,15 @@ class Token(msgspec.Struct, omit_defaults=True):
     lock: str = ""
     """The lock this run waits for (while parked), or holds (from step.enter to its end)."""
     place: int = 0
-    """Where a run that waits for a lock stands in its queue: the lowest goes next."""
+    """The place in the queue of a run that waits for a lock: the lowest is next."""
     again: Again | None = None
-    """The loop run of an earlier round that its loop goes on from, until it does."""
+    """The loop run of an earlier round that its loop continues, until it does."""
     applied: bool = False
     """Its loop is over, and what the items wrote is in the context."""
     awaits: int = 0
     """Callbacks that this run (all items of its loop) waits for."""
     unbounded: int = 0
-    """Those of them that nothing but somebody outside will end."""
+    """Those of them that only a person or another system can end."""
     serial: int = -1
     """The callback that the run's own command waits for."""
     callbacks: int = 0
@@ -135,7 +135,7 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     error: ErrorInfo | None = None
     steps_done: int = 0
     left: list[Token] = []
-    """Tokens that were live when it failed or was cancelled (their arguments are kept too): a redrive goes on from them."""
+    """Tokens that were live when it failed or was cancelled (their arguments are kept too): a redrive continues from them."""
     heard: int = 0
     """The latest word of the parent to pause or resume."""
     lost: bool = False

@@ -52,7 +52,7 @@ def client(
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What calls of AWS raise: refusals, and that nobody can be reached or asked with these settings."""
+    """Return the exceptions that calls of AWS raise: refusals, no connection, bad settings."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     return (BotoCoreError, ClientError)
@@ -83,7 +83,7 @@ def resolve(name: str, deployed: Iterable[str], environment: str) -> str:
 
 
 def invoke(lambdas: Any, function: str, payload: Any) -> tuple[Any, dict[str, str] | None]:
-    """Call a function and wait; gives its answer, or its error as type and message."""
+    """Call a function and wait; return its answer, or its error as type and message."""
     answer = lambdas.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
     text = answer["Payload"].read()
     value = json.loads(text) if text else None

@@ -76,7 +76,7 @@ def bootstrap(layout: Layout, node_modules: Path, endpoint: str) -> None:
 def deploy(
     layout: Layout, node_modules: Path, endpoint: str, progress: Progress
 ) -> dict[str, dict[str, str]]:
-    """Deploy what was synthesized; gives the outputs of each stack. Raises InfrastructureError."""
+    """Deploy what was synthesized; return the outputs of each stack. Raises InfrastructureError."""
     layout.outputs.unlink(missing_ok=True)
     command = [*cdk_command(node_modules), "deploy", "--all", "--app", str(layout.assembly)]
     command += ["--require-approval", "never", "--concurrency", "4", "--progress", "events"]
@@ -123,7 +123,7 @@ def wait_ready(api: str) -> None:
         if answer and answer[0] == 404:
             break  # the emulator knows no such API: it has lost what was deployed
         time.sleep(POLL_SECONDS)
-    shown = f"it answers {answer[0]}: {answer[1][:500]}" if answer else "nobody answers"
+    shown = f"it answers {answer[0]}: {answer[1][:500]}" if answer else "no server answers"
     lost = answer is not None and answer[0] == 404
     raise InfrastructureError(
         f"the deployed API is not ready: {urlsplit(api).path}/ready: {shown}",

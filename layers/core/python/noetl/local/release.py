@@ -138,7 +138,10 @@ def prepare(release: Release, progress: Progress) -> Path:
 
 
 def account(release: Release) -> Account:
-    """Asks AWS who is asking. Raises InfrastructureError when nobody is, or when it is not the account that was pinned."""
+    """Return the account that AWS reports for these credentials.
+
+    Raises InfrastructureError without valid credentials, or when it is not the account that was pinned.
+    """
     from noetl.local.aws import client, failures
 
     options = {"profile": release.profile, "region": release.region}
@@ -191,7 +194,10 @@ def synth(release: Release, node_modules: Path) -> dict[str, int]:
 
 
 def idle_cost(release: Release) -> dict[str, float] | None:
-    """Dollars a month of what was synthesized while nobody uses it, by line of the bill; None: an app of somebody else computes none."""
+    """Return dollars a month of what was synthesized while it is idle, by line of the bill.
+
+    None: the app of another project computes none.
+    """
     return _bill(release.assembly / "idle-cost.json")
 
 

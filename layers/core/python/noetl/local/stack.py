@@ -103,7 +103,10 @@ def _deployed(
 
 
 def plan(layout: Layout, options: Options) -> State:
-    """The state to reach, with what already runs in it. Raises InfrastructureError when a port is taken or nobody answers."""
+    """Return the state to reach, with what already runs in it.
+
+    Raises InfrastructureError when a port is taken or no server answers.
+    """
     wanted = State(environment=options.environment, project=str(options.project), endpoint="")
     if options.endpoint is not None:
         if options.functions_site is not None:
@@ -211,7 +214,10 @@ def _forget_other_ports(layout: Layout, state: State, progress: Progress) -> Non
 
 
 def down(layout: Layout, *, purge: bool, progress: Progress) -> list[str]:
-    """Stop what ``up`` started, and nothing else; gives the names of what was stopped. ``purge`` removes the data too."""
+    """Stop what ``up`` started, and nothing else; return the names of what was stopped.
+
+    ``purge`` removes the data too.
+    """
     stopped: list[str] = []
     with _alone(layout):
         state = load(layout)

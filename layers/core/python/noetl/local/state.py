@@ -20,7 +20,10 @@ POLL_SECONDS = 0.02
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process of ours. ``started`` is the system's own word for when it began (its form differs between systems)."""
+    """A process that this tool started.
+
+    ``started`` is the system's own word for when it began (its form differs between systems).
+    """
 
     pid: int
     started: str
@@ -69,7 +72,10 @@ def save(layout: Layout, state: State) -> None:
 
 
 def process(pid: int) -> Process | None:
-    """The process with this number as it is now; None when there is none (a killed one that nobody has reaped counts as gone)."""
+    """Return the process with this number as it is now; None when there is none.
+
+    A killed one that its parent has not reaped counts as gone.
+    """
     started = _started(pid)
     return Process(pid, started) if started else None
 

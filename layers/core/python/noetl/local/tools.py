@@ -26,7 +26,7 @@ OLDEST_NODE = 20
 KEPT_LINES = 30
 
 Progress = Callable[[str], None]
-"""Told what is done next, a short phrase."""
+"""Called with what is done next, a short phrase."""
 
 
 def emulator_python(progress: Progress) -> Path:
@@ -89,8 +89,9 @@ def run(
     log: Path | None = None,
     watch: Callable[[str], None] | None = None,
 ) -> None:
-    """Run a tool to its end; ``watch`` is told each line of its output, ``log`` gets all of it.
+    """Run a tool to its end.
 
+    ``watch`` is called with each line of its output, ``log`` gets all of it.
     Raises InfrastructureError with the end of the output when it fails.
     """
     kept: deque[str] = deque(maxlen=KEPT_LINES)

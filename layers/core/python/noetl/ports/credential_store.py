@@ -43,7 +43,10 @@ class CachedCredential(msgspec.Struct, frozen=True):
 
 
 class CredentialAccess(msgspec.Struct, frozen=True):
-    """Somebody did something with a credential. ``id``: time-ordered; ``at``: epoch seconds, the store's."""
+    """A record of an access to a credential.
+
+    ``id``: time-ordered; ``at``: epoch seconds, by the store's clock.
+    """
 
     id: int
     name: str

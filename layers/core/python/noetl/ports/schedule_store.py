@@ -16,11 +16,14 @@ from noetl.domain.automations.missed_run_policy import MOST_CAUGHT_UP, CatchUp, 
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``version`` None: the latest when it fires. ``declared``: its playbook says so; otherwise somebody made it by hand.
+    """A schedule as it is stored.
+
+    ``version`` None: the latest when it fires. ``declared``: its playbook declares it; otherwise a person made it by hand.
     ``enabled``: what its maker says; ``paused``: what an operator says. ``anchor``: when its timing was set; rates count from it.
-    ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` tells why that started nothing.
+    ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` states why that started nothing.
     ``latest_execution``: the newest that a firing started. ``catch_up``, ``catch_up_max``, ``overlap``: see
-    ``domain/automations/missed_run_policy.py``."""
+    ``domain/automations/missed_run_policy.py``.
+    """
 
     name: str
     path: str
@@ -74,11 +77,11 @@ class ScheduleStore(Protocol):
     def fired(
         self, row: ScheduleRow, at: float, *, next_at: float | None, execution_id: int | None, error: str = ""
     ) -> bool:
-        """Remember that ``row`` fired for the moment ``at``, and when it does next.
+        """Record that ``row`` fired for the moment ``at``, and when it fires next.
 
-        False, and nothing is changed, when its timing is another by now (``anchor``), or when it fired for this or a later moment already:
-        of several processes that fire one moment, one is told True. In any case ``moments`` knows then what was started for it (what was
-        told first stays), and ``latest_execution`` stays when nothing was.
+        False, and nothing is changed, when its timing is another by now (``anchor``), or when it fired for this or a later moment
+        already: of several processes that fire one moment, one gets True. In any case ``moments`` then knows what was started for it (the
+        first record stays), and ``latest_execution`` stays when nothing was.
         """
 
     def pass_over(self, row: ScheduleRow, next_at: float | None) -> bool:
@@ -88,7 +91,10 @@ class ScheduleStore(Protocol):
         """
 
     def keep_moment(self, name: str, at: float, execution_id: int) -> None:
-        """Remember what was started for a moment, without a firing; what was told first stays. Nothing when there is no such schedule."""
+        """Record what was started for a moment, without a firing.
+
+        The first record of a moment stays. Does nothing when there is no such schedule.
+        """
 
     def moments(self, name: str, since: float, until: float) -> Mapping[float, int]:
         """What was started for the moments of ``since`` ≤ at ≤ ``until``, ascending: moment → execution. It goes with the schedule."""

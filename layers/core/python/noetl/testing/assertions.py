@@ -15,7 +15,7 @@ from noetl.testing.mocks import matches, shown
 TOLERANCE = 0.001
 """Seconds of virtual time that count as the same."""
 MOST = 8
-"""Differences that are told of one value."""
+"""Differences that are reported for one value."""
 _ABSENT = object()
 
 
@@ -44,7 +44,7 @@ class Seen:
     executions: Mapping[str, Sequence[str]]
     events: Sequence[tuple[str, str]] = ()
     problems: Sequence[str] = field(default=())
-    """Calls that the case did not provide for, replies nobody asked for, happenings whose moment never came."""
+    """Calls that the case did not provide for, replies without a call, happenings whose moment never came."""
 
 
 def check(seen: Seen, expect: Mapping[str, Any]) -> list[Finding]:
@@ -127,7 +127,7 @@ def _path(seen: Seen, expect: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _is_path(wanted: Sequence[Any], got: Sequence[str]) -> bool:
-    """A list within the path stands for these steps in any order."""
+    """Return whether the path matches; a list within it means these steps in any order."""
     place = 0
     for entry in wanted:
         names = entry if isinstance(entry, list) else [entry]

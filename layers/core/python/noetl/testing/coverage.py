@@ -45,7 +45,10 @@ class Coverage:
 
 
 class Meter:
-    """Counts for one program: told of branch objects (``domain.branch_coverage``) and of the steps that were entered."""
+    """A counter of the branches and steps of one program.
+
+    It receives branch objects (``domain.branch_coverage``) and the steps that were entered.
+    """
 
     def __init__(self, program: Program) -> None:
         self.by_object: dict[int, Branch] = {}

@@ -123,7 +123,9 @@ class Choice(Reply):
         written = self.model_fields_set
         if "default" in written:
             if written != {"default"}:
-                raise problem("reply-form", "`default` stands alone", "write - default: {body: …}")
+                raise problem(
+                    "reply-form", "`default` is the only key of its reply", "write - default: {body: …}"
+                )
         elif "replies" in written:
             if written != {"when", "replies"} or not self.replies:
                 raise problem(
@@ -288,7 +290,10 @@ ExpectedCalls = Annotated[
 
 
 class Expectation(Strict):
-    """What came of the case. What is not written is not looked at, but ``status``: completed, and no error."""
+    """The expected outcome of the case.
+
+    What is not written is not checked, except ``status``: completed, and no error.
+    """
 
     status: Status = "completed"
     result: Any = None

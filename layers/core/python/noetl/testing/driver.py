@@ -28,7 +28,7 @@ LEASE = 10.0**9
 
 
 class EndlessError(AssertionError):
-    """A run goes on and on."""
+    """A run that does not end."""
 
 
 class Time(Protocol):
@@ -76,7 +76,10 @@ Run = Callable[[Command, Callable[[Event], None]], None]
 
 @dataclass
 class Driver:
-    """``pick``: which of the ready commands runs next. ``watch``: told of every command before it runs."""
+    """A driver of executions in virtual time, without queues or processes.
+
+    ``pick``: which of the ready commands runs next. ``watch``: called with every command before it runs.
+    """
 
     deps: EngineDeps
     run_command: Run
@@ -89,7 +92,7 @@ class Driver:
     under_way: list[tuple[float, int, Event]] = field(default_factory=list)
     """Outcomes of calls that take their time, each with the moment at which it is there."""
     lag: Callable[[], float] = lambda: 0.0
-    """Seconds that the command at hand has taken so far."""
+    """Seconds that the current command has taken so far."""
     ended: dict[int, float] = field(default_factory=dict)
     """Execution id → when it reached its terminal event."""
     in_flight: dict[str, int] = field(default_factory=dict)
@@ -112,7 +115,7 @@ class Driver:
         return not self.events and not self.ready
 
     def settle(self) -> None:
-        """Go on until nothing is left to do now."""
+        """Continue until nothing is left to do now."""
         while not self.idle:
             self.tick()
 
@@ -142,7 +145,7 @@ class Driver:
         self.follow(handled)
 
     def follow(self, handled: Handled) -> None:
-        """Take what came of events: commands to run, events to handle, executions that have ended."""
+        """Take the result of events: commands to run, events to handle, executions that have ended."""
         for command in handled.commands:
             self.take(command)
         self.events.extend(handled.events)
@@ -176,7 +179,7 @@ class Driver:
         return fence is not None and (fence.attempt, fence.turn) == (command.attempt, command.turn)
 
     def is_left_behind(self, command: Command) -> bool:
-        """Whether work goes on elsewhere that nobody waits for any more: a worker ends it."""
+        """Return whether a command's work in another system is no longer wanted: a worker ends it."""
         return command.remote and self._fence(command) is None
 
     def _fence(self, command: Command) -> Fence | None:

@@ -38,7 +38,7 @@ class MemoryBackend:
 
 
 def is_gone(store: ExecutionStore, execution_id: int, run: int) -> bool:
-    """Whether nobody waits for a step run (any more)."""
+    """Return whether no command waits for a step run (any more)."""
     info = store.info(execution_id)
     return info is None or run not in decode_state(info.state).tokens
 

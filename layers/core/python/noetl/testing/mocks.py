@@ -70,7 +70,10 @@ class MockRegistry(ScriptedRegistry):
         return [f"{call.step}/{call.task}", f"{playbook}{colon}{call.task}"]
 
     def _key(self, call: Call) -> str | None:
-        """A step's name stands for its one tool, and for those of its tasks that reach outside; not for what undoes it."""
+        """Return the key of the reply to a call.
+
+        A step's name means its one tool, and those of its tasks that reach outside; not what undoes it.
+        """
         names = self.names_of(call)
         if call.task.endswith("_sink"):
             names.append("sink")
@@ -179,7 +182,10 @@ def matches(part: Any, whole: Any) -> bool:
 
 
 def answer_of(kind: str, params: Mapping[str, Any], reply: Mapping[str, Any]) -> TaskResult:
-    """What the kind makes of a reply. Raises TaskError: the failure it stands for."""
+    """Return what the kind makes of a reply.
+
+    Raises TaskError: the failure that the reply describes.
+    """
     form = check_form(reply)
     if form == "error":
         error = dict(reply["error"])

@@ -40,9 +40,10 @@ _numbers = itertools.count(1)
 
 
 class Tools(Protocol):
-    """What a run asks of its tools: ``total`` calls so far, ``calls`` by step and task, and what went wrong with the script.
+    """The interface of the tools of a run.
 
-    ``spent``: seconds that the command at hand has taken so far.
+    ``total`` calls so far, ``calls`` by step and task, and what went wrong with the script.
+    ``spent``: seconds that the current command has taken so far.
     """
 
     total: int
@@ -51,7 +52,7 @@ class Tools(Protocol):
     spent: float
 
     def left_over(self) -> dict[str, int]:
-        """Replies that nobody asked for, by key."""
+        """Return the number of replies without a call, by key."""
 
 
 class Plot(Protocol):
@@ -102,7 +103,10 @@ class Backend(Protocol):
 
 @dataclass
 class Observed:
-    """What came of a run. ``histories``: per execution (``""`` is the first, children by path and number), per step run."""
+    """The outcome of a run.
+
+    ``histories``: per execution (``""`` is the first, children by path and number), per step run.
+    """
 
     status: str
     result: Any
@@ -146,7 +150,7 @@ def play(scenario: Scenario, backend: Backend, worker: Worker, pick: Pick | None
 
 
 def perform(cast: Cast, plot: Plot, backend: Backend, pick: Pick, number: int = 0) -> Observed:
-    """Start ``cast.program`` and go on to the point where nothing more can happen.
+    """Start ``cast.program`` and run it until nothing more can happen.
 
     ``number`` makes the execution's id: the same one, the same id. Raises InvalidInputError for a payload that is refused.
     """

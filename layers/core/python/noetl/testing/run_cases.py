@@ -212,7 +212,10 @@ def _worker(
 
 
 def dispatched(program: Program, tools: Mapping[str, Any], prefix: str = "") -> Program:
-    """``program`` with what the engine runs itself (``noop``, ``playbook``) given to the worker where a reply stands in its place."""
+    """Return ``program`` with mocked tasks of the engine (``noop``, ``playbook``) moved to the worker.
+
+    A task is mocked when a reply takes its place.
+    """
     names = {key.partition("[")[0] for key in tools}
 
     def moved(step: Step, pipeline: Pipeline | None) -> Pipeline | None:

@@ -24,7 +24,10 @@ STATUS_KINDS = {401: "auth", 403: "auth", 404: "not_found", 408: "timeout", 429:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as a script sees it. ``index``: of the iteration, None outside of loops; ``told``: what it was asked."""
+    """A call as a script sees it.
+
+    ``index``: of the iteration, None outside of loops; ``told``: the parameters of the call.
+    """
 
     kind: str
     step: str
@@ -78,7 +81,7 @@ class Script:
         return f"{call.step}/{call.task} ({call.kind}) was called, but the case has no reply for it"
 
     def left_over(self) -> dict[str, int]:
-        """Replies that nobody asked for."""
+        """Return the number of replies without a call, by key."""
         return {
             key: len(replies) - self.used[key]
             for key, replies in self.script.items()
@@ -116,7 +119,7 @@ class ScriptedRegistry(Script, Registry):
         Script.__init__(self, script)
 
     def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
-        """Told of like a call: ``fetch.stop``."""
+        """Record a stop like a call: ``fetch.stop``."""
         with self.guard:
             for key in {context.step, f"{context.step}/{context.task}", context.task}:
                 self.calls.setdefault(f"{key}.stop", []).append({"state": dict(state)})
@@ -158,8 +161,11 @@ def _index(context: TaskContext) -> int | None:
 
 
 def answer(reply: Mapping[str, Any]) -> TaskResult | PollRequest:
-    """What a reply stands for. ``{body, status}``: an HTTP answer; ``{result, meta}``: a result as it is; ``{error: {…}}``: a failure;
-    ``{pending: {delay, state}}``: work that goes on elsewhere, to be asked for again."""
+    """Return the answer that a reply describes.
+
+    ``{body, status}``: an HTTP answer; ``{result, meta}``: a result as it is; ``{error: {…}}``: a failure;
+    ``{pending: {delay, state}}``: work in another system, to be asked for again.
+    """
     if "pending" in reply:
         return PollRequest(dict(reply["pending"].get("state") or {}), reply["pending"]["delay"])
     if "error" in reply:

@@ -206,7 +206,10 @@ def _case(document: Mapping[str, Any], number: int, root: MappingTree) -> TestCa
 
 
 def prefixed(main: Program, programs: Mapping[str, Program]) -> Iterator[tuple[str, Program]]:
-    """Programs with what stands before the names of their steps: nothing, or ``<name of the playbook>:`` for those that are called."""
+    """Yield programs with the prefix of the names of their steps.
+
+    The main program has none; a called one has ``<name of the playbook>:``.
+    """
     for program in programs.values():
         yield ("" if program.hash == main.hash else f"{program.name}:"), program
 

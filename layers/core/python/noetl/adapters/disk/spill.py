@@ -66,7 +66,7 @@ class Spill:
             return
         if not self.drain(seconds):
             self._log(
-                f"{self._open} results have not reached the tier {self._cloud.name}: the next start goes on with them"
+                f"{self._open} results have not reached the tier {self._cloud.name}: the next start continues with them"
             )
         self._stop.set()
         self._waiting.put(None)

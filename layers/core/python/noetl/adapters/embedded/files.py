@@ -214,7 +214,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """All of it, also while somebody else removes the same. Raises OSError."""
+    """Remove a folder with its content, also while another process removes it. Raises OSError."""
     while folder.exists():
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(folder)

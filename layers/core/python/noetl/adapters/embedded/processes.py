@@ -309,7 +309,10 @@ def _wait_ready(data: Path, process: subprocess.Popen[bytes], deadline: float) -
 
 
 def wait_for_ready(data: Path) -> None:
-    """Wait for a server that somebody else started. Raises InfrastructureError when it does not get ready."""
+    """Wait for a server that another process started.
+
+    Raises InfrastructureError when it does not become ready.
+    """
     deadline = time.monotonic() + START_SECONDS
     while pid_file_line(data, 7) != "ready":
         if time.monotonic() > deadline:
@@ -373,7 +376,10 @@ def _forget_stale_pid(data: Path) -> None:
 
 
 def _is_postgres(pid: int) -> bool:
-    """Whether ``pid`` is a living Postgres (a killed one that nobody waited for yet is not)."""
+    """Return whether ``pid`` is a living Postgres.
+
+    A killed one that its parent has not reaped yet is not.
+    """
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
     if Path("/proc/self/stat").exists():

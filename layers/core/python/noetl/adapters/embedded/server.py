@@ -73,8 +73,10 @@ class EmbeddedServer:
         return conninfo.make_conninfo(self.dsn(database), user=roles.READER_ROLE, password=password)
 
     def revive(self) -> bool:
-        """Start the server anew when it has ended beneath its users (killed, out of memory). True when it had to be. Raises
-        InfrastructureError."""
+        """Start the server again when it has ended beneath its users; True when that was needed.
+
+        Causes are a kill and a lack of memory. Raises InfrastructureError.
+        """
         with contextlib.suppress(BlockingIOError), locked(self.data, wait=False):
             if self._users >= 0 and not processes.accepts(processes.socket_folder(self.data)):
                 processes.start(self.data, SETTINGS)

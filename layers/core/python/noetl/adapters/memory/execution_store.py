@@ -1,6 +1,6 @@
 """Executions in memory: the same promises as Postgres, for the simulator and for conformance cases.
 
-Nothing survives the process. Values are kept encoded, so nobody shares a mutable object with the store.
+Nothing survives the process. Values are kept encoded, so no caller shares a mutable object with the store.
 """
 
 from __future__ import annotations
@@ -57,8 +57,11 @@ _OF_ITEM = re.compile(r"(await|callback):.*\.i")
 
 
 class MemoryExecutionStore(MemoryLooking):
-    """``clock`` gives epoch seconds (virtual in the simulator); ``ended`` is told of each execution that ended (its copies of
-    credentials go)."""
+    """The execution store in memory.
+
+    ``clock`` returns epoch seconds (virtual in the simulator); ``ended`` is called with each execution that ended (its copies of
+    credentials are deleted).
+    """
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ def commit_items(
 
 
 def _moved(batches: Sequence[ItemBatch]) -> list[tuple[int, str, str]]:
-    """Items that go on alone have the slots of the command they left."""
+    """Return the moves of slots: items that continue alone have the slots of the command they left."""
     return [
         (one.execution_id, batch.event.command_id, one.command_id)
         for batch in batches
@@ -148,16 +148,19 @@ def _item_of(event: Event) -> int | None:
 
 
 def _decided(batch: ItemBatch, work: Work) -> set[int]:
-    """Items that are to go on and have their final row: another run of their command was first, so they do not."""
+    """Return items that are to continue but have their final row, and so do not.
+
+    Another run of their command was first.
+    """
     event = batch.event
     going = (command.loop.start for command in (*batch.resumed, *batch.waiting) if command.loop is not None)
     return {index for index in going if ids.item_event(event.run, event.round, index) in work.history}
 
 
 def _decided_otherwise(batch: ItemBatch, part: CountedRow, work: Work, decided: Collection[int]) -> bool:
-    """Tell whether another run of the same command said something else of the item first.
+    """Return whether another run of the same command reported another outcome of the item first.
 
-    The first row of an item decides: it is done, or it goes on.
+    The first row of an item decides: it is done, or it continues.
     """
     event, index = batch.event, part.row.seq
     if not part.counts:
@@ -169,7 +172,10 @@ def _decided_otherwise(batch: ItemBatch, part: CountedRow, work: Work, decided: 
 def _continuations(
     batch: ItemBatch, fresh: Collection[int]
 ) -> tuple[dict[int, tuple[Command, bool]], tuple[Command, bool] | None]:
-    """Items that go on alone (by index; those whose row is new), and the next turn of the batch's own command; each with whether it waits."""
+    """Return items that continue alone, and the next turn of the batch's own command.
+
+    The items are by index, and only those whose row is new. Each comes with whether it waits.
+    """
     alone: dict[int, tuple[Command, bool]] = {}
     rest: tuple[Command, bool] | None = None
     for waiting, group in ((False, batch.resumed), (True, batch.waiting)):
@@ -192,7 +198,10 @@ def _continue(
     owner: str | None,
     commands: list[Command],
 ) -> None:
-    """Store the next turn of a chunk, or an item that goes on alone. ``piece``: first index, end, items to answer for, attempt."""
+    """Store the next turn of a chunk, or an item that continues alone.
+
+    ``piece``: first index, end, items to answer for, attempt.
+    """
     event = batch.event
     start, stop, left, attempt = piece
     whole = completed(command, loop.row, start, stop)

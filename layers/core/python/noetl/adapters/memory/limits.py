@@ -1,4 +1,4 @@
-"""Slots and moments of keys, as sql/functions/50_limits.sql gives them: the same order, the same answers."""
+"""Slots and moments of keys in memory: the order and answers of sql/functions/50_limits.sql."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ Key = tuple[int, str]
 
 @dataclass(slots=True)
 class Given:
-    """What came of giving slots: commands that were issued just now and have to wait, moments of those that are for later, and commands
-    and starts that waited until now."""
+    """The result of granting slots.
+
+    Commands that were issued just now and have to wait, moments of those that are for later, and commands and starts that waited until
+    now.
+    """
 
     waits: set[Key] = field(default_factory=set)
     delays: dict[Key, float] = field(default_factory=dict)
@@ -239,7 +242,10 @@ def _moments(tables: Tables, got: list[Key]) -> dict[Key, float]:
 
 
 def wake(tables: Tables, owner: str | None) -> list[Command]:
-    """Slots that nobody gave out yet. Starts of executions become nobody's, for whoever asks for them next."""
+    """Grant slots that are free and not granted yet.
+
+    Starts of executions are left without an owner, for the process that asks for them next.
+    """
     keys = {use.limit.key for uses in tables.uses.values() for use in uses if use.queued}
     if not keys:
         return []

@@ -1,4 +1,7 @@
-"""What a process asks for when it starts, and then periodically: commands, events and timers that belong to nobody alive."""
+"""Recovery in memory: outstanding commands, events and timers without a live owner.
+
+A process asks for them when it starts, and then periodically.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +132,10 @@ def claim(
 
 
 def _free(tables: Tables, entry: CommandEntry, offer: Offer | None) -> bool:
-    """Whether it is nobody's, or what is offered there, or was taken from there by somebody who fell silent."""
+    """Return whether a command is free for this claim.
+
+    It has no live owner, or it is in the offer, or a worker that fell silent took it from there.
+    """
     if offer is None:
         return not tables.alive(entry.owner)
     if offer.only not in (None, (entry.execution_id, entry.command_id)):

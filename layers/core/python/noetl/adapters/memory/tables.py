@@ -88,7 +88,10 @@ class LoopEntry:
     """Items that commands left undone in the call that is being carried out."""
 
     def take_back(self) -> None:
-        """Items that were handed back are not issued any more (never fewer than came back, whatever workers report)."""
+        """Take back items that were handed back: they are not issued any more.
+
+        Never fewer than came back, regardless of what workers report.
+        """
         self.issued = max(self.done + self.failed, self.issued - self.handed_back)
         self.handed_back = 0
 
@@ -182,7 +185,7 @@ class Tables:
         self.results: dict[tuple[int, str], ResultEntry] = {}
         """By execution and reference."""
         self.holds: set[tuple[int, int]] = set()
-        """Who was told of results of whom, in another tree."""
+        """Executions that got references to results of an execution of another tree."""
         self._starts: dict[int, str] = {}
         """The id of the Start that was put into the outbox last, by execution."""
         self._order = 0

@@ -36,7 +36,7 @@ UNFIT = frozenset({b"0A", b"25", b"28", b"3D", b"3F", b"42", b"58", b"F0", b"XX"
 """Classes of errors of a database as a whole: read-only, without our tables, functions or rights, damaged. No data of an execution is at
 fault; what remains (a check, a value or a row of an index that is too large) is about what was to be written."""
 UNKNOWN = "outcome_unknown"
-"""Code of an error after which nobody knows whether the statement was carried out: the answer was lost."""
+"""Code of an error after which it is unknown whether the statement was carried out: the answer was lost."""
 SILENT = "database_silent"
 """The same, when no answer came for long: trying again at once would take as long."""
 CONNECT_SECONDS = 10
@@ -153,13 +153,14 @@ MOST = 32
 PATIENCE = 5.0
 """Seconds that a statement waits for a session before it is refused."""
 IDLE_SECONDS = 30.0
-"""A session that nobody needed for so long is closed, down to KEPT."""
+"""A session that was idle for so long is closed, down to KEPT."""
 KEPT = 2
 
 
 class Database:
-    """A small pool of sessions; a thread that works alone always gets the same one. Whoever finds all of them in use waits a while.
+    """A small pool of sessions; a thread that works alone always gets the same one.
 
+    A thread that finds all of them in use waits a while.
     ``pooled``: the server is behind RDS Proxy or pgbouncer: no prepared statements, no connection options (the role has the settings).
     ``round_trips`` counts statements sent (tests hold methods to their budget with it).
     """
@@ -173,7 +174,10 @@ class Database:
         patience: float = PATIENCE,
         renewed: Callable[[], str] | None = None,
     ) -> None:
-        """``renewed``: gives the connection string as it is now; asked when connecting fails (a password may have been rotated)."""
+        """Create the pool; it opens sessions on demand.
+
+        ``renewed``: returns the connection string as it is now; called when connecting fails (a password may have been rotated).
+        """
         self._dsn = dsn
         self._renewed = renewed
         self._pooled = pooled

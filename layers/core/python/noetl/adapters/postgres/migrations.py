@@ -54,7 +54,7 @@ def migrate(dsn: str) -> list[str]:
         raise InfrastructureError(
             f"the database cannot be reached: {error}",
             code="database_unreachable",
-            hint="`noetl doctor` tells what is wrong with it",
+            hint="`noetl doctor` shows what is wrong with it",
         ) from error
 
 

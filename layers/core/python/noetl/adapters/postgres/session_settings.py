@@ -15,6 +15,7 @@ SETTINGS = {
     "jit": "off",
     "statement_timeout": str(round(silence_watchdog.ANSWER_SECONDS * 950)),
 }
-"""Every statement looks rows up by key: the plan of the first call is right for all, also while the tables are still empty. One that waits
-for a lock gives up before the caller stops waiting for it."""
+"""Every statement looks rows up by key: the plan of the first call is right for all, also while the tables are still empty. One that
+waits for a lock ends before the caller stops waiting for it.
+"""
 OPTIONS = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())

@@ -41,7 +41,7 @@ GZIP_LEVEL = 4
 
 class Tokens(Protocol):
     def principal(self, token: str) -> Principal | None:
-        """Whom a bearer token stands for."""
+        """Return the principal of a bearer token."""
 
 
 class Threads(Protocol):
@@ -72,10 +72,10 @@ def make_handler(
     sessions: BrowserSessions | None = None,
     ui: UiFiles | None = None,
 ) -> Handler:
-    """Make the function from a request to its answer, which never raises.
+    """Return the function from a request to its answer, which never raises.
 
-    ``tokens`` None: programs of this machine and our own pages may do everything, pages of other origins nothing (see ``same_origin``).
-    ``observe`` is told method, status and seconds of each request. ``sessions``: those of browsers that show the UI; ``ui``: its files.
+    ``tokens`` None: programs of this machine and the UI's own pages may do everything, pages of other origins nothing (see ``same_origin``).
+    ``observe`` receives method, status and seconds of each request. ``sessions``: those of browsers that show the UI; ``ui``: its files.
     """
 
     def find(request: Request) -> Answer:
@@ -172,7 +172,7 @@ def _path(raw: bytes) -> str:
 
 
 def _query(text: str) -> dict[str, str]:
-    """A name that comes twice has both values, with a comma, as API Gateway gives them."""
+    """Parse a query; a repeated name has all values, joined by commas as API Gateway joins them."""
     found: dict[str, str] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
         found[name] = f"{found[name]},{value}" if name in found else value

@@ -253,11 +253,13 @@ class PlaybookPage(msgspec.Struct, frozen=True):
 
 
 class StartedAnswer(msgspec.Struct, frozen=True):
-    """The execution exists; ``GET /api/executions/{execution_id}/status`` tells how it goes. ``scheduled``: it starts at ``trigger_at``.
+    """An execution that was started; ``GET /api/executions/{execution_id}/status`` shows its progress.
 
-    Asked with ``wait``, ``status`` is that of the execution, ``ended`` tells whether it has ended, and ``error`` why it failed. Of one that
-    completed, ``result``, ``complete`` and ``downloads`` are as ``GET …/result`` gives them; they are left out where that cannot be told
-    in one answer.
+    ``scheduled``: it starts at ``trigger_at``.
+
+    Asked with ``wait``, ``status`` is that of the execution, ``ended`` says whether it has ended, and ``error`` why it failed. Of one that
+    completed, ``result``, ``complete`` and ``downloads`` are as ``GET …/result`` returns them; they are left out where they do not
+    fit one answer.
     """
 
     execution_id: str
@@ -312,10 +314,12 @@ class StatusAnswer(msgspec.Struct, frozen=True):
 
 
 class ExecutionAnswer(msgspec.Struct, frozen=True):
-    """``steps``: the last of them, when there are very many (``steps_left_out`` counts the others; ``/steps`` pages through all).
+    """An execution with its steps.
+
+    ``steps``: the last of them, when there are very many (``steps_left_out`` counts the others; ``/steps`` pages through all).
 
     ``parked``: steps that wait for the context; ``waits``: for slots or moments of keys that are shared; ``awaiting``: for callbacks
-    (``awaiting_left_out`` counts those of items of loops that are not shown: ``/callbacks`` tells all).
+    (``awaiting_left_out`` counts those of items of loops that are not shown: ``/callbacks`` lists all).
     ``unreadable``: rows of the execution that cannot be read, and why."""
 
     execution_id: str
@@ -343,7 +347,7 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
 
 
 class StepPage(msgspec.Struct, frozen=True):
-    """Step runs in the order they began. ``waits``: why some of them do not go on."""
+    """Step runs in the order they began. ``waits``: why some of them do not progress."""
 
     execution_id: str
     steps: list[StepView]
@@ -352,7 +356,10 @@ class StepPage(msgspec.Struct, frozen=True):
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """``next``: pass it as ``?after`` to go on, now or later. ``complete``: the execution has ended, and everything has been told."""
+    """A page of events. ``next``: pass it as ``?after`` to continue, now or later.
+
+    ``complete``: the execution has ended, and no event follows this page.
+    """
 
     execution_id: str
     events: list[HistoryEvent]

@@ -131,8 +131,9 @@ class BrowserSessions:
         return Opened(session, csrf, self._set_cookie(host, cookie, int(LIFE_SECONDS)))
 
     def find(self, headers: Mapping[str, str]) -> tuple[Session, Principal] | None:
-        """Find whom the cookie of a request stands for; None: it has no cookie of this server, or one that is over.
+        """Find the session of a request's cookie.
 
+        None: it has no cookie of this server, or one that has expired.
         Raises UnauthenticatedError for a cookie without its page's value, and ForbiddenError for a page of another origin.
         """
         cookie = _cookies(headers.get("cookie", "")).get(self._cookie_name(headers.get("host", "")))

@@ -45,7 +45,10 @@ class LocalTokens:
             return self._fresh().get(_digest(token))
 
     def of_account(self, account: str) -> Principal | None:
-        """Find whom an account stands for; None: its token was removed. Raises InfrastructureError when the file cannot be read."""
+        """Find the principal of an account; None: its token was removed.
+
+        Raises InfrastructureError when the file cannot be read.
+        """
         with self._lock:
             return next((one for one in self._fresh().values() if one.account == account), None)
 
@@ -68,7 +71,7 @@ class LocalTokens:
             raise InfrastructureError(
                 f"the file {self._path.name} of the home folder cannot be read: {what}",
                 code="tokens_unreadable",
-                hint="whoever runs the server: repair it, or remove it and make new tokens (`noetl token add`); it counts at once",
+                hint="on the server's machine, repair the file, or remove it and make new tokens (`noetl token add`); no restart is needed",
             ) from error
 
     def add(self, name: str, scopes: list[str]) -> str:

@@ -20,8 +20,11 @@ class _Place:
 
 
 class Router:
-    """``{name}`` is one segment, ``{name+}`` all the rest, or all up to the words after it. A literal segment wins over a name, a name
-    over the rest; a word that is meant as part of the rest can be told by percent-encoding the slash before it."""
+    """The routes by path.
+
+    ``{name}`` is one segment, ``{name+}`` all the rest, or all up to the words after it. A literal segment wins over a name, a name
+    over the rest. A client percent-encodes the slash before a word to make the word part of the rest.
+    """
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = _Place()

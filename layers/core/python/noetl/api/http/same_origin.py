@@ -1,7 +1,7 @@
-"""What a server without tokens takes from a browser: requests of its own pages, and none of another origin.
+"""The check of origins: a server without tokens refuses requests of other origins' pages.
 
 A browser carries requests of any page to any address it can reach, this machine included. Without tokens the headers that browsers add,
-and that a page cannot change, are all that tells such a request from one of this machine's user.
+and that a page cannot change, are all that distinguishes such a request from one of this machine's user.
 """
 
 from __future__ import annotations

@@ -28,11 +28,14 @@ def no_signal(execution_id: int, fresh: bool) -> Iterator[Pause]:
 
 
 class Waiting:
-    """``places``: how many requests may wait at the same moment; None: any number. ``longest``: seconds from the beginning of a request
+    """Requests that wait for the end of an execution.
+
+    ``places``: how many requests may wait at the same moment; None: any number. ``longest``: seconds from the beginning of a request
     within which it is answered. ``first_pause``: before the first look; ``slower``: the factor of the pauses after it. ``expect``:
-    gives the pause, which ends when this process learns that the execution has ended; it is told
-    whether this was started a moment ago, so that nobody can have redriven it. ``clock``: epoch seconds. ``beside``: entered while a
-    request waits; gives whether it may."""
+    returns the pause, which ends when this process learns that the execution has ended; its argument says
+    whether the execution was started a moment ago, so that no redrive of it is possible. ``clock``: epoch seconds. ``beside``: entered
+    while a request waits; yields whether it may.
+    """
 
     def __init__(
         self,

@@ -42,7 +42,10 @@ class _Stream:
 
 
 class ChangeHub:
-    """``read``: asks the store for all ids in one query. ``log``: told once when the store does not answer."""
+    """The streams of changes, fed by one query for all of them.
+
+    ``read``: asks the store for all ids in one query. ``log``: called once when the store does not answer.
+    """
 
     def __init__(self, read: Read, log: Callable[[str], None]) -> None:
         self._read, self._log = read, log

@@ -1,6 +1,6 @@
-"""Hints of changes by topic: what topics are, and which of them changed since a cursor.
+"""Hints of changes by topic: the topics, and which of them changed since a cursor.
 
-A cursor holds a digest for each topic, so it needs no memory of the server: a client may go on at another process, or after a restart.
+A cursor holds a digest for each topic, so it needs no memory of the server: a client can continue at another process, or after a restart.
 """
 
 from __future__ import annotations

@@ -50,9 +50,10 @@ _LARGE_EVENT = 1_000_000
 
 
 def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
-    """201 as soon as the execution is durable; the same Idempotency-Key with the same body gives the same answer.
+    """Start an execution; answer 201 as soon as it is durable.
 
-    The second value tells whether this request made it, to start now.
+    The same Idempotency-Key with the same body returns the same answer. The second value says whether this request made the
+    execution, to start now.
     """
     deps.pressure.check_start()
     asked = parse.body(request, deps, StartBody)

@@ -73,7 +73,7 @@ def _one_part(deps: ApiDeps, execution_id: int, uri: str, store: str) -> ResultA
         raise BadRequestError(
             f"ref={uri[:120]!r} is not a result of execution {execution_id}",
             code="invalid_parameter",
-            hint="the execution that made it stands in it",
+            hint="the reference names the execution that made it; ask that execution",
         )
     if store not in KNOWN_WISHES:
         raise BadRequestError(

@@ -146,7 +146,10 @@ def check_cancellation(deps: ApiDeps, request: Request) -> Answer:
 
 
 def finalize(deps: ApiDeps, request: Request) -> Answer:
-    """End an execution that runs: it is cancelled, whatever status was asked for. One that has ended stays as it is."""
+    """Cancel an execution that runs, regardless of the requested status.
+
+    One that has ended stays as it is.
+    """
     asked = parse.body(request, deps, FinalizeBody)
     execution_id = parse.execution_id(request.params["execution_id"])
     info = read_execution.find(deps.store, execution_id)

@@ -186,9 +186,9 @@ def _tell_end(
     if view.status in ("waiting", "paused") and not interrupted:
         return errors.DONE
     if not as_json and at.remote:
-        note(f"the server continues it; follow it with: noetl events -f {execution_id}{at.option}")
+        note(f"it continues there; follow it with: noetl events -f {execution_id}{at.option}")
     elif not as_json:
-        note(f"stopped before the end; continue it with: noetl resume {execution_id}")
+        note(f"stopped before the end; continue with: noetl resume {execution_id}")
     return errors.INTERRUPTED
 
 
@@ -252,9 +252,9 @@ def _steps(view: ExecutionView) -> str:
 
 
 def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where) -> None:
-    """Print what continues an execution that waits for a person or another system."""
+    """Show how to answer or admit what a waiting execution waits for."""
     if view.awaiting:
-        out(f"waiting: execution {execution_id} continues after an answer")
+        out(f"waiting: execution {execution_id} continues when it is answered")
         tell_callbacks(place.callbacks(execution_id), execution_id, at, asked=False)
     if view.parked:
         tell_parked(view, execution_id, at)
@@ -266,7 +266,7 @@ def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where
 def resume(
     names: Sequence[str], *, as_json: bool, quiet: bool, timeout: float | None, home: str | None
 ) -> int:
-    """Go on with what earlier processes left unfinished: the named executions, or all."""
+    """Continue the named executions that earlier processes left unfinished, or all of them."""
     log = TaskLog()
     with open_running_here(home, log.add) as place:
         wanted = [resolve_id(place, name) for name in names]
@@ -285,7 +285,7 @@ def resume(
 
 
 def tell_resumed(place: Place, ids: Sequence[int]) -> None:
-    """Name what is resumed, so that the ends which follow can be told apart."""
+    """List the executions that are resumed, so that a reader can match the ends that follow."""
     out(f"resuming {len(ids):,} execution{'' if len(ids) == 1 else 's'}")
     shown = ManyFilter(ids=[str(execution_id) for execution_id in ids[:_NAMED]])
     for summary in place.executions(shown, limit=_NAMED):
@@ -321,7 +321,7 @@ def _told(execution_id: int, status: str | None, as_json: bool, more: str = "") 
 
 
 def unpause(name: str, *, reason: str, cascade: bool, as_json: bool, quiet: bool, at: Where) -> int:
-    """Continue a paused execution, and follow it."""
+    """Continue a paused execution, and follow it to its end."""
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)

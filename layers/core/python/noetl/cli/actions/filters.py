@@ -128,10 +128,10 @@ def steer_many(
 
 
 def _agreed(verb: Verb, wish: ManyWish, at: Where) -> bool:
-    """Raises InvalidInputError where nobody can be asked."""
+    """Ask whether to change every execution found. Raises InvalidInputError without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidInputError(
-            f"no terminal to confirm on that all these are {DONE[verb]}",
+            f"without a terminal no person can confirm that all these are {DONE[verb]}",
             code="confirmation_needed",
             hint="look with --dry-run, then say --yes",
         )

@@ -333,7 +333,7 @@ class RunningHere(Here):
         before = read_execution.find(store, execution_id).version
         self.runtime.accept([event])
         until = time.monotonic() + CANCEL_SECONDS
-        # A change that has no effect (another process was faster) gives no new version.
+        # A change that has no effect (another process was faster) makes no new version.
         while _is_handling(self.runtime) and time.monotonic() < until:
             if read_execution.find(store, execution_id).version != before:
                 return

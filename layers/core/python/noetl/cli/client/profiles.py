@@ -37,7 +37,10 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
     region: str = ""
 
     def token(self) -> str:
-        """Read anew each time, so that a rotated one counts. Raises InfrastructureError, which never shows it."""
+        """Read the token, each time again, so that a rotated one counts.
+
+        Raises InfrastructureError, whose text never contains the token.
+        """
         if self.token_env:
             text, where = os.environ.get(self.token_env, ""), f"the variable {self.token_env}"
         else:

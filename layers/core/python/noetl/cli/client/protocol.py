@@ -44,7 +44,7 @@ Change = Literal["pause", "resume", "delete"]
 
 
 class Registered(msgspec.Struct, frozen=True):
-    """A playbook in the catalog. ``program``: hash of its compiled form. ``warnings``: told by the place that compiled it."""
+    """A playbook in the catalog. ``program``: hash of its compiled form. ``warnings``: of the compiler."""
 
     path: str
     version: int
@@ -77,7 +77,10 @@ class Place(Protocol):
         """Newest first."""
 
     def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
-        """Cancel, pause, resume or redrive all that fit; where executions go on while this is open, it is applied when this returns."""
+        """Cancel, pause, resume or redrive all executions that fit.
+
+        Where executions run while this is open, the change is applied when this returns.
+        """
 
     def describe(self, execution_id: int) -> ExecutionView: ...
     def analyze(self, execution_id: int) -> Analysis: ...
@@ -174,7 +177,7 @@ class Place(Protocol):
 
 
 class Running(Place, Protocol):
-    """A place where executions go on while it is open."""
+    """A place that runs executions while it is open."""
 
     def feed(self) -> Feed: ...
     def run_until(

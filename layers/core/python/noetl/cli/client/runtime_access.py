@@ -132,7 +132,7 @@ def open_local(
 def open_scheduler(
     home: str | None, *, on_fired: Callable[[Fired], None], on_log: Callable[[str], None]
 ) -> AbstractContextManager[Runtime]:
-    """The local runtime, which fires the schedules of its database, too, and tells of each."""
+    """Open the local runtime, which also fires the schedules of its database and reports each."""
     from noetl.runtime.local.process import LocalRuntime
 
     collect_as_usual()
@@ -164,12 +164,12 @@ def compile_playbook(text: str, source_name: str, home: str | None) -> Kept:
     from noetl.cli.render.output import note_log
     from noetl.runtime.program_cache import local_cache
 
-    # It puts the honest program in the place of a changed one, so nobody after it could tell.
+    # It replaces a changed program with the correct one, so no later check could find the change.
     return local_cache(settings(home).home, kinds(), note_log).compile(text, source_name)
 
 
 def prepare_first_task(program: Program, home: str | None) -> None:
-    """Start what the first task of code waits for; it goes on beside what follows."""
+    """Start what the first task of code waits for, beside what follows."""
     from noetl.runtime.local import warm_start
 
     warm_start.prepare_first_task(program, settings(home))

@@ -184,7 +184,7 @@ def redrive(
     ] = "",
     sets: Set = None,
     version: Annotated[
-        int | None, typer.Option("--version", help="Go on with this version of the playbook.")
+        int | None, typer.Option("--version", help="Continue with this version of the playbook.")
     ] = None,
     reason: Reason = "",
     filters: Filters = None,

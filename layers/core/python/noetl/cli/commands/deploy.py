@@ -134,7 +134,9 @@ def _agree(where: Account, release: Release, bootstrap: bool, agreed: bool) -> N
         note(what)
     elif not sys.stdin.isatty():
         raise InvalidInputError(
-            f"no terminal to confirm on: {what}", code="not_confirmed", hint="--yes, or --diff to look first"
+            f"without a terminal no person can confirm: {what}",
+            code="not_confirmed",
+            hint="--yes, or --diff to look first",
         )
     elif not typer.confirm(f"{what}?", err=True):
         end(errors.DONE)
@@ -164,7 +166,7 @@ def _file(given: Path | None) -> Path | None:
 
 
 def _tell_cost(now: dict[str, float] | None, before: dict[str, float] | None, as_json: bool) -> None:
-    """Tell the bill of a month of doing nothing, and what the last deployment from here would cost."""
+    """Print the cost of an idle month, and its change against the last deployment from here."""
     if now is None:
         return
     total = round(sum(now.values()), 2)
@@ -174,7 +176,7 @@ def _tell_cost(now: dict[str, float] | None, before: dict[str, float] | None, as
             told |= {"deployed": before, "change": round(total - sum(before.values()), 2)}
         out_json(told)
         return
-    out("dollars a month while it is idle (list prices, without storage and traffic):")
+    out("dollars per month while idle (list prices, without storage and traffic):")
     for name in sorted({*now, *(before or {})}, key=lambda one: -now.get(one, 0.0)):
         out(f"  {name:<24} {_dollars(now, before, name)}")
     change = "" if before is None else f"  ({total - sum(before.values()):+.2f} against what is deployed)"
@@ -191,7 +193,7 @@ def _dollars(now: dict[str, float], before: dict[str, float] | None, name: str) 
 def _keep(
     release: Release, where: Account, outputs: dict[str, dict[str, str]], name: str, home: str | None
 ) -> dict[str, str]:
-    """A context for the API, where its requests are signed; what is told of it: ``api``, ``auth``, ``context``."""
+    """Store a context for an API of signed requests; return ``api``, ``auth`` and ``context``."""
     from noetl.cli.client.profiles import Context, checked, contexts
 
     api = outputs.get(f"Noetl-{release.environment}-Api", {})

@@ -62,7 +62,9 @@ def status(
 
 def events(
     execution: Id = "latest",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow the execution until it ends.")
+    ] = False,
     vocabulary: Annotated[str, typer.Option(help="Names: stored, formal or canonical.")] = "stored",
     as_json: Json = False,
     remote: Remote = False,
@@ -78,7 +80,9 @@ def events(
 
 def logs(
     execution: Id = "latest",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow the execution until it ends.")
+    ] = False,
     step: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this step.")] = None,
     as_json: Json = False,
     remote: Remote = False,

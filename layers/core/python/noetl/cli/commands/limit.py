@@ -24,7 +24,9 @@ Key = Annotated[
 
 @limit_app.command("list")
 def list_(
-    key: Annotated[str, typer.Argument(metavar="[KEY]", help="Only this one, with everybody named.")] = "",
+    key: Annotated[
+        str, typer.Argument(metavar="[KEY]", help="Only this key, with every holder and waiter.")
+    ] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 100,
     as_json: Json = False,
     remote: Remote = False,
@@ -54,7 +56,7 @@ def set_(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Say what holds for a key from now on, whatever playbooks ask for.
+    """Set the limit of a key from now on; it overrides what playbooks declare.
 
     \b
       noetl limit set warehouse --concurrent 5
@@ -75,7 +77,7 @@ def remove(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Forget what was said of a key: playbooks' own numbers hold again."""
+    """Remove the limit of a key; what playbooks declare applies again."""
     from noetl.cli.actions import limits
 
     end(limits.remove(key, as_json=as_json, at=where(home, remote, context)))

@@ -131,7 +131,9 @@ def logs(
             metavar="[FUNCTION]", help="api, engine, …; `emulator` or `deploy`; none: all functions."
         ),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines as they arrive.")
+    ] = False,
     minutes: Annotated[float, typer.Option(min=0, help="How far back.")] = 60,
     as_json: Json = False,
     home: Home = None,

@@ -25,7 +25,7 @@ def list_(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Every schedule: what it starts, when, and what came of the last time."""
+    """List every schedule: what it starts, when, and the outcome of the last time."""
     from noetl.cli.actions import schedules
 
     end(schedules.show_list(limit=limit, as_json=as_json, at=where(home, remote, context)))
@@ -98,7 +98,7 @@ def backfill(
     only_missed: Annotated[
         bool, typer.Option("--only-missed", help="Leave out moments for which something was started already.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be started.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be started.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=500, help="At most this many moments.")
     ] = 100,

@@ -72,7 +72,7 @@ def serve(
       curl -H "Authorization: Bearer $(cat ~/.noetl/token)" http://127.0.0.1:8765/api/executions
 
     Routes, bodies and answers are those of a deployment (docs/api.md). The first start makes a token with every scope and keeps it
-    in the file `token` of the home folder; `noetl token` makes others. The server also continues executions that another process left.
+    in the file `token` of the home folder; `noetl token` makes others. It continues executions that another process left.
     In the background: `noetl server start --detach`.
     """
     from noetl.cli.actions import daemons
@@ -183,7 +183,7 @@ def list_(as_json: Json = False, home: Home = None) -> None:
 def remove(
     name: Annotated[str, typer.Argument(metavar="NAME")], as_json: Json = False, home: Home = None
 ) -> None:
-    """Whoever uses it is refused from now on, also by a running server."""
+    """Remove a token; servers refuse it from now on, also a running one."""
     _tokens(home).remove(name)
     if as_json:
         out_json({"name": name, "deleted": True})

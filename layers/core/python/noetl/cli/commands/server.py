@@ -27,7 +27,7 @@ def start(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """`noetl serve`; with --detach in the background: this returns when it answers, and tells where its log is.
+    """Start `noetl serve`; with --detach in the background, after printing the path of its log.
 
     \b
       noetl server start --detach

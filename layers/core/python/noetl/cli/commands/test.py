@@ -20,7 +20,7 @@ def test(
         str | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, too.")
     ] = None,
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="Tell which branches no case reached.")
+        bool, typer.Option("--coverage", help="Show which branches no case reached.")
     ] = False,
     coverage_min: Annotated[
         float | None,

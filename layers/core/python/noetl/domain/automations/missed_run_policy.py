@@ -22,7 +22,7 @@ Overlap = Literal["allow", "skip", "cancel_previous"]
 """What a firing does while the execution that the schedule started before still runs: start beside it, start nothing, or cancel it."""
 LATE_SECONDS = 60.0
 TOLD_LATE_SECONDS = 180.0
-"""The same where EventBridge Scheduler tells of moments: it does within the minute, and a cold start comes on top."""
+"""The same limit for EventBridge Scheduler: it delivers a moment within the minute, and a cold start comes on top."""
 MOST_CAUGHT_UP = 100
 """``catch_up_max`` unless given."""
 MAX_CATCH_UP = CATCH_UP.value
@@ -99,7 +99,10 @@ def due_moments(
 
 
 def too_late(conduct: Conduct, timing: Timing, at: float, last_at: float | None, now: float) -> str:
-    """Why a moment that somebody tells of ``now`` starts nothing; empty when it does. ``last_at``: the newest that was fired."""
+    """Return why a moment reported at ``now`` starts nothing, or "" when it does start.
+
+    ``last_at``: the newest moment that was fired.
+    """
     if now - at < TOLD_LATE_SECONDS or at == last_at:
         return ""
     if conduct.catch_up == "none":

@@ -249,8 +249,11 @@ def parse_instant(text: str) -> float:
 
 
 def fire_key(name: str, at: float, path: str) -> str:
-    """The same for every firing of a schedule for one moment: two of them start one execution. ``path``: of its playbook. A name that was
-    given to another playbook starts that one, whatever the former one started."""
+    """Return the idempotency key of a firing: the same for every firing of a schedule for one moment.
+
+    Two such firings start one execution. ``path``: the path of the schedule's playbook. When a schedule's name is reused for another
+    playbook, the key differs, so that playbook starts regardless of what the former one started.
+    """
     return f"schedule:{name}:{instant(at)}:{path}"
 
 

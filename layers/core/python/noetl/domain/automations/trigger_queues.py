@@ -22,7 +22,7 @@ class QueueRights:
     declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def arn(self, queue: str) -> str:
-        """Of a queue that is told by its name or its ARN."""
+        """Return the ARN of a queue that is named by its name or its ARN."""
         if queue.startswith("arn:"):
             return queue
         _, partition, _, region, account = self.reader.split(":")[:5]

@@ -163,7 +163,10 @@ def _bad(field: str, problem: str, hint: str) -> InvalidInputError:
 
 
 def hook(name: str, generation: int, ring: KeyRing) -> str:
-    """The last part of its address: whoever knows it may fire the trigger, until its generation is another."""
+    """Return the last part of a webhook's address.
+
+    A client that knows it may fire the trigger, until the trigger's generation changes.
+    """
     claim = base64.urlsafe_b64encode(f"{generation}:{name}".encode()).decode().rstrip("=")
     return f"{claim}.{ring.current}.{_mac(claim, ring.keys[ring.current])}"
 
@@ -188,7 +191,7 @@ def unknown_hook() -> NotFoundError:
     return NotFoundError(
         "there is no webhook at this address",
         code="hook_unknown",
-        hint="`noetl trigger show NAME` tells its address; it changes when it is rotated",
+        hint="`noetl trigger show NAME` shows its address; it changes when it is rotated",
     )
 
 

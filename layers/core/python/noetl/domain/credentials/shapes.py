@@ -57,7 +57,7 @@ KNOWN: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""Fields that somebody reads. Others are kept as well, unless they look like one of these that is missing."""
+"""Fields that a kind reads. Others are kept as well, unless they look like one of these that is missing."""
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", re.ASCII)
 _TOKEN_FIELDS = ("token", "access_token", "bearer", "value", "api_key", "key", "client_secret")

@@ -37,9 +37,9 @@ class Initialized(
 
 
 class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A token that a ``next`` released: its run number, step, the arc it came over (-1: none) and payload.
+    """A token that a ``next`` released: its run number, step, arc and payload.
 
-    ``again``: the loop run of an earlier round that its loop goes on from.
+    ``arc``: the arc it came over (-1: none). ``again``: the loop run of an earlier round that its loop continues.
     """
 
     run: int
@@ -98,9 +98,10 @@ class StepSkipped(msgspec.Struct, frozen=True, tag="step.skipped", tag_field="na
 
 
 class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field="name", omit_defaults=True):
-    """``child``: this turn waits for that execution. ``delay``: seconds before it may run. ``limits``: keys it shares with others.
+    """A new command, or a new turn of one.
 
-    Stage ``compensate``: the run is over, and a token stands for it again while it is undone.
+    ``child``: this turn waits for that execution. ``delay``: seconds before it may run. ``limits``: keys it shares with others.
+    Stage ``compensate``: the run is over, and a token represents it again while it is undone.
     """
 
     run: int
@@ -178,8 +179,10 @@ class ChildEnded(msgspec.Struct, frozen=True, tag="child.ended", tag_field="name
 
 
 class LoopStarted(msgspec.Struct, frozen=True, tag="loop.started", tag_field="name", omit_defaults=True):
-    """``total``: items that this run runs. One that goes on from an earlier run (``again``) runs those in ``picked`` out of ``whole``, and
-    keeps the outcomes of the others."""
+    """The start of a loop run. ``total``: items that this run runs.
+
+    A run that continues an earlier one (``again``) runs the items in ``picked`` out of ``whole``, and keeps the outcomes of the others.
+    """
 
     run: int
     step: str
@@ -309,8 +312,11 @@ class TimerRang(msgspec.Struct, frozen=True, tag="timer.fired", tag_field="name"
 
 
 class Superseded(msgspec.Struct, frozen=True, tag="command.superseded", tag_field="name", omit_defaults=True):
-    """An outcome that no longer fits (older attempt or turn, or an execution that has ended), or a change that somebody asked for
-    (``principal``) and that cannot be made (``status``: why): recorded, changes nothing."""
+    """A record of an outcome or a request that changes nothing.
+
+    Either the outcome no longer fits (older attempt or turn, or an execution that has ended), or the change that ``principal`` asked for
+    cannot be made (``status``: why).
+    """
 
     event_id: str
     command_id: str = ""

@@ -158,10 +158,10 @@ def _short_details(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_own_id(event: CommandDone | ItemsDone) -> bool:
-    """Whether an outcome has an id that it may have.
+    """Return whether an outcome has an id that it may have.
 
-    That of a command is a key of history: another one would stand for another event there. That of items is only told when they come
-    too late.
+    The id of a command's outcome is a key of history: another id would be taken for another event there. The id of an outcome of items is
+    only reported when the items come too late.
     """
     if isinstance(event, CommandDone):
         return event.event_id == ids.outcome_event(event.command_id, event.turn)

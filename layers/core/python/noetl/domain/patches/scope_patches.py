@@ -37,7 +37,10 @@ def apply_patch(current: Any, patch: Patch) -> Any:
 
 
 def misfit(patch: Patch, why: str, hint: str) -> InvalidInputError:
-    """An operation that does not fit: ``why`` tells which of the two values is not what it takes."""
+    """Build the error of an operation that does not fit.
+
+    ``why`` states which of the two values is not what the operation takes.
+    """
     return InvalidInputError(
         f"{patch.scope}.{patch.name}: cannot {patch.op}: {why}", code="patch_type", hint=hint
     )
@@ -112,10 +115,10 @@ class PatchBuffer:
 
 
 def _merge(first: Patch, second: Patch) -> Patch | None:
-    """One patch with the effect of both, or None when they have to stay two.
+    """Merge two patches into one with the effect of both, or return None when they have to stay two.
 
     Changes that do not fit each other stay two: a list behind a reference that is appended to, or numbers whose sum has too many digits
-    (the value they are added to may be negative). Applying them to the value tells the misfit, where it can be answered.
+    (the value they are added to may be negative). Applying them to the value reports the misfit, where it can be answered.
     """
     try:
         return _merged(first, second)

@@ -57,7 +57,7 @@ def part_refs(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def part_of(ref: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """What a manifest tells of one of its parts, from the part's reference."""
+    """Return the entry of a manifest for one of its parts, from the part's reference."""
     meta = ref.get("meta") or {}
     told = {name: meta[name] for name in ("compression", "run", "execution_id") if meta.get(name) is not None}
     return {
@@ -79,7 +79,10 @@ def _held(value: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any]) ->
 
 
 def join(value: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any]) -> Any:
-    """The value that a manifest stands for. ``read``: what a part holds. Raises what that raises."""
+    """Return the value that a manifest describes.
+
+    ``read`` returns the content of a part; what it raises is passed on.
+    """
     path = str(value.get("merge_path") or "")
     found = (select(part, path) if path else part for part in _held(value, read))
     strategy = value.get("strategy", "concat")

@@ -27,14 +27,14 @@ class PartedList(Sequence[Any]):
 
 
 Put = Callable[[str, bytes], None]
-"""Keep bytes under a URI: durable at once, or before anybody is told of it."""
+"""Keep bytes under a URI: durable at once, or before any client learns of it."""
 
 
 class PartsWriter:
-    """Writes a list element by element, holding one part of it at most.
+    """A writer of a list, element by element, that holds one part of the list at most.
 
     Objects are named by their content (below ``execution_id``, ``step`` and its ``run``), so that writing the same list again writes the
-    same objects, another list never touches them, and a step that is redriven makes anew what was damaged. An element above
+    same objects, another list never touches them, and a step that is redriven makes damaged objects again. An element above
     ``item_limit`` bytes becomes an object of its own, its reference the element (one that is a reference already stays).
     """
 

@@ -45,7 +45,10 @@ def stored_as(data: bytes, wish: str | None) -> tuple[bytes, str | None]:
 
 
 def compression_of(ref: Mapping[str, Any]) -> str | None:
-    """How the bytes behind a reference are compressed. Raises TaskError(code="REFERENCE_NOT_AVAILABLE") for what nobody here can read."""
+    """Return how the bytes behind a reference are compressed.
+
+    Raises TaskError(code="REFERENCE_NOT_AVAILABLE") for a compression that this process cannot read.
+    """
     meta = ref.get("meta")
     found = meta.get("compression") if isinstance(meta, Mapping) else None
     if found in (None, "none"):
@@ -77,7 +80,10 @@ def opened(data: bytes, ref: Mapping[str, Any], most: int) -> bytes:
 
 
 def bound(ref: Mapping[str, Any], most: int) -> int:
-    """How many bytes may come out of a compressed result: as many as its reference tells of. Raises TaskError above ``most``."""
+    """Return how many bytes may come out of a compressed result: as many as its reference states.
+
+    Raises TaskError above ``most``.
+    """
     size = ref.get("size")
     told = size if isinstance(size, int) and size >= 0 else most
     if told > most:

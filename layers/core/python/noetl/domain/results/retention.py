@@ -22,7 +22,7 @@ from noetl.domain.sizes.table import IDENTIFIER, REFERENCE
 Scope = Literal["step", "execution", "workflow", "permanent"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 PERMANENT = 0
-"""The execution whose results are nobody's: those of scope ``permanent`` are named below it, so that no execution takes them along."""
+"""The execution that owns permanent results: they are named below it, so that no execution takes them along."""
 LONGEST = 100 * 366 * 86_400.0
 _MENTION = re.compile(rb"noetl://execution/([1-9][0-9]{0,18})/")
 _PREFIX = b"noetl://execution/"

@@ -6,7 +6,7 @@ import re
 
 MASK = "***"
 _PROOF = re.compile(r"([0-9a-f]{8})[0-9a-f]{56,}", re.ASCII)
-"""Any HMAC or key: of a command, a control event, a callback. Its beginning tells two of them apart."""
+"""Any HMAC or key: of a command, a control event, a callback. Its beginning distinguishes two of them."""
 _BEARER = re.compile(r"(bearer\s+|\bnoetl_(?=[\w-]{43}))[\w.~+/=-]+", re.ASCII | re.IGNORECASE)
 _NAMED = re.compile(
     r'(\\{0,4}"(?:token|callbacks|authorization)\\{0,4}"\s*:\s*\\{0,4}")([^"\\]{0,8})[^"\\]*', re.IGNORECASE

@@ -42,13 +42,16 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Jobs(Protocol):
-    """Every method raises TaskError: ``connection`` (retryable) when the platform is away, ``auth`` when it refuses."""
+    """A platform that runs containers.
+
+    Every method raises TaskError: ``connection`` (retryable) when the platform is unavailable, ``auth`` when it refuses.
+    """
 
     def start(self, order: JobOrder) -> str:
         """The name of a job that was started, or is being prepared. Returns soon. Raises TaskError(code="containers_unavailable")."""
 
     def look(self, name: str) -> Job | None:
-        """None: nobody knows it (any more)."""
+        """Return the state of a job; None: the platform does not know it (any more)."""
 
     def logs(self, name: str, lines: int) -> str:
         """The last lines of its output."""

@@ -1,7 +1,7 @@
 """Requests by which a worker hands outcomes to the engine without a queue, and their answers.
 
-The worker is answered with the next commands of its own queue, leased to it. Whatever fails goes through the queues instead: an outcome
-that was decided already is known by its event id, and a leased command that nobody answers is anybody's when its lease is over.
+The worker is answered with the next commands of its own queue, leased to it. What fails is sent through the queues instead: an outcome
+that was decided already is known by its event id, and a leased command without an answer is free when its lease is over.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read_request(event: Any) -> DecideRequest:
 
 
 def is_lease(name: str) -> bool:
-    """Return whether ``name`` may name a lease: nobody guesses it."""
+    """Return whether ``name`` may name a lease. Its length makes it impossible to guess."""
     return re.fullmatch(r"[0-9a-f]{16,64}", name, re.ASCII) is not None
 
 

@@ -1,1 +1,1 @@
-"""What runs inside the emulator's process: it has the emulator's packages and none of ours."""
+"""What runs inside the emulator's process: it has the emulator's packages and none of NoETL's."""

@@ -70,7 +70,7 @@ def with_site(script: str, site: Path | None) -> str:
 
 
 def _logged(execute: Any, *call: Any) -> dict[str, Any]:
-    """A function that cannot even be imported says why in its log, and gives its error in one line, as Lambda does."""
+    """Log why a function cannot be imported, and return its error in one line, as Lambda does."""
     result: dict[str, Any] = execute(*call)
     body = result.get("body")
     if result.get("error") and not result.get("log") and isinstance(body, dict):

@@ -1,7 +1,8 @@
 """CloudFormation resource types: those that are accepted and ignored, and real databases.
 
 An ignored type has no effect on what a test can see (addresses, NAT, rotation, autoscaling, ...). Each use of one is reported, so that
-nobody takes a green deployment here for a proof of it. A type that is neither known to the emulator nor listed here fails the deployment.
+no reader takes a green deployment here for a proof of it. A type that is neither known to the emulator nor listed here fails the
+deployment.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ IGNORED: dict[str, tuple[str, ...]] = {
 }
 """Type -> its attributes (``Fn::GetAtt``)."""
 HOSTS = ("Endpoint", "PublicIp")
-"""Attributes that somebody connects to: the loopback address, where the database listens."""
+"""Attributes that clients connect to: the loopback address, where the database listens."""
 
 Grant = tuple[str, ...]
 

@@ -58,13 +58,16 @@ class CreatedExecution(msgspec.Struct, frozen=True):
 
     @property
     def kept(self) -> bool:
-        """Whether its Start was kept, with a row of its own or in the outbox, before anybody was sent it."""
+        """Return whether its Start was kept, in its own row or in the outbox, before it was sent."""
         return self.parent_execution_id is not None or ids.is_kept_start(self.start)
 
 
 class Creation(msgspec.Struct, frozen=True):
-    """``execution_id``: the one that exists now. ``fresh``: it was made by this call. ``same``: the key (if any) stood for the same wish.
-    ``taken``: another execution has the id that was asked for; nothing was written, and the key (if any) stands for nothing."""
+    """The answer to a request for a new execution.
+
+    ``execution_id``: the one that exists now. ``fresh``: this call made it. ``same``: the key (if any) belonged to the same request.
+    ``taken``: another execution has the id that was asked for; nothing was written, and the key (if any) belongs to nothing.
+    """
 
     execution_id: int
     fresh: bool

@@ -67,18 +67,17 @@ class ChildrenWord(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """Everything one or more handled events of one execution write, in one commit.
 
-    ``expected``: the version that was read (0: the execution must not exist yet, ``created`` tells how to make it).
+    ``expected``: the version that was read (0: the execution must not exist yet, ``created`` states how to make it).
     ``slots``: values to write (null is a value); ``unset``: slots to delete. ``issue``: new commands, or new turns of
     existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored, but not given
-    out until a Wake.
-    ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs whose commands go and
-    whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``over_runs``: step runs whose slots of the scope
-    ``callback`` go, with the timers of those callbacks. ``end``: the execution is over: all its commands,
+    out until a Wake. ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs
+    whose commands go and whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``over_runs``: step
+    runs whose slots of the scope ``callback`` go, with the timers of those callbacks. ``end``: the execution is over: all its commands,
     timers, loops' gates and slots of the scope ``undo`` go.
-    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child, and for every
-    child that has ended with live executions below it (unless one of this execution is on its way to it).
-    ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out, and its children
-    that were paused before they began may begin (unless ``cancel_children``).
+    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child, and for
+    every child that has ended with live executions below it (unless one of this execution is on its way to it).
+    ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out, and its
+    children that were paused before they began may begin (unless ``cancel_children``).
     """
 
     execution_id: int
@@ -115,7 +114,8 @@ class Change(msgspec.Struct, frozen=True):
     priority: int = 0
     """Of what it issues."""
     kept: tuple[KeptResult, ...] = ()
-    """Large results that live differently; ``reaches``: executions whose results this one was told of, and which stay while it lives."""
+    """Large results with a lifetime of their own. ``reaches``: executions whose results this one refers to, and which stay while it
+    lives."""
     reaches: tuple[int, ...] = ()
 
 
@@ -149,7 +149,7 @@ class ItemBatch(msgspec.Struct, frozen=True):
     outbox: tuple[Event, ...] = ()
     limited: bool = False  # its loop's commands have limits
     kept: tuple[KeptResult, ...] = ()
-    """As of a Change, and noted whatever becomes of the batch, for they exist."""
+    """As in a Change; recorded whether or not the batch is applied, because the results exist."""
     reaches: tuple[int, ...] = ()
 
 
@@ -170,7 +170,10 @@ class ItemsCommitted(msgspec.Struct, frozen=True):
 
 
 class Poll(msgspec.Struct, frozen=True):
-    """A command whose work elsewhere is not over: the same turn again after ``delay`` seconds, with what its pipeline knows by now."""
+    """A command whose work in another system is not over.
+
+    The same turn runs again after ``delay`` seconds, with the state that its pipeline has by now.
+    """
 
     execution_id: int
     command_id: str

@@ -74,8 +74,11 @@ class ExecutionInfo(msgspec.Struct, frozen=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What came of an execution, as far as it has. Of one that completed, ``facts`` are those of the last row of its history, and ``slots``
-    is what the steps left that are named there, by step."""
+    """The outcome of an execution, as far as it has one.
+
+    Of one that completed, ``facts`` are those of the last row of its history, and ``slots`` holds what the steps named there left, by
+    step.
+    """
 
     info: ExecutionInfo
     facts: bytes = b"[]"
@@ -103,7 +106,7 @@ class Pulse(msgspec.Struct, frozen=True):
 
 
 NEWEST = 0
-"""What stands for the list of executions among ids: no execution has this id."""
+"""The id of the list of executions among ids of executions: no execution has it."""
 PULSE_LOOPS = 20
 """Most loops of one pulse."""
 
@@ -158,21 +161,27 @@ class ExecutionStore(LimitStore, Protocol):
     def commit_items(
         self, batches: Sequence[ItemBatch], owner: str | None = None
     ) -> tuple[Sequence[ItemsCommitted], Committed]:
-        """Insert items once, count the new ones, refill the window while the gate is open, end the loop when nothing is left.
+        """Record outcomes of loop items, and issue the commands that follow from them.
 
-        In one statement and transaction. A batch whose command is not open with its attempt and turn is superseded as a whole. One after
-        which its command would have more than ``undone`` items to answer for is early and changes nothing. An item goes on alone only
-        once per turn (its row is new). The first alert of a loop emits a LoopAlert; reaching the total (or, with a closed gate, the
-        issued count) emits the LoopDone, once. Raises ExecutionIdTakenError as ``commit`` does.
+        The store inserts items once, counts the new ones, refills the window while the gate is open, and ends the loop when nothing is
+        left. It does so in one statement and transaction. A batch whose command is not open with its attempt and turn is superseded as a
+        whole. One after which its command would have more than ``undone`` items to answer for is early and changes nothing. An item
+        continues alone only once per turn (its row is new). The first alert of a loop emits a LoopAlert; reaching the total (or, with a
+        closed gate, the issued count) emits the LoopDone, once. Raises ExecutionIdTakenError as ``commit`` does.
         """
 
     def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
-        """Keep the machines of commands that are open at their attempt and turn, as their next attempts, given out to ``owner`` after
-        their delay; the others are left alone. No execution is locked, and nothing is told of it: two round trips, however many."""
+        """Keep the machines of commands that are open at their attempt and turn, as their next attempts.
+
+        The commands are given out to ``owner`` after their delay; the others are left alone. No execution is locked and history does not
+        record it: two round trips for any number of commands.
+        """
 
     def wake_early(self, commands: Sequence[tuple[int, str]], owner: str | None = None) -> Sequence[Command]:
-        """(execution, command) of work elsewhere that has got on: those that are delayed are due, and given out to ``owner`` as their
-        next attempts."""
+        """Make commands due whose work in another system has advanced.
+
+        ``commands``: (execution, command). Those that are delayed are given out to ``owner`` as their next attempts.
+        """
 
     def create(
         self,
@@ -199,11 +208,13 @@ class ExecutionStore(LimitStore, Protocol):
         """Pauses and resumes in the outbox, by execution, in the order in which they were accepted. Executions without any are left out."""
 
     def hold(self, held: Sequence[Held | Start]) -> Sequence[Held | Start]:
-        """Keep events of paused executions in the outbox, where nobody claims them until a commit releases them. What such an
-        event is the outcome of (the command whose turn it ends, the outbox row that it came from) is not claimed by a process either. The Start
-        of a child that was paused before it began is kept in its own row.
+        """Keep events of paused executions in the outbox, unclaimed until a commit releases them.
 
-        Gives back those whose execution is not paused (any more): nothing was written for them. Serialised with commits."""
+        What such an event is the outcome of (the command whose turn it ends, the outbox row that it came from) is not claimed by a
+        process either. The Start of a child that was paused before it began is kept in its own row.
+
+        Returns those whose execution is not paused (any more): nothing was written for them. Serialised with commits.
+        """
 
     def record_superseded(
         self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()
@@ -232,7 +243,10 @@ class ExecutionStore(LimitStore, Protocol):
         Other processes may claim what is leased to owners without a recent heartbeat."""
 
     def release(self, owner: str) -> None:
-        """This owner ends, or takes its leases anew because an answer was lost: what it holds, due or not yet, belongs to nobody."""
+        """Free all that this owner holds, due or not yet.
+
+        The owner ends, or takes its leases again because an answer was lost.
+        """
 
     def record_lost(self, commands: Sequence[tuple[int, str, int]]) -> None:
         """Count that a process died while it ran these (execution, command, turn). A turn that two died of waits before it is claimed,
@@ -241,9 +255,11 @@ class ExecutionStore(LimitStore, Protocol):
     def claim(
         self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
     ) -> Sequence[Command]:
-        """Take commands that are due and belong to nobody alive (``offer``: what is offered; ``lost`` False: but none that a process died
-        of); the attempt goes up, unless it is the first. Loop chunks come with ``skip`` filled from items that are done, and a
-        sequential loop's with the overlay of their patches."""
+        """Take commands that are due and have no live owner.
+
+        ``offer``: what is offered. ``lost`` False: leave out commands that a process died of. The attempt goes up, unless it is the
+        first. Loop chunks come with ``skip`` filled from items that are done, and a sequential loop's with the overlay of their patches.
+        """
 
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
         """Take outbox events that have no live owner."""

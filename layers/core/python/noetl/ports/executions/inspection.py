@@ -12,9 +12,12 @@ import msgspec
 
 
 class OpenCommand(msgspec.Struct, frozen=True):
-    """A command that has not been answered. ``waiting``: for a sub-execution. ``owner``: who has it (domain/workers/lease_owners.py), or
-    empty. ``alive``: whether that one still says so. ``due_for``: seconds since it may be run (negative: until then). ``lost``: processes that
-    died while they ran this turn. ``remote``: its work goes on elsewhere, and it asks how far that is."""
+    """A command that has not been answered.
+
+    ``waiting``: for a sub-execution. ``owner``: the process or worker that has it (domain/workers/lease_owners.py), or empty. ``alive``:
+    whether the owner still sends heartbeats. ``due_for``: seconds since it may be run (negative: until then). ``lost``: processes that
+    died while they ran this turn. ``remote``: its work runs in another system, and it asks for its progress.
+    """
 
     command_id: str
     run: int
@@ -29,8 +32,11 @@ class OpenCommand(msgspec.Struct, frozen=True):
 
 
 class PoolWork(msgspec.Struct, frozen=True):
-    """Commands of one pool. ``ready``: due, and nobody's; ``delayed``: not due yet; ``leased``: somebody has them; ``suspended``: they wait
-    for a sub-execution. ``oldest``: seconds that the oldest due one has been due, whoever has it."""
+    """Counts of the commands of one pool.
+
+    ``ready``: due, and without an owner; ``delayed``: not due yet; ``leased``: a worker has them; ``suspended``: they wait for a
+    sub-execution. ``oldest``: seconds that the oldest due one has been due, with or without an owner.
+    """
 
     pool: str
     ready: int

@@ -13,11 +13,14 @@ from noetl.domain.outcomes.outcomes import Patch
 
 
 class LoopRow(msgspec.Struct, frozen=True):
-    """A loop run as it starts. ``window``: most items in flight. ``first``: commands it starts with (one item each): enough to keep the
+    """A loop run as it starts.
+
+    ``window``: most items in flight. ``first``: commands it starts with (one item each): enough to keep the
     workers busy; chunks grow from what they measure. ``items``: the collection inline, or ``items_ref`` its reference.
 
-    ``again``: the earlier run it goes on from. Then ``picked`` are the items it runs (``total`` of them), out of the collection's ``whole``,
-    and ``overlay`` what kept items wrote that is not in the context yet."""
+    ``again``: the earlier run it continues. Then ``picked`` are the items it runs (``total`` of them), out of the collection's ``whole``,
+    and ``overlay`` what kept items wrote that is not in the context yet.
+    """
 
     run: int
     round: int

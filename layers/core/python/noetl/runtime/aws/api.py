@@ -139,7 +139,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
             parts.events,
             limit=settings.message_limit,
             refused=lambda reason: counted("RefusedEvents", 1),
-            sign_of_life=claims.sign_of_life,
+            renew_lease=claims.renew_lease,
         ),
         counted=counted,
         waiting=Waiting(longest=WAIT_SECONDS, first_pause=FIRST_LOOK_SECONDS, slower=SLOWER),

@@ -23,7 +23,7 @@ def events_in(
     *,
     limit: int,
     refused: Callable[[str], None],
-    sign_of_life: Callable[[int, str, int, int], bool],
+    renew_lease: Callable[[int, str, int, int], bool],
 ) -> EventsDeps:
     """``limit``: bytes of a message. What is sent carries its own token, which the engine looks at once more; a repeat has the same text,
     and so the queue drops it."""
@@ -41,4 +41,4 @@ def events_in(
             raise InfrastructureError(f"{len(unsent)} events could not be sent", code="events_not_sent")
 
     batches = PostgresEventBatches(database)
-    return EventsDeps(door, door.store, batches, forward, refused=refused, sign_of_life=sign_of_life)
+    return EventsDeps(door, door.store, batches, forward, refused=refused, renew_lease=renew_lease)

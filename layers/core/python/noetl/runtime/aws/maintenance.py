@@ -86,7 +86,7 @@ class CloudMaintenance:
             engine.events,
             limit=self._settings.message_limit,
             refused=lambda reason: call.count("RefusedEvents"),
-            sign_of_life=lambda execution_id, command_id, attempt, turn: True,
+            renew_lease=lambda execution_id, command_id, attempt, turn: True,
         )
         try:
             if found := resume_batches(door):

@@ -315,7 +315,7 @@ class Server:
             opened.store,
             PostgresEventBatches(opened.database),
             forward=lambda found: _emit(runtime, found),
-            sign_of_life=self.workers.sign_of_life,
+            renew_lease=self.workers.renew_lease,
             refused=self.metrics.refused,
         )
 

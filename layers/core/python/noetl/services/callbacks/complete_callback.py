@@ -45,8 +45,11 @@ _TOLD = 3
 
 
 class AskedFor(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a token asks for. ``waiting``: somebody waits for it; otherwise it will be asked for, and may be answered already. ``since`` and
-    ``until``: epoch seconds; ``index``: of the item of a loop."""
+    """The question that a callback token answers.
+
+    ``waiting``: a step waits for the answer. Otherwise a step will ask later; the callback may be answered before. ``since`` and
+    ``until``: epoch seconds. ``index``: of the item of a loop.
+    """
 
     execution_id: str
     step: str
@@ -207,7 +210,10 @@ def _refuse_used(at: float) -> NoReturn:
 
 
 def _find(callback: CallbackId, deps: CallbackDeps) -> _Found:
-    """Raises GoneError when nobody waits for it any more, and nobody will."""
+    """Find the step that waits, or will wait, for a callback.
+
+    Raises GoneError when no step waits for it any more and none will.
+    """
     over = [ids.timer_event(ids.callback_timer(callback.place, callback.serial), 0)]
     if callback.item is not None:
         over.append(ids.item_event(callback.run, *callback.item))
@@ -302,7 +308,10 @@ def _closed(why: str) -> GoneError:
 
 
 def _check_schema(found: _Found, body: Any) -> None:
-    """Raises InvalidInputError(code="callback_schema"), and ConflictError when it cannot be told yet what the body has to fit."""
+    """Check a body against the schema of its callback.
+
+    Raises InvalidInputError(code="callback_schema"), and ConflictError when it is not known yet which schema applies.
+    """
     if len(found.candidates) > 1:
         raise ConflictError(
             f"step {found.asked.step} has not come to this callback yet",

@@ -93,7 +93,10 @@ class SteeredMany(msgspec.Struct, frozen=True):
 
 
 class ManyDeps(msgspec.Struct, frozen=True):
-    """``publish``: told of each batch once it is durable. ``clock``: epoch seconds."""
+    """The dependencies of a bulk request.
+
+    ``publish``: called with each batch of events once the store has committed it. ``clock``: epoch seconds.
+    """
 
     store: ExecutionStore
     catalog: Catalog
@@ -103,8 +106,11 @@ class ManyDeps(msgspec.Struct, frozen=True):
 
 
 def steer_many(verb: Verb, wish: ManyWish, asked: Asked, deps: ManyDeps) -> SteeredMany:
-    """Raises InvalidInputError(code="empty_filter", "invalid_filter", "invalid_limit" or "invalid_redrive") and NotFoundError (of a
-    version); what is refused for one execution is told of that one."""
+    """Cancel, pause, resume or redrive every execution that a filter selects.
+
+    The answer states for each execution whether it was refused. Raises InvalidInputError(code="empty_filter", "invalid_filter",
+    "invalid_limit" or "invalid_redrive"), and NotFoundError for a version that does not exist.
+    """
     if not 1 <= wish.limit <= MOST:
         raise InvalidInputError(f"a limit is a number from 1 to {MOST}", code="invalid_limit")
     wanted = _wanted(verb, wish, deps.catalog)
@@ -195,7 +201,10 @@ def _select(wish: ManyWish, wanted: ExecutionFilter, deps: ManyDeps) -> tuple[li
 
 
 def _unknown(wish: ManyWish, found: Sequence[ExecutionInfo], more: bool, deps: ManyDeps) -> Iterator[Steered]:
-    """Ids that are no executions, or do not fit the rest of the filter: told with the last part of the answer."""
+    """Yield the ids of the filter that it does not select: unknown ones, and those that another condition excludes.
+
+    They come with the last page of the answer.
+    """
     if more or not wish.filter.ids:
         return
     known = {info.execution_id for info in found}

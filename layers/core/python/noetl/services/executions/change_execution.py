@@ -61,7 +61,10 @@ def pause(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bo
 
 
 def resume(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
-    """Let an execution go on that is paused, or is about to be (``cascade``: and its children). Raises NotFoundError, ConflictError."""
+    """Resume an execution that is paused or is about to be.
+
+    ``cascade``: its children, too. Raises NotFoundError, ConflictError.
+    """
     before = _before(store, execution_id, asked)
     info = readable(store, execution_id, "resumed")
     check_paused(info, before)

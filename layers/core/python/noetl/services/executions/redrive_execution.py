@@ -34,8 +34,11 @@ def redrive(
     args: dict[str, Any] | None = None,
     program: str = "",
 ) -> Redrive:
-    """``step`` empty: what was under way when it ended runs again; or a step, or an item of its loop (``domain.redrive.parse_address``).
-    ``args``: of the step; None: those of its last run. ``program``: what it goes on with; empty: what it had.
+    """Continue an execution that has ended, from the work that was unfinished or from a step.
+
+    ``step`` empty: the work that was under way when the execution ended runs again. Otherwise it names a step, or an item of its loop
+    (``domain.redrive.parse_address``). ``args``: of the step; None: those of its last run. ``program``: the program to continue with;
+    empty: the one that the execution had.
 
     Raises NotFoundError, ConflictError(code="execution_not_ended", "execution_leaving" or "not_redrivable", details ``candidates``),
     InvalidInputError(code="unknown_step" or "invalid_redrive").

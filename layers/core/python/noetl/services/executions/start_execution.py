@@ -38,10 +38,13 @@ _TOLD = 3
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """Who wants what. ``playbook``: path and version it was found under. ``key``/``asked``: an idempotency key (of this principal's), and
-    everything that was asked for under it. ``told``: what the workload is told of the start itself; the payload's own names win, and
-    ``input`` is not held against it. ``at``: when it is to start (epoch seconds); what has passed is now.
-    ``priority``: instead of the playbook's own. ``labels``: over those of the playbook."""
+    """A request to start an execution.
+
+    ``path``/``version``: the playbook's, in the catalog. ``key``/``asked``: an idempotency key of this principal, and everything that the
+    request asks for under it. ``told``: values about the start itself that the workload receives. Names of the payload win over them, and
+    they are not checked against ``input``. ``at``: when it starts (epoch seconds); a time that has passed means now. ``priority``:
+    replaces the playbook's own. ``labels``: override those of the playbook.
+    """
 
     payload: dict[str, Any]
     path: str = ""
@@ -88,15 +91,17 @@ def start_execution(
     begin: Begin | None = None,
     origin: str = "",
 ) -> Started:
-    """Keep a start: execution, Start event and idempotency key in one transaction. Whoever owns it publishes the event then.
+    """Store an execution, its Start event and its idempotency key in one transaction.
 
-    ``begin``: where an engine runs, it takes a start for now at once, instead of by an event. Starts with a key, or that may have to wait,
-    take the event. ``origin`` tells a Start from others that might get its id, and is the same when the call is repeated.
+    The ``owner`` publishes the event afterwards. ``begin``: in a process that runs an engine, it decides a start that is due now at once,
+    without an event. A start that has a key, or that may have to wait, always takes the event. ``origin`` distinguishes this Start from
+    others that might have its id; a repeated call has the same one.
 
-    ``again``: an earlier attempt with these numbers and this origin ended in doubt: an execution that it made is this one. ``names``: what
-    the playbook's keychain is held against; without it, the engine does that. A repeat under the same key gets what the first call made,
-    also when it would be refused by now. Raises ConflictError(code="idempotency_key_reused") when the key stands for another wish, and
-    InvalidInputError(code="payload_invalid", "keychain_unresolved" or "invalid_trigger_at").
+    ``again``: the outcome of an earlier attempt with these numbers and this origin is unknown; an execution that it made is this one.
+    ``names``: the credentials that the playbook's keychain may refer to; without it, the engine checks them. A repeat under the same key
+    returns the execution of the first call, even when that start would be refused now. Raises
+    ConflictError(code="idempotency_key_reused") when the key was used for another request, and InvalidInputError(code="payload_invalid",
+    "keychain_unresolved" or "invalid_trigger_at").
     """
     key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
     try:
@@ -263,8 +268,11 @@ def created_by(event: Start, program: Program | None) -> CreatedExecution:
 
 
 def refuse_excess(program: Program, start: Start, store: ExecutionStore, now: float) -> None:
-    """Raises ConflictError(code="concurrency_limit") when the playbook wants to be refused where too many run. Two starts that pass here
-    at the same moment are told apart when they begin."""
+    """Refuse a start when its concurrency limit is reached and the playbook says ``on_excess: refuse``.
+
+    When two starts pass this check at the same moment, the engine applies the limit as they begin. Raises
+    ConflictError(code="concurrency_limit").
+    """
     if program.concurrency is None or program.concurrency.on_excess != "refuse":
         return
     from noetl.engine.admission import admission_of  # templates: loaded by who needs them

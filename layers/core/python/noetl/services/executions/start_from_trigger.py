@@ -44,7 +44,10 @@ def message_event(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def message_key(path: str, message: Mapping[str, Any]) -> str:
-    """The same however often a message is delivered. ``message``: as ``message_event`` gives it."""
+    """Return the idempotency key of a message: the same for each of its deliveries.
+
+    ``message``: as ``message_event`` returns it.
+    """
     return f"sqs:{_digest(path, message.get('eventSourceARN', ''), message['messageId'])}"
 
 

@@ -1,4 +1,4 @@
-"""Start a registered playbook because something happened, once however often that is told."""
+"""Starts of registered playbooks by external events: one start for each event, even when it is delivered again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def start_playbook(
     deps: StartDeps,
     told: Mapping[str, Any] | None = None,
 ) -> Started:
-    """``by``/``kind``: the principal. ``key``: the same happening has the same; the first payload counts. ``told``: see ``Wish``.
+    """Start a registered playbook for an external event.
+
+    ``by``/``kind``: the principal. ``key``: the same for each delivery of one event; the payload of the first counts. ``told``: see
+    ``Wish``.
 
     Raises NotFoundError(code="playbook_not_found"), InvalidInputError(code="payload_invalid"), InfrastructureError.
     """

@@ -23,9 +23,10 @@ FIRST_ROUND = 1
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """Where a reader stopped. ``seq``: last main-lane row that was told; ``lanes``: live loops (run, step, place of the last item told).
+    """The position at which a reader stopped.
 
-    ``skip``: events of what comes next that were told already.
+    ``seq``: the last main-lane row that it returned. ``lanes``: live loops (run, step, place of the last item returned). ``skip``: how many
+    events of the next row it has returned already.
     """
 
     seq: int = 0
@@ -62,9 +63,10 @@ def decode_position(text: str) -> Position:
 
 
 class HistoryReader:
-    """Reads an execution's history once, from the start or a position, or from where the last ``read`` stopped.
+    """A reader of an execution's history, from the start or from a position.
 
-    While a loop runs, its items are told as far as they are complete in index order; the others follow when the loop ends.
+    Each ``read`` continues from where the last one stopped. While a loop runs, the reader returns its items as far as they are complete in
+    index order; the others follow when the loop ends.
     """
 
     def __init__(
@@ -94,9 +96,9 @@ class HistoryReader:
             yield from unit
 
     def units(self, *, everything: bool = False, page: int = 0) -> Iterator[list[HistoryEvent]]:
-        """Events that belong together (of one row, of one item): a reader may stop after any of them and go on from its position.
+        """Yield groups of events that belong together: those of one row, or of one item.
 
-        ``page``: rows asked for at once, when not the usual number.
+        A reader may stop after any group and continue from its position. ``page``: rows to read at once; 0: the usual number.
         """
         for row in self._main_rows(page or PAGE):
             yield from self._row(row)
@@ -111,9 +113,10 @@ class HistoryReader:
                 return
 
     def _row(self, row: StoredEvent) -> Iterator[list[HistoryEvent]]:
-        """A row whose loops end is told after their items, one that ends the execution after all items.
+        """Yield the events of a row, after the items of the loops that end with it.
 
-        It counts as read with its own events: who stops before reads it again.
+        A row that ends the execution comes after all items. A row counts as read when its own events were returned: a reader that stops
+        before that reads it again.
         """
         facts = facts_of(row)
         loops = [fact for fact in facts if fact.get("name") in ("loop.started", "loop.done")]

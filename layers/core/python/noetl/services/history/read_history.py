@@ -242,7 +242,10 @@ def _tell_call(told: _Told, fact: Mapping[str, Any], command: tuple[str, int] | 
 
 
 def _tell_tasks(report: Mapping[str, Any], told: _Told, meta: dict[str, Any]) -> Iterator[_Told]:
-    """What the worker traced; of one task that was called once it traces nothing, so that is told from the report itself."""
+    """Yield the events of the tasks that a worker traced.
+
+    A worker traces nothing for a single task that was called once: those events come from the report itself.
+    """
     trace = report.get("trace")
     done = told.name in ("call.done", "call.error") and report.get("stage", "body") in ("body", "compensate")
     if trace or not done:
@@ -254,7 +257,10 @@ def _tell_tasks(report: Mapping[str, Any], told: _Told, meta: dict[str, Any]) ->
 
 
 def _ends_with(trace: Any, name: str) -> bool:
-    """Whether the trace tells already why the run stopped there. A retry further up was carried out in the same turn."""
+    """Return whether the trace ends with event ``name``, which already shows why the run stopped.
+
+    A retry earlier in the trace was carried out in the same turn.
+    """
     return isinstance(trace, list) and bool(trace) and trace[-1].get("name") == name
 
 

@@ -21,7 +21,10 @@ AGAIN_SECONDS = 5
 
 
 class Backpressure(msgspec.Struct):
-    """``measure``: what waits, each counted up to a number. ``clock``: monotonic seconds. ``refused``: told of each refusal."""
+    """Refusal of requests while the backlog is too long.
+
+    ``measure``: (a number) → what waits, each counted up to it. ``clock``: monotonic seconds. ``refused``: called for each refusal.
+    """
 
     measure: Callable[[int], Backlog]
     limit: int
@@ -42,7 +45,10 @@ class Backpressure(msgspec.Struct):
         self._check("events", self._measured().events)
 
     def _measured(self) -> Backlog:
-        """By one of those who ask; the others go on with what is known."""
+        """Return the backlog, measured now and then.
+
+        One caller measures at a time; the others get the last result.
+        """
         if self.clock() >= self._until and self._lock.acquire(blocking=False):
             try:
                 self._found = self.measure(self.limit + 1)

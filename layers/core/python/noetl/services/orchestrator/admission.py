@@ -1,7 +1,7 @@
 """Admission of new executions by concurrency key (``executor.spec.concurrency``).
 
-It costs a round trip, for playbooks that say so only. An execution that waits is a row in version 0, whose Start lies in the outbox, held,
-until the commit that ends a holder gives it out.
+It costs a round trip, and only for playbooks that limit concurrency. An execution that waits is a row of version 0. Its Start is held in
+the outbox until the commit that ends a holder of the key releases it.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def admitted(
 def _resolved(
     event: Start, deps: EngineDeps, programs: dict[tuple[str, int | None], str]
 ) -> tuple[Start, Program | None]:
-    """What is to begin; a playbook that does not exist is told of when the Start is decided.
+    """Resolve a Start's program; None when that fails, since the decision of the Start reports why.
 
-    ``programs``: what this batch has resolved. A loop over sub-playbooks brings hundreds of Starts of one path.
+    ``programs``: what this batch has resolved already: a loop over sub-playbooks brings hundreds of Starts of one path.
     """
     try:
         if not event.program:

@@ -12,7 +12,7 @@ MARKED = 100
 """Most runs of an execution that was cut short whose work is called off; what others report is superseded all the same."""
 
 
-def tell_change(change: Change, handled: Handled) -> None:
+def add_effects(change: Change, handled: Handled) -> None:
     """Add to ``handled`` the timers that ``change`` set, and what it ended, dropped or redrove."""
     handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
     if change.end:

@@ -25,9 +25,12 @@ UNKNOWN_KEY_DELIVERIES = 3
 
 @dataclass(slots=True)
 class Admitted:
-    """``refused``: never retried: they are no messages, or forged (recorded). ``unread``: the queue keeps them until what is away, or a
-    function of a newer version, can read them; or until keys are read that may have been rotated. ``broken``: messages with which this
-    engine can do nothing, each with the reason."""
+    """The events of a batch of messages, and the messages that are no event now.
+
+    ``refused``: never retried, since they are no messages, or forged (which is recorded). ``unread``: the queue keeps them until a
+    dependency is available again, a function of a newer version reads them, or this engine has read keys that may have been rotated.
+    ``broken``: messages that this engine cannot handle at all, each with the reason.
+    """
 
     events: list[tuple[Delivery, Event]] = field(default_factory=list)
     early: list[tuple[Delivery, Message]] = field(default_factory=list)

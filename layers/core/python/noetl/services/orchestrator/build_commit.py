@@ -95,7 +95,10 @@ def make_change(
 
 
 def _kept(event: MainEvent) -> list[KeptResult]:
-    """Large results that live differently from their execution, as far as whoever tells of them may speak for them."""
+    """Return the large results of an event that are kept for another time than their execution.
+
+    A worker may state this only of results of its own execution, and of permanent ones.
+    """
     if isinstance(event, CommandDone):
         return own_results(event.execution_id, event.outcome.kept)
     return list(event.summary.kept) if isinstance(event, LoopDone) and event.summary is not None else []
@@ -104,7 +107,7 @@ def _kept(event: MainEvent) -> list[KeptResult]:
 def _reaches(
     execution_id: int, rows: list[EventRow], decisions: list[tuple[MainEvent, Decision]]
 ) -> tuple[int, ...]:
-    """Executions whose results this one is told of: by what history says from now on, or in large results."""
+    """Return the executions whose results this one refers to, in its history or in large results."""
     found: set[int] = set()
     for row in rows:
         found |= mentioned(row.facts, execution_id)

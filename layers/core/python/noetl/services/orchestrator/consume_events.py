@@ -40,8 +40,11 @@ EARLY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class MessageDeps:
-    """``clock``: epoch seconds. ``who``: part of the owner's name. ``back_off``: pauses of messages while something is away. ``dead_letters``:
-    (a queue) → where its messages go with which the engine can do nothing; None: they stay."""
+    """The dependencies of a batch of messages.
+
+    ``clock``: epoch seconds. ``who``: part of the owner's name. ``back_off``: pauses of messages while a dependency is unavailable.
+    ``dead_letters``: (a queue) → the queue for its messages that the engine cannot handle; None: they stay.
+    """
 
     door: Door
     engine: EngineDeps
@@ -137,7 +140,7 @@ class MessageBatch:
     def _free_leases(self, asked: Sequence[tuple[Event, str]]) -> None:
         """Free commands that were leased in answers which did not arrive. A sweep sends them to their queues.
 
-        Their outcomes come through the queue now, so whoever asked does not run them.
+        Their outcomes come through the queue now, so the worker that made the request does not run these commands.
         """
         leases = self.deps.leases
         if leases is None:

@@ -1,7 +1,8 @@
 """Dead letters of the engine: events and timers that their queue, or the engine itself, gave up on.
 
-A queue gives up after hundreds of deliveries, so only an outage of days makes a dead letter: it is sent back as soon as the deployment is
-ready. The engine lays aside what it cannot do anything with, and says why: that waits for an operator, who mends the cause first.
+A queue gives up after hundreds of deliveries, so only an outage of days makes such a dead letter; it is sent back as soon as the
+deployment is ready. The engine itself sets aside the messages that it cannot handle, and states the reason. These wait for an operator,
+who removes the cause first.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ from noetl.ports.executions.execution_store import (
     VersionConflictError,
 )
 from noetl.services.history.execution_state import state_of
-from noetl.services.orchestrator.after_commit import tell_change
+from noetl.services.orchestrator.after_commit import add_effects
 from noetl.services.orchestrator.build_commit import make_change
 from noetl.services.orchestrator.decide import MISSING_PROGRAM
 from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
@@ -125,7 +125,7 @@ def _give_up_on(event: Event, error: Exception, deps: EngineDeps, handled: Handl
         except VersionConflictError:
             continue
     raise InfrastructureError(
-        f"execution {event.execution_id} is moved on by others all the time", code="contention"
+        f"execution {event.execution_id} is changed by other processes again and again", code="contention"
     )
 
 
@@ -154,7 +154,7 @@ def _commit(event: Event, error: Exception, deps: EngineDeps, handled: Handled) 
     change = msgspec.structs.replace(change, handled=settled, limited=True)
     committed = deps.store.commit([change], deps.owner)
     handled.add(committed.commands, committed.events)
-    tell_change(change, handled)
+    add_effects(change, handled)
 
 
 def _is_wanted(event: Event, snapshot: Snapshot | None) -> bool:

@@ -188,7 +188,10 @@ def _bare(outcome: Outcome) -> Outcome:
 
 
 def _turn_row(event: ItemsDone, index: int, outcome: Outcome, turn: int) -> EventRow:
-    """What an iteration did before it was suspended. It counts as no item; where an item goes on alone, being new is what lets it."""
+    """Return the row of the turn in which an iteration was suspended.
+
+    It does not count as an item. An item continues alone only when this row is new.
+    """
     if outcome.suspend is not None:
         bare = msgspec.structs.replace(outcome.suspend, machine={})
         outcome = msgspec.structs.replace(outcome, suspend=bare)
@@ -205,7 +208,10 @@ def turn_name(suspend: Suspend | None) -> str:
 
 
 def _item_turn(event: ItemsDone, index: int) -> int:
-    """The turn in which an item of a parallel loop goes on: its own command's next one, or the first after its chunk."""
+    """Return the turn in which an item of a parallel loop continues.
+
+    It is the next turn of the item's own command, or the first turn after its chunk.
+    """
     own = event.command_id == ids.item_command_id(event.run, event.round, index)
     return event.turn + 1 if own else 1
 

@@ -70,15 +70,18 @@ class EventWish(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class EventsDeps:
-    """``forward``: (message's text, its event) of what was let in, to the engine. ``sign_of_life``: (execution, command, attempt, turn) of
-    a command that is being run; False: nobody waits for it any more. ``refused``: counts, by reason."""
+    """The dependencies of events that workers send over HTTP.
+
+    ``forward``: sends the engine (message's text, its event) of each admitted message. ``renew_lease``: (execution, command, attempt,
+    turn) of a command that is running → False when its outcome is no longer wanted. ``refused``: counts, by reason.
+    """
 
     door: Door
     store: ExecutionStore
     batches: EventBatches
     forward: Callable[[Sequence[tuple[str, Event]]], None]
     refused: Callable[[str], None] = lambda reason: None
-    sign_of_life: Callable[[int, str, int, int], bool] = lambda execution_id, command_id, attempt, turn: True
+    renew_lease: Callable[[int, str, int, int], bool] = lambda execution_id, command_id, attempt, turn: True
 
 
 def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
@@ -152,7 +155,10 @@ def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """``told``: what became of each. ``admitted``: what was let in. ``away``: why something can be neither let in nor refused yet."""
+    """The result of checking a batch of messages.
+
+    ``told``: the answer for each message. ``admitted``: those for the engine. ``away``: why some can be neither admitted nor refused yet.
+    """
 
     told: list[EventTold]
     admitted: list[tuple[str, Event]]
@@ -173,7 +179,7 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
     for delivery in deliveries:
         event = let_in.get(delivery.message_id)
         if isinstance(event, (CommandDone, ItemsDone)):
-            wanted = not _goes_on(event) or deps.sign_of_life(
+            wanted = not _still_runs(event) or deps.renew_lease(
                 event.execution_id, event.command_id, event.attempt, event.turn
             )
             told.append(EventTold(event.event_id, str(event.execution_id), wanted=wanted))
@@ -190,8 +196,8 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
     return _Found(told, admitted, away)
 
 
-def _goes_on(event: CommandDone | ItemsDone) -> bool:
-    """Check whether the worker still has the command: a sign of life, or a part of a chunk."""
+def _still_runs(event: CommandDone | ItemsDone) -> bool:
+    """Check whether the worker still has the command: a heartbeat, or a part of a chunk."""
     if isinstance(event, ItemsDone):
         return not event.last
     return _is_sign(event)

@@ -30,7 +30,10 @@ def held(event: Waiting | Start) -> Held | Start:
 
 
 def held_id(event: Event) -> str:
-    """Name ``event`` so that no other event has its name: outcomes of two attempts are two, and so are messages that were cut elsewhere."""
+    """Return a name of ``event`` that no other event has.
+
+    Outcomes of two attempts have different names, and so have the messages of a chunk that two runs split at different items.
+    """
     attempt = event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
     digest = hashlib.sha256(encode_event(event)).hexdigest()[:16] if isinstance(event, ItemsDone) else ""
     return ids.held_event(event.event_id, attempt, digest)
@@ -91,8 +94,11 @@ class Holding(msgspec.Struct):
                     handled.events.append(one)
 
     def free(self, early: Sequence[ItemsDone], deps: EngineDeps) -> None:
-        """What was held before an earlier message of its command arrived may wait for it in vain: that was lost with its process if it was not
-        held as well. Nobody has the commands of held messages, so these are for others to run again; what was held is superseded then."""
+        """Release commands whose held messages came before an earlier message of the same command.
+
+        That earlier message may never come: it was lost with its process unless it is held as well. No worker has the commands of held
+        messages, so other workers run them again; their new outcomes supersede the held ones.
+        """
         left = [event for event in early if any(isinstance(one, Held) for one in self._as_it_came(event))]
         if left:
             commands = tuple(

@@ -20,9 +20,12 @@ SIZE = 256 * 1024
 
 
 class Recent:
-    """Thread-safe. ``clock``: seconds by which to go on from the store's last word about the time; None: those of this machine.
-    ``count``: most entries. ``age``: seconds after which the store is read whatever is known: it tells more than snapshots. ``whole``: up to
-    which step run an execution that is not known is read whole, so that it is known from then on; 0: only those that begin here are."""
+    """A thread-safe cache of the snapshots of recent executions.
+
+    ``clock``: seconds that are added to the store's last reading of the time; None: this machine's clock. ``count``: most entries. ``age``:
+    seconds after which the store is read in any case, since it returns more than snapshots. ``whole``: up to which step run an unknown
+    execution is read whole, so that it is known from then on; 0: only executions that begin in this process are known.
+    """
 
     def __init__(
         self,

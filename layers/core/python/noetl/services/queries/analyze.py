@@ -1,7 +1,7 @@
-"""Explain why an execution does not progress, and what to try next. Deterministic; reads stored data only.
+"""The analysis of an execution: why it does not progress, and what to try next.
 
-Follow a finding from here: ``_over`` tells of executions that ended, ``_Live`` of those that should go on: what each token waits for, and
-commands that no token stands for.
+It is deterministic and reads stored data only. To follow a finding, start here: ``_over`` explains executions that have ended. ``_Live``
+explains those that should continue: what each token waits for, and commands that have no token.
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ CHILDREN = 3
 
 @dataclass(frozen=True, slots=True)
 class CommandFindings:
-    """``awaited``: command → the callback it waits for. ``limited``: step runs that wait for a key, which another finding tells."""
+    """The findings about an execution's open commands.
+
+    ``awaited``: command → the callback it waits for. ``limited``: step runs that wait for a concurrency key; another finding reports them.
+    """
 
     info: ExecutionInfo
     store: ExecutionStore
@@ -36,7 +39,7 @@ class CommandFindings:
     limited: frozenset[int]
 
     def of(self, token: Token, run: StepRun | None, command: OpenCommand) -> Finding | None:
-        """Tell why this command has no outcome. None: another finding of the execution tells it."""
+        """Explain why this command has no outcome; None when another finding explains it."""
         what = f"step {token.step}: command {command.command_id} (attempt {command.attempt}, turn {command.turn})"
         if command.waiting and command.command_id in self.awaited:
             found = self.awaited[command.command_id]

@@ -31,7 +31,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Analysis(msgspec.Struct, frozen=True):
-    """``verdict``: one sentence. ``findings``: the most serious first. ``stuck``: it will not go on without help."""
+    """The analysis of one execution.
+
+    ``verdict``: one sentence. ``findings``: the most serious first. ``stuck``: the execution will not continue without help.
+    """
 
     execution_id: str
     status: str
@@ -89,7 +92,7 @@ def waits_for_callback(execution_id: int, step: str, run: int, found: Awaited) -
 
 
 def paused(info: ExecutionInfo, fact: Mapping[str, Any]) -> Finding:
-    """Tell who paused it, and what lets it go on. ``fact``: its last pause, as history has it."""
+    """Report who paused an execution, and how to resume it. ``fact``: its last pause in history."""
     parent = info.parent_execution_id if fact.get("word") else None
     who = f" by {fact['principal']}" if fact.get("principal") else ""
     why = f" (reason: {fact['reason']})" if fact.get("reason") else ""

@@ -28,8 +28,11 @@ class LimitWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UseView(msgspec.Struct, frozen=True):
-    """Who holds a slot, or waits for one. ``step`` empty: the execution itself, until it has ended. ``since`` and ``lease_until``: epoch
-    seconds. ``alive`` false: whoever worked on it gave no sign of life; the next attempt has the slot."""
+    """A holder of a slot, or a waiter for one.
+
+    ``step`` empty: the execution itself, until it has ended. ``since`` and ``lease_until``: epoch seconds. ``alive`` false: its worker
+    sends no heartbeats; the next attempt keeps the slot.
+    """
 
     execution_id: str
     step: str
@@ -60,7 +63,10 @@ class LimitView(msgspec.Struct, frozen=True):
 
 
 class WaitView(msgspec.Struct, frozen=True):
-    """Why something of an execution does not go on, in words and in parts. ``step`` empty: the execution itself has not begun."""
+    """The reason why a part of an execution waits, as a text and as fields.
+
+    ``step`` empty: the execution itself has not begun.
+    """
 
     key: str
     step: str

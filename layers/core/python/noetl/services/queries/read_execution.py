@@ -417,7 +417,7 @@ def parked_steps(state: ExecutionState, programs: Programs) -> list[ParkedStep]:
 
 
 def _parked_step(step: str, admit: Admission | None) -> ParkedStep:
-    """Tells what would open the gate: the first rule that admits on a condition."""
+    """Return the condition that would admit the step: the first rule that admits on one."""
     for rule in admit.rules if admit else ():
         if rule.allow == "yes" and isinstance(rule.when, Expr):
             keys = tuple(name.removeprefix("ctx.") for name in rule.when.reads if name.startswith("ctx."))

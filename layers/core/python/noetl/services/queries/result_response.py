@@ -41,7 +41,7 @@ def divided(value: Any, results: ResultStore) -> Delivered:
 
 
 class _TooMuchError(Exception):
-    """More has to be read than anybody could be told."""
+    """The result is larger than any answer may be."""
 
 
 def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: int, *, most: int) -> Delivered:

@@ -1,7 +1,8 @@
-"""Tell in one pass that bytes hold no secret, before anybody searches exactly or undoes escapes.
+"""A quick search in one pass that proves that bytes hold no secret, before an exact search undoes escapes.
 
-A sign is what every spelling of a secret has in it: eight bytes from its middle, or an escape that means one of its characters. One automaton
-looks for all signs at once, at some hundred megabytes a second however many there are. No sign: no secret. A sign: perhaps one.
+A sign is a part that every spelling of a secret contains: eight bytes from its middle, or an escape for one of its characters. One
+automaton looks for all signs at once, at some hundred megabytes a second however many there are. Bytes without a sign hold no secret.
+Bytes with a sign may hold one.
 """
 
 from __future__ import annotations

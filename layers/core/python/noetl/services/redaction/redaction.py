@@ -91,7 +91,10 @@ class Secrets:
             self._remember(name, one)
 
     def credential(self, name: str) -> Credential:
-        """A credential by its name, or by the name a keychain entry gives it. Raises TaskError(kind="auth")."""
+        """Return a credential by its own name or by the name of a keychain entry.
+
+        Raises TaskError(kind="auth").
+        """
         found = self._read.get(name)
         if found is None:
             found = self._source.get(self._resolve(name), self._execution_id)
@@ -133,8 +136,10 @@ class Secrets:
         return self._without_spellings(_mapped(value, _masking(self._found_in(encoded))))
 
     def redact_told(self, value: Any) -> Any:
-        """``redact`` for what is told of a failure or printed: such texts were cut by whoever told them, maybe within a secret, so what is
-        left of one beside a cut is taken out too."""
+        """Redact a message of a failure, or printed text.
+
+        The code that reported such a text may have cut it within a secret. So this also removes the part of a secret beside a cut.
+        """
         if not self._forms:
             return value
         if self._cuts is None:

@@ -1,4 +1,4 @@
-"""What is left of a secret where somebody cut a text: its beginning before the cut, its end after it."""
+"""Parts of secrets in texts that were cut: the beginning before the cut, the end after it."""
 
 from __future__ import annotations
 

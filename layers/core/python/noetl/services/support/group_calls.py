@@ -22,8 +22,10 @@ class _Call(Generic[Asked]):
 
 
 class Together(Generic[Asked, Answer]):
-    """``work`` answers many calls at once, in their order. A call that finds nobody at work is done at once, in its own thread; what comes
-    meanwhile waits, and one of those threads then works for all of them. Nothing ever waits for others to come.
+    """Grouped calls of several threads.
+
+    ``work`` answers many calls at once, in their order. A call that comes while no thread works is done at once, in its own thread. Calls
+    that come meanwhile wait, and one of their threads then works for all of them. No call waits for further calls to come.
 
     When ``work`` fails for several, each of them is done alone: one that fails harms only itself. ``most``: calls at once.
     """

@@ -41,7 +41,7 @@ class StoreTime:
 def store_clock(load: Callable[[Sequence[LoadRequest]], Loaded]) -> Callable[[], float]:
     """Return a clock (epoch seconds) that follows the store, which it asks once a minute. ``load``: of the store.
 
-    The clock raises InfrastructureError when it has to ask and the store is away.
+    The clock raises InfrastructureError when it has to ask and the store is unreachable.
     """
     told = StoreTime()
 

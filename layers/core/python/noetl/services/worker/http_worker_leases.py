@@ -119,7 +119,7 @@ class Claims:
             return found[0]
         raise self._refusal(execution_id, command_id, seen.worker.pool)
 
-    def sign_of_life(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
+    def renew_lease(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
         """Extend the lease of a command.
 
         False when this turn of it is no longer wanted: it was answered, withdrawn, or given to another worker.

@@ -211,7 +211,7 @@ class Turns(Generic[T]):
         return None
 
     def _is_refused_long(self, now: float) -> bool:
-        """Whether all that was ready has waited for too long, whoever came or began before."""
+        """Return whether no ready command could begin for longer than the patience allows."""
         return self._refused is not None and self._refused <= now - self._patience
 
     def _longest_passed_over(self, level: _Level[T], now: float) -> int | None:

@@ -26,7 +26,11 @@ TRANSIT_SECONDS = 5.0
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """``expected``: the version a main-lane commit was based on (-1: the item lane). ``limited``: it may have given slots to anybody."""
+    """A commit whose answer was lost.
+
+    ``expected``: the version a main-lane commit was based on (-1: the item lane). ``limited``: it may have granted slots to any
+    execution.
+    """
 
     owner: str
     execution_id: int
@@ -97,7 +101,7 @@ class Doubts:
 
 
 def of_changes(changes: Sequence[Change], owner: str | None) -> list[Doubt]:
-    """Step runs whose commands a commit gives out; run 0 stands for the events alone."""
+    """Return the step runs whose commands a commit gives out; run 0 means the events alone."""
     if owner is None:
         return []
     found = []
@@ -109,7 +113,10 @@ def of_changes(changes: Sequence[Change], owner: str | None) -> list[Doubt]:
 
 
 def of_start(start: Start, created: CreatedExecution, owner: str | None) -> list[Doubt]:
-    """The Start that ``create`` gives to who asks. One that begins later belongs to no process."""
+    """Return the Start that ``create`` hands to its caller.
+
+    One that begins later belongs to no process.
+    """
     return [Doubt(owner, start.execution_id, 0, -1)] if owner and created.starts_at is None else []
 
 

@@ -49,9 +49,9 @@ _STORED = msgspec.defstruct(
 def side_by_side(
     closed: list[tuple[int, str, int, int]], fresh: list[tuple[Command, bool]]
 ) -> tuple[list[tuple[int, str, int, int]], list[tuple[Command, bool]]]:
-    """Sort commands that go and that come, so that two of one execution stand at the same place as often as there are two.
+    """Sort closed and fresh commands, so that two of one execution share a place where possible.
 
-    Such two share a row. What is left over stands behind them; fresh commands of one execution keep their order.
+    Such two share a row. What is left over is behind them; fresh commands of one execution keep their order.
     """
     if not closed or not fresh:
         return closed, fresh

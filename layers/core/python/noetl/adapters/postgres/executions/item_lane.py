@@ -65,7 +65,7 @@ class KnownLoops:
 class Counting:
     """One call of ``commit_items``: its parameters, and how to read the answer.
 
-    The call keeps every loop it is about until it ends: it tells the store which ones it knows, and the answer brings the others.
+    The call keeps every loop it is about until it ends: it names to the store those it knows, and the answer brings the others.
     """
 
     def __init__(self, batches: Sequence[ItemBatch], owner: str | None, cache: KnownLoops) -> None:

@@ -1,4 +1,7 @@
-"""What a commit says about keys that executions share, and what it is told: who waits, who has a slot now (sql/functions/50_limits.sql)."""
+"""Parameters and answers of commits about shared keys: which commands wait, which have a slot.
+
+See sql/functions/50_limits.sql.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,10 @@ def result_parts(writes: Sequence[Change | ItemBatch]) -> bytes | None:
 
 
 def moved_parts(batches: Sequence[ItemBatch]) -> dict[str, bytes | None]:
-    """Further parameters of a commit of items: an item that goes on alone has the slots of the command it left."""
+    """Return further parameters of a commit of items.
+
+    An item that continues alone has the slots of the command it left.
+    """
     concerned = [batch for batch in batches if batch.limited]
     moved: list[dict[str, Any]] = [
         {"execution": one.execution_id, "id": batch.event.command_id, "heir": one.command_id}
@@ -147,7 +153,7 @@ class Slots:
 
 
 class Loops:
-    """The loops of an answer, which brings each of them once, however many of its commands it gives out."""
+    """The loops of an answer. The answer brings each loop once, for any number of its commands."""
 
     def __init__(self) -> None:
         self._loops: dict[tuple[int, int, int], LoopRow] = {}

@@ -42,7 +42,7 @@ def listing_query(wanted: ExecutionFilter) -> str:
 
 
 def held(event: Event) -> bytes:
-    """Executions of whose results an event from outside tells."""
+    """Return the executions whose results an event from outside refers to, as a parameter."""
     return numbers(sorted(mentioned(encode_event(event), event.execution_id)))
 
 

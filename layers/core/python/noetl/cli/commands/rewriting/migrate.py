@@ -54,7 +54,7 @@ def migrate(targets: Sequence[str], wishes: Wishes) -> int:
         raise InvalidInputError("--check writes nothing", code="usage", hint="give --check or --write")
     if STDIN in targets and len(targets) > 1:
         raise InvalidInputError(
-            "- stands for stdin and cannot be combined with files",
+            "- means stdin and cannot be combined with files",
             code="usage",
             hint="name files, or - alone",
         )
@@ -155,7 +155,7 @@ def _summary(read: Sequence[_Read], wishes: Wishes) -> str:
     return f"{len(read)} playbooks: {changed} {verb}, {refused} refused, {len(read) - changed - refused} as they should be"
 
 
-# --- what is told ---
+# --- what is shown ---
 
 
 def _tell(one: _Read, wishes: Wishes) -> None:

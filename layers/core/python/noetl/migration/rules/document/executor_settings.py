@@ -17,7 +17,10 @@ _POLICY = frozenset({"lifecycle", "failure", "on_unmatched"})
 
 
 def apply(page: Page) -> None:
-    """Remove what chooses a place to run: the kind of a tool does, and what is missing there is told when it runs."""
+    """Remove what chooses a place to run.
+
+    The kind of a tool chooses it, and a run reports what is missing there.
+    """
     executor = map_of(page.root.get("executor"))
     spec = map_of(executor.get("spec"))
     policy = map_of(spec.get("policy"))

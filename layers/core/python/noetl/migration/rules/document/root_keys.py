@@ -28,7 +28,7 @@ def apply(page: Page) -> None:
         return
     for entry in moved:
         if block.has(str(entry.key)):
-            page.refuse(entry, f"`{entry.key}` stands at the root and in `metadata`", "keep one of them")
+            page.refuse(entry, f"`{entry.key}` is written at the root and in `metadata`", "keep one of them")
             continue
         root.entries.remove(entry)
         block.entries.append(entry)

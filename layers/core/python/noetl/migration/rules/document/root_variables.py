@@ -30,7 +30,7 @@ def _moved(page: Page, entry: Entry, block: Map) -> bool:
         return False
     twice = [line for line in block.entries if into.has(str(line.key))]
     for line in twice:
-        page.refuse(line, f"`{line.key}` stands in `{entry.key}` and in `workload`", "keep one of them")
+        page.refuse(line, f"`{line.key}` is written in `{entry.key}` and in `workload`", "keep one of them")
     if twice:
         return False
     root.entries.remove(entry)

@@ -23,7 +23,7 @@ def apply(page: Page) -> None:
         value = entry.value
         if isinstance(value, Text) and value.value == f"{{{{ payload.{entry.key} }}}}":
             entry.value = Text(None, raw="null")
-            page.note(entry, f"`{entry.key}` is null where a request gives none")
+            page.note(entry, f"`{entry.key}` is null where a request has none")
     page.substitute(change)
 
 

@@ -44,5 +44,5 @@ def _takes_data(step: Map) -> bool:
 
 
 RULE = Rule(
-    "step-words", "`with` and `data` of a step are `args`; a step's `timeout` belongs to its `spec`.", apply
+    "step-words", "`with` and `data` of a step are `args`; a step's `timeout` belongs in its `spec`.", apply
 )

@@ -1,1 +1,1 @@
-"""Rules about writing results elsewhere: ``save``, ``sink``, and tasks of a ``case``."""
+"""Rules about writing results to other systems: ``save``, ``sink``, and tasks of a ``case``."""
