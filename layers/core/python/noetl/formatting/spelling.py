@@ -262,7 +262,10 @@ def _raw_fields(kinds: KindLookup) -> frozenset[str]:
 
 
 def _templates(block: Map, raw: frozenset[str], old: set[str]) -> None:
-    """``outcome`` → ``output``, ``outcome.result`` → ``output.data``, ``args`` → ``input``; only names in ``old``."""
+    """Rename ``outcome`` to ``output``, its ``result`` to ``data``, and ``args`` to ``input``.
+
+    Only names in ``old`` are changed.
+    """
 
     def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
         if name not in old:

@@ -26,7 +26,10 @@ Replace = Callable[[str, str | None], tuple[str, bool] | None]
 
 
 def substitute(text: str, change: Replace) -> str:
-    """A template text with names replaced. Raises CannotSayError when ``change`` does, or when the template binds names itself."""
+    """Replace names in a template text.
+
+    Raises CannotSayError when ``change`` does, or when the template binds names itself.
+    """
     if not has_template(text):
         return text
     try:
@@ -89,7 +92,7 @@ def _attribute(tokens: list[tuple[str, str]], place: int) -> tuple[str | None, i
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A boundary a guard is looked at: every name the event has there, and which names are defined."""
+    """A boundary that looks at a guard: every name of its event, and the defined names."""
 
     events: frozenset[str]
     defined: frozenset[str] = frozenset()
@@ -97,7 +100,10 @@ class Moment:
 
 
 def simplified(guard: object, moment: Moment) -> bool | str:
-    """What is left of a guard at a boundary: True, False, or an expression. Raises CannotSayError for text around a template."""
+    """Simplify a guard at a boundary to True, False, or an expression.
+
+    Raises CannotSayError for text around a template.
+    """
     if (
         guard is None
         or guard is True

@@ -1,4 +1,4 @@
-"""AWS clients of tasks: their identity (a credential, or the worker's role) and their errors."""
+"""AWS clients of tasks: their identity (a credential or the worker's role), their errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,10 @@ def forget_clients() -> None:
 
 @contextmanager
 def answering(service: str, what: str) -> Iterator[None]:
-    """Errors of the client inside become TaskErrors. ``what``: what was asked for, in words for a message (``s3://bucket/key``)."""
+    """Convert errors of the client inside to TaskErrors.
+
+    ``what``: what was asked for, in words for a message (``s3://bucket/key``).
+    """
     from botocore import exceptions as wrong
 
     try:

@@ -42,7 +42,9 @@ LEAST_SECONDS = 1.0
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """The last statement's ``{columns, rows, row_count}`` or ``{affected_rows}``; several also give ``results``.
+    """Run the statements; return the last one's result.
+
+    It is ``{columns, rows, row_count}`` or ``{affected_rows}``; several statements also have ``results``.
 
     With ``result: parquet`` and such, the reference of the rows. Raises TaskError (docs/kinds.md lists the codes).
     """

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def write_parquet(rows: Rows, context: TaskContext) -> dict[str, Any]:
-    """The reference of an artifact with these rows, in the types of Postgres where DuckDB has them. Raises TaskError."""
+    """Write rows to a Parquet artifact, in the types of Postgres where DuckDB has them.
+
+    Return its reference. Raises TaskError.
+    """
     try:
         import duckdb
 

@@ -1,4 +1,4 @@
-"""The content of an object as a value, and back: one reading for every kind that carries objects (s3, gcs)."""
+"""The content of an object as a value, and back: one reader for s3 and gcs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ _TYPES: Mapping[str, str] = {**MEDIA_TYPES, "base64": MEDIA_TYPES["bytes"]}
 
 
 def read_object(data: bytes, format: Format, content_type: str, key: str, what: str) -> Any:
-    """``data`` as a value: JSON, a list of lines' values, a list of rows (mappings of text), text, or base64.
+    """Read ``data`` as a value: JSON, values of lines, rows, text, or base64.
+
+    Rows are mappings of text.
 
     ``auto`` that is nothing of these is text when it is UTF-8, base64 otherwise. Raises TaskError(kind="parse",
     code="object_format") when the content is not what ``format`` says. ``what``: the object in words.
@@ -58,7 +60,9 @@ def read_object(data: bytes, format: Format, content_type: str, key: str, what: 
 
 
 def write_object(value: Any, format: Format, key: str, what: str) -> tuple[bytes, str]:
-    """(bytes, media type). ``auto``: by the suffix of ``key``; else text is text, and every other value JSON.
+    """Write a value as (bytes, media type).
+
+    ``auto``: by the suffix of ``key``; else text is text, and every other value JSON.
 
     Raises TaskError(kind="schema", code="object_format") for a value that the format cannot say.
     """
@@ -113,7 +117,10 @@ def _said_as_lines(value: Any) -> bytes:
 
 
 def _said_as_rows(value: Any) -> bytes:
-    """A header of all names in the order they come up; null is an empty field; a mapping or list inside is JSON."""
+    """Write CSV with a header of all names in the order they occur.
+
+    Null is an empty field; a mapping or list inside is JSON.
+    """
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise ValueError("it takes a list of mappings, one for each line")
     names = list(dict.fromkeys(name for row in value for name in row))

@@ -46,7 +46,10 @@ class FromArtifact(From[ArtifactSource]):
 
 
 class IntoArtifact(IntoFile[ArtifactTarget]):
-    """A new artifact, there when it is complete; a transfer that was cut off begins again with another one."""
+    """A new artifact as a target, there when it is complete.
+
+    A transfer that was cut off begins again with another one.
+    """
 
     def __enter__(self) -> Self:
         folder = self._stack.enter_context(private_folder(self._context))

@@ -63,7 +63,10 @@ LIMITS = 16
 
 
 def live(order: Any, control: int, ground: Ground) -> NoReturn:
-    """As the first process of new namespaces: serve tasks until the worker goes, or the cell is not as it was."""
+    """Serve tasks as the first process of new namespaces.
+
+    It ends when the worker goes, or when the cell is not as it was.
+    """
     try:
         _Cell(order, control, ground).serve()
     except BaseException as error:
@@ -167,7 +170,10 @@ class _Cell:
             os._exit(0)
 
     def _reap(self, options: int) -> None:
-        """What has ended; without options, wait until nothing is left in this process namespace: orphans become children of this one."""
+        """Reap what has ended; without options, wait until this process namespace is empty.
+
+        Orphans become children of this process.
+        """
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, options)
@@ -197,7 +203,9 @@ class _Cell:
         serve.serve(requests, answers, self._serving)
 
     def _confine_task(self) -> None:
-        """Take away what the first process keeps, and the rules that it makes no use of itself. Raises OSError.
+        """Take away what the first process keeps, and add the rules that it does not use itself.
+
+        Raises OSError.
 
         The worker counts the task's memory, which the kernel shows of a process that may be read. Other tasks are in other user namespaces.
         """
@@ -230,7 +238,7 @@ class _Standing:
     """
 
     def __init__(self, folder: str) -> None:
-        """Wait for a tick of the clock of files, after which no change can have the time of this moment.
+        """Wait for a tick of the clock of files; no later change can have this moment's time.
 
         Raises OSError when this system does not show everything.
         """
@@ -319,7 +327,10 @@ class _Standing:
 
 
 def _is_locked(folder: int) -> bool:
-    """Return whether a lock is held on a folder: there are those of ``flock`` and those of an open file (``F_OFD_SETLK``)."""
+    """Report whether a lock is held on a folder, of ``flock`` or of an open file.
+
+    ``F_OFD_SETLK`` makes the latter.
+    """
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -329,7 +340,10 @@ def _is_locked(folder: int) -> bool:
 
 
 def _within(path: str, device: int) -> list[str]:
-    """All that lies below ``path`` on the same file system: links, and folders on the way to places that are mounted there."""
+    """List all that is below ``path`` on the same file system.
+
+    Links are listed, and folders on the way to places that are mounted there.
+    """
     found = []
     with os.scandir(path) as entries:
         for entry in entries:
@@ -341,7 +355,10 @@ def _within(path: str, device: int) -> list[str]:
 
 
 def be_child(act: Callable[[], None]) -> NoReturn:
-    """Run ``act`` as all of a process that was just forked, in a session of its own; end it with what it has printed written."""
+    """Run ``act`` as all of a process that was just forked, in a session of its own.
+
+    Then end the process, with what it has printed written.
+    """
     code = 0
     try:
         _signal.set_wakeup_fd(-1)

@@ -47,7 +47,10 @@ class _Children:
         self.running: dict[int, int] = {}
 
     def fork_one(self, worker: _socket.socket) -> bool:
-        """Fork the child that the next message is about; its number, or 0 and why not, is the first it reports. False: no more come."""
+        """Fork the child of the next message; return False when no more come.
+
+        The child first reports its number, or 0 and the reason.
+        """
         mode, descriptors = receive(worker)
         if not descriptors:
             return bool(mode)
@@ -83,7 +86,10 @@ class _Children:
 
 
 def main() -> None:
-    """Fork until the worker goes. Arguments: the guest's folder, the socket of the worker, a descriptor of the order."""
+    """Fork until the worker goes.
+
+    Arguments: the guest's folder, the socket of the worker, a descriptor of the order.
+    """
     worker = _socket.socket(fileno=int(sys.argv[2]))
     order = read_order(int(sys.argv[3]))
     sys.path.pop(0)
@@ -144,7 +150,7 @@ def _live_as_cell(descriptors: Sequence[int], ground: namespaces.Ground | None) 
 
 
 def _live_as_task(mode: bytes, descriptors: Sequence[int]) -> None:
-    """Take over the streams, the folder and the environment of a task, and live as its process."""
+    """Take over a task's streams, folder and environment, and live as its process."""
     lifeline, order = descriptors[LIFELINE], descriptors[ORDER]
     own = list(descriptors[TASK_STREAMS.stop :])
     for target, source in enumerate(descriptors[TASK_STREAMS]):
