@@ -59,18 +59,18 @@ def substitute(text: str, change: Replace) -> str:
 
 def _is_part(tokens: list[tuple[str, str]], place: int) -> bool:
     """An attribute, the name of a filter or test, or the name of a keyword argument."""
-    before = _beside(tokens, place, -1)
-    after = _beside(tokens, place, 1)
+    before = _neighbour(tokens, place, -1)
+    after = _neighbour(tokens, place, 1)
     if before in (".", "|", "is"):
         return True
     return after == "=" and before in ("(", ",")
 
 
 def _is_bound(tokens: list[tuple[str, str]], place: int) -> bool:
-    return _beside(tokens, place, -1) in ("for", "set")
+    return _neighbour(tokens, place, -1) in ("for", "set")
 
 
-def _beside(tokens: list[tuple[str, str]], place: int, step: int) -> str:
+def _neighbour(tokens: list[tuple[str, str]], place: int, step: int) -> str:
     place += step
     while 0 <= place < len(tokens) and tokens[place][0] == "whitespace":
         place += step

@@ -81,10 +81,10 @@ def _run_all(
 
 def _kept(path: Path, format: str, saved: tuple[int, list[str]], context: TaskContext) -> dict[str, Any]:
     from noetl.kinds.rows.parquet import copy_out, redact_parquet
-    from noetl.kinds.rows.writing import told
+    from noetl.kinds.rows.writing import rows_meta
 
     if format == "parquet":
         redact_parquet(path, context.artifacts.redaction())
     with context.artifacts.create(format) as out:  # type: ignore[arg-type]  # one of the formats
         copy_out(path, out.write)
-        return out.close(told(*saved))
+        return out.close(rows_meta(*saved))

@@ -189,9 +189,9 @@ class _Course:
         self._param = how.param or how.by
         self._passed = 0
         self._seen: set[str] = set()
-        self.start = how.start if how.start is not None else self._told()
+        self.start = how.start if how.start is not None else self._first_number()
 
-    def _told(self) -> int | None:
+    def _first_number(self) -> int | None:
         """Return the first number, where the playbook does not say `start`.
 
         It is the number that its address or parameters have in that place.

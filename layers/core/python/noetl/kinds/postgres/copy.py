@@ -77,7 +77,7 @@ def copy_rows(
     source = iter(chunks)
     first = next((chunk for chunk in source if chunk), None)
     if first is None:
-        return _nothing(session, target, expected)
+        return _copy_nothing(session, target, expected)
     columns = target.columns or tuple(first[0])
     types = column_types(session, target.table, columns)
     lines = Lines(columns, types, strict=not target.columns)
@@ -175,7 +175,7 @@ def _again(first: Sequence[Row], rest: Iterator[Sequence[Row]]) -> Iterator[Sequ
     yield from rest
 
 
-def _nothing(session: Session, target: Target, expected: int | None) -> Copied:
+def _copy_nothing(session: Session, target: Target, expected: int | None) -> Copied:
     """No rows: what a ``replace`` deletes is deleted all the same."""
     _verify(target, 0, expected or 0)
     if target.mode == "replace":

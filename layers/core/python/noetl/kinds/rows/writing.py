@@ -131,7 +131,7 @@ def write_rows(
         for piece, rows in encoded(chunks, columns, format):
             out.write(piece)
             count += rows
-        return out.close(told(count, columns))
+        return out.close(rows_meta(count, columns))
 
 
 def encoded(
@@ -154,8 +154,8 @@ def encoded(
         yield bytes(piece), count
 
 
-def told(count: int, columns: Sequence[str]) -> dict[str, Any]:
-    """What stays readable on the reference of rows."""
+def rows_meta(count: int, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the fields that stay readable on a reference of rows."""
     return {"row_count": count, "columns": list(columns[:MOST_COLUMNS])}
 
 

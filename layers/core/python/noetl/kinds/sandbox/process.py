@@ -268,7 +268,7 @@ def _start(task: Task, folder: Path, streams: Streams, own: Sequence[int], start
         if telling >= 0:
             os.close(told)
             told = -1
-            _tell(telling, order)
+            _send_order(telling, order)
     except BaseException:
         remove_tree(folder)
         if lifeline >= 0:
@@ -282,7 +282,7 @@ def _start(task: Task, folder: Path, streams: Streams, own: Sequence[int], start
     return Confined(process, folder, lifeline, 2 if wanted.namespaces else 1)
 
 
-def _tell(telling: int, order: Mapping[str, Any]) -> None:
+def _send_order(telling: int, order: Mapping[str, Any]) -> None:
     """Write the order to a child whose number is known.
 
     A template may die between its fork and the number of the child, and then a second child is asked for: the first one reads the end of

@@ -144,7 +144,7 @@ class Template:
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-tasks-")).resolve()
         # Each task's own folder is closed to others; one that becomes another user has to come that far.
         self.folder.chmod(0o711)
-        self._told: tuple[Any, ...] = _identities(ground)
+        self._identities_at_start: tuple[Any, ...] = _identities(ground)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         order = as_file(
             {"folder": str(self.folder), "ground": None if ground is None else self._message(ground)}
@@ -188,7 +188,7 @@ class Template:
 
         They may have been replaced, and others mounted.
         """
-        return self._told == _identities(ground)
+        return self._identities_at_start == _identities(ground)
 
     def new_folder(self) -> Path:
         """Make an empty folder for one child.

@@ -153,7 +153,7 @@ class Session:
         try:
             return self._api.call("POST", url, body, {"Content-Type": "application/json"})
         except TaskError as error:
-            raise _told(error, statement) from None
+            raise _snowflake_error(error, statement) from None
 
     def _finished(self, answer: Answer, statement: RenderedStatement) -> Answer:
         """Wait a moment for it: most statements are short."""
@@ -164,7 +164,7 @@ class Session:
             if answer.status != 202 or time.monotonic() + wait > until:
                 return answer
             if self._context.cancelled() or wait > self._remaining():
-                raise self._given_up()
+                raise self._cancel_unneeded()
             time.sleep(wait)
             wait *= GROWTH
             answer = self._look(statement)
@@ -173,7 +173,7 @@ class Session:
         try:
             return self._api.call("GET", f"{self._base}/api/v2/statements/{self.query_id}")
         except TaskError as error:
-            raise _told(error, statement) from None
+            raise _snowflake_error(error, statement) from None
 
     def _remaining(self) -> float:
         return self._left - (time.monotonic() - self._began)
@@ -182,7 +182,7 @@ class Session:
         """Ask ever more seldom; the last time while there is time left to cancel it."""
         left = self._remaining()
         if self._context.cancelled() or left <= FIRST_DELAY:
-            raise self._given_up()
+            raise self._cancel_unneeded()
         delay = float(before.get("delay", FIRST_DELAY / GROWTH)) * GROWTH
         state = {"handle": self.query_id, "delay": min(LONGEST_DELAY, delay)}
         return Later(state, min(delay, LONGEST_DELAY, left))
@@ -199,7 +199,7 @@ class Session:
         later = self._later(waits)
         return Later({**later.state, "misses": misses}, later.delay)
 
-    def _given_up(self) -> TaskError:
+    def _cancel_unneeded(self) -> TaskError:
         """Cancel the statement on the server, because its task no longer waits; return the error."""
         with suppress(TaskError):
             self.cancel(self.query_id)
@@ -233,7 +233,7 @@ class Session:
         table.add([[read(cell, column) for cell, column in zip(row, columns, strict=True)] for row in rows])
 
 
-def _told(error: TaskError, statement: RenderedStatement | None) -> TaskError:
+def _snowflake_error(error: TaskError, statement: RenderedStatement | None) -> TaskError:
     """What Snowflake says went wrong; an error of the connection as it is."""
     body = error.details.get("body")
     if not isinstance(body, Mapping) or "code" not in body:

@@ -71,7 +71,7 @@ class Statements(Session):
         wait = 0.2
         while answer.status == 202:
             if self._context.cancelled() or wait > self._remaining():
-                raise self._given_up()
+                raise self._cancel_unneeded()
             time.sleep(wait)
             wait = min(_LONGEST_WAIT, wait * 1.5)
             answer = self._look(statement)

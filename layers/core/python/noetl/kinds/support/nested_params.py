@@ -35,10 +35,10 @@ def nested_problems(
         if required and name not in given:
             yield ParamProblem(path, f"{what} needs {name!r}")
     if given.keys() <= known.keys():
-        yield from _said(model, given, path, what)
+        yield from _problems_of(model, given, path, what)
 
 
-def _said(
+def _problems_of(
     model: type[BaseModel], given: Mapping[str, Any], path: tuple[str | int, ...], what: str
 ) -> Iterator[ParamProblem]:
     try:

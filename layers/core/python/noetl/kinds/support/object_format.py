@@ -110,13 +110,13 @@ _READERS: Mapping[str, Any] = {
 }
 
 
-def _said_as_lines(value: Any) -> bytes:
+def _encode_lines(value: Any) -> bytes:
     if not isinstance(value, list):
         raise ValueError("it takes a list, one value for each line")
     return b"".join(codec.encode(one) + b"\n" for one in value)
 
 
-def _said_as_rows(value: Any) -> bytes:
+def _encode_rows(value: Any) -> bytes:
     """Write CSV with a header of all names in the order they occur.
 
     Null is an empty field; a mapping or list inside is JSON.
@@ -138,7 +138,7 @@ def _field(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _said_as_text(value: Any) -> bytes:
+def _encode_text(value: Any) -> bytes:
     if not isinstance(value, str):
         raise ValueError(f"it takes text, not {type(value).__name__}")
     return value.encode()
@@ -147,15 +147,15 @@ def _said_as_text(value: Any) -> bytes:
 def bytes_of_base64(value: Any) -> bytes:
     """Raises ValueError."""
     try:
-        return base64.b64decode(_said_as_text(value), validate=True)
+        return base64.b64decode(_encode_text(value), validate=True)
     except binascii.Error as error:
         raise ValueError(f"it is not base64: {error}") from None
 
 
 _WRITERS: Mapping[str, Any] = {
     "json": codec.encode,
-    "jsonl": _said_as_lines,
-    "csv": _said_as_rows,
-    "text": _said_as_text,
+    "jsonl": _encode_lines,
+    "csv": _encode_rows,
+    "text": _encode_text,
     "base64": bytes_of_base64,
 }

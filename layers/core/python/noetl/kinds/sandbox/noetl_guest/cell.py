@@ -5,7 +5,7 @@ The first process forks each task's process.
 Its mounts, its user and process namespace, its Landlock rules and its filter of system calls are made once. Each task has a
 process, an IPC namespace and a Landlock domain of its own. The first process runs no code of playbooks, learns nothing of any
 task but how it ended, and cannot be read. When a task has ended it kills and reaps every process that is left. Then it checks that
-everything that a task can change is as it was (``_Standing``). If anything differs, it says so and ends, and the kernel takes
+everything that a task can change is as it was (``_LastingState``). If anything differs, it says so and ends, and the kernel takes
 the cell down with it: nothing is cleaned up. Linux only.
 """
 
@@ -106,10 +106,10 @@ class _Cell:
         self._serving = order["serving"]
         serve.prepare_output()
         self._uses: int = order["uses"]
-        self._standing: _Standing | None = None
+        self._lasting_state: _LastingState | None = None
         if self._uses > 1:
             with suppress(OSError):  # on a system that does not show all of this a cell serves one task
-                self._standing = _Standing(self._folder)
+                self._lasting_state = _LastingState(self._folder)
         self._task = 0
         """The number of the task's process; 0: there is none."""
         self._status: int | None = None
@@ -164,7 +164,7 @@ class _Cell:
         status = int(_signal.SIGKILL) if self._status is None else self._status
         task, self._task = self._task, 0
         fit = self._uses > 0 and (asked or os.WIFEXITED(status))
-        serves_on = fit and self._standing is not None and self._standing.is_same(task)
+        serves_on = fit and self._lasting_state is not None and self._lasting_state.is_same(task)
         os.write(self._control.fileno(), ENDED + status.to_bytes(4, "little") + bytes((serves_on,)))
         if not serves_on:
             os._exit(0)
@@ -227,7 +227,7 @@ class _Cell:
         launch.run(wanted, [])
 
 
-class _Standing:
+class _LastingState:
     """The state that a task can change and that stays when it has ended.
 
     * Folders that it can write to: contents, owner, modes, attributes and times. Every change of one of a folder changes ``ctime``,

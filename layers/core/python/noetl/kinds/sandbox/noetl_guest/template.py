@@ -58,7 +58,7 @@ class _Children:
         try:
             pid = namespaces.fork_into_task() if mode == CELL else os.fork()
         except OSError as error:
-            _tell(status, 0, error.errno or FAILED)
+            _report_numbers(status, 0, error.errno or FAILED)
             pid = -1
         if pid == 0:
             be_child(lambda: _live(mode, descriptors, self.ground))
@@ -66,7 +66,7 @@ class _Children:
             os.close(descriptor)
         if pid > 0:
             self.running[pid] = status
-            _tell(status, pid)
+            _report_numbers(status, pid)
         else:
             os.close(status)
         return True
@@ -81,7 +81,7 @@ class _Children:
             if pid == 0:
                 return
             report = self.running.pop(pid)
-            _tell(report, status)
+            _report_numbers(report, status)
             os.close(report)
 
 
@@ -124,7 +124,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _tell(report: int, *numbers: int) -> None:
+def _report_numbers(report: int, *numbers: int) -> None:
     with suppress(OSError):  # the worker may not want to know any more
         os.write(report, b"".join(number.to_bytes(NUMBER, "little") for number in numbers))
 
