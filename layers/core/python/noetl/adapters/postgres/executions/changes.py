@@ -74,7 +74,10 @@ _NOTHING: dict[str, bytes | None] = {**dict.fromkeys(_RARE), **dict.fromkeys(_CO
 
 
 class Writing:
-    """One commit: its parameters, and how to read the answer. ``changes`` are sorted by execution."""
+    """One commit: its parameters, and how to read the answer.
+
+    ``changes`` are sorted by execution.
+    """
 
     def __init__(self, changes: Sequence[Change], owner: str | None) -> None:
         self._changes = changes
