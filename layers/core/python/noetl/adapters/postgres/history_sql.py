@@ -82,7 +82,7 @@ def _declared(text: str, count: int) -> str:
     names = [f"c{place}" for place in range(count)]
     kept = "".join(f", CASE WHEN b.bytes <= {MOST_BYTES} THEN q.{name} END" for name in names)
     row = f"q ({', '.join(names)})" if names else "q"
-    # ``text`` is a person's query: the reader role and the read-only transaction bound it, and ``_described`` has parsed it alone.
+    # The query is the caller's whole text, which runs with a role that can only read history.
     return (
         f"{_DECLARE}SELECT b.bytes{kept} FROM (\n{text}\n) AS {row}"  # noqa: S608
         " CROSS JOIN LATERAL (SELECT octet_length(q::text) AS bytes OFFSET 0) AS b"
