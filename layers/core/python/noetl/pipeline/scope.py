@@ -99,7 +99,7 @@ class KeychainView(View):
 
 
 def iteration(item: Item | None, written: Mapping[str, Any]) -> dict[str, Any]:
-    """``iter``: the element under its name, ``index``, ``parent``, and what ``set_iter`` wrote."""
+    """Return ``iter``: the element by its name, ``index``, ``parent``, and ``set_iter`` values."""
     if item is None:
         return dict(written)
     found: dict[str, Any] = {"index": item.index, item.iterator: item.value}

@@ -10,7 +10,7 @@ _SQL = "$rendered_sql"
 
 
 def pack_sql(value: Any) -> Any:
-    """Rendered SQL as plain JSON, so that the overrides of a ``call`` can wait for another turn."""
+    """Return rendered SQL as plain JSON, so that overrides of a ``call`` can wait for a turn."""
     if isinstance(value, RenderedSql):
         return {_SQL: [[statement.text, dict(statement.params)] for statement in value.statements]}
     if isinstance(value, dict):

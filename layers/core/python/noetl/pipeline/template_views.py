@@ -1,4 +1,4 @@
-"""Outcomes as templates see them: ``outcome``, ``response``, ``result``, ``this``, ``error``.
+"""Templates' views of outcomes: ``outcome``, ``response``, ``result``, ``this``, ``error``.
 
 The shapes follow docs/dsl.md, "Rules that settle what the documents leave open", 1 to 3.
 """
@@ -172,7 +172,7 @@ def result_view(value: Any, hydrate: Hydrate | None) -> Any:
 
 
 def label_view(value: Any, hydrate: Hydrate | None, promoted: Mapping[str, Any] | None = None) -> Any:
-    """A sibling task by its label: its result, ``.data``, ``.status`` like a step, and what ``select`` named."""
+    """Return a task by its label: its result, ``.data``, ``.status``, and its selections."""
     if _is_http_result(value):
         body = _Body(value, hydrate)
         about = {"status": "success", "result": value, "body": body, **(promoted or {})}
@@ -208,7 +208,7 @@ class _Body(View):
 
 
 def error_map(error: ErrorInfo | None) -> dict[str, Any] | None:
-    """Return the value of ``error``: every field, and the tool's details (``body``, ``headers``)."""
+    """Return the value of ``error``: its fields, and the tool's details (``body``, …)."""
     if error is None:
         return None
     return {**error.details, **msgspec.structs.asdict(error)}

@@ -1,4 +1,7 @@
-"""The trace of a run: compact facts for history, and none at all for the plain case of one task that ran once."""
+"""The trace of a run: compact facts for history.
+
+A single task that ran once leaves no trace.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ _TOLD = (ContinueAction, SetAction, CollectAction, NextAction, RetryAction, Sink
 
 
 def called(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
-    """A call came back. The first call of a single task is held back until there is something to tell."""
+    """Trace that a call returned.
+
+    The trace of the first call of a single task is held until another call follows.
+    """
     if run.inside_sink():
         return
     state = run.state
@@ -61,7 +67,7 @@ def tried_again(state: State, frame: Frame, task: Task, status: Any) -> None:
 
 
 def place(state: State) -> dict[str, Any]:
-    """Return ``iteration``: the current indexes of nested loops, outermost first; empty outside a loop."""
+    """Return ``iteration``: the indexes of nested loops, outermost first; none outside a loop."""
     return {"iteration": [level.index for level in state.levels]} if state.levels else {}
 
 
@@ -83,7 +89,10 @@ def retry_plan(frame: Frame, action: RetryAction, allowed: int, delay: float) ->
 
 
 def retry_scheduled(run: Run, frame: Frame, task: Task) -> None:
-    """The rule that asked for the retry has done all it does (its tasks, its sinks): nothing comes between this and the next try."""
+    """Trace a retry once its rule has run its tasks and sinks.
+
+    Nothing comes between this event and the next attempt.
+    """
     release(run.state)
     run.state.trace.append(Trace("retry.scheduled", task.label, "in_progress", frame.again))
     frame.again = {}
@@ -104,7 +113,10 @@ def rule_taken(run: Run, frame: Frame, task: Task) -> None:
 
 
 def _changes_nothing(run: Run, frame: Frame, action: Action) -> bool:
-    """Without the rule it would be the same: a break after the last task, a failure that stays a failure."""
+    """Return whether the run would do the same without the action.
+
+    It would for a break after the last task, and for a failure that stays a failure.
+    """
     if isinstance(action, BreakAction):
         return frame.pc + 1 == len(run.sequences[-1])
     failed = frame.last is not None and not frame.last.ok
@@ -163,7 +175,10 @@ def with_around(
 
 
 def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
-    """``attempts`` when there was more than one call, and the helpers of the last task (``http``, ``pg``, ``py``)."""
+    """Return ``meta``: ``attempts`` when there were several calls, and the last task's helpers.
+
+    The helpers are ``http``, ``pg`` and ``py``.
+    """
     last = state.last
     found = with_around(pipeline, last.envelope, last.meta) if last is not None else {}
     if state.pinned:

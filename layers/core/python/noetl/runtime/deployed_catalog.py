@@ -1,4 +1,7 @@
-"""Registering playbooks where engine and workers read compiled programs from a store: the only deployed code that has the compiler."""
+"""Registration of playbooks on a deployment, where programs are read from a store.
+
+It is the only deployed code that has the compiler.
+"""
 
 from __future__ import annotations
 

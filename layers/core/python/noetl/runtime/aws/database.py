@@ -1,4 +1,4 @@
-"""The database of a deployed function: where its secret says, found again when the secret changes."""
+"""The database of a deployed function, by its secret, which is read again on a change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def database_address(settings: CloudSettings) -> str:
 
 
 def history_sql(settings: CloudSettings) -> HistorySql | None:
-    """Reading queries over history; None where no role reads it. Its secret is read at each query."""
+    """Return the reader for SQL queries over history; None when no role may read it.
+
+    Each query reads the role's secret.
+    """
     if not settings.reader_secret:
         return None
     secrets = make_client("secretsmanager")

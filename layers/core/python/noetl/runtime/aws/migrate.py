@@ -1,5 +1,8 @@
-"""What a deployment does to the database before its functions change: migrate the schema, make the functions' role, and register the
-playbooks it brings along. Called by CloudFormation (custom resources, through CDK's provider framework)."""
+"""The migration of a deployment, before its functions change.
+
+It migrates the schema, makes the functions' role, and registers the deployment's playbooks. CloudFormation calls it (custom resources,
+through CDK's provider framework).
+"""
 
 from __future__ import annotations
 
@@ -126,9 +129,10 @@ def _patiently(call: Callable[[], T], patience: float) -> T:
 
 
 def register_archive(work: Migration, properties: Mapping[str, Any]) -> int:
-    """How many playbooks were registered. ``properties``: Bucket and Key of a zip, Prefix of the names in it that count.
+    """Register the playbooks of an archive; return how many.
 
-    Raises InvalidPlaybookError, InvalidInputError, InfrastructureError.
+    ``properties``: Bucket and Key of a zip, and Prefix of the names in it that count. Raises InvalidPlaybookError, InvalidInputError,
+    InfrastructureError.
     """
     data = work.fetch(str(properties.get("Bucket", "")), str(properties.get("Key", "")))
     with closing(Database(work.dsn)) as database:

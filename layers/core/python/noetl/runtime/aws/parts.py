@@ -1,4 +1,4 @@
-"""What every function with a database is made of: its store, catalog, bucket, keys and the engine's queue."""
+"""Parts of each function with a database: store, catalog, bucket, keys, engine's queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from noetl.services.worker.worker_credentials import KnownCredentials
 
 @dataclass(frozen=True, slots=True)
 class CloudParts:
-    """Opened once per process; ``stored_programs``: compiled programs in the bucket, proven by the token key."""
+    """The parts of a function, opened once per process.
+
+    ``stored_programs``: compiled programs in the bucket, authenticated by the token key.
+    """
 
     database: Database
     store: PostgresExecutionStore
@@ -52,7 +55,10 @@ def task_logs(bucket: str) -> S3TaskLogs:
 
 
 def open_parts(settings: CloudSettings) -> CloudParts:
-    """Connects to nothing yet. Raises InfrastructureError when the database's secret cannot be read."""
+    """Make the parts of a function, without connecting yet.
+
+    Raises InfrastructureError when the database's secret cannot be read.
+    """
     s3 = make_client("s3")
     database, keys = cloud_database(settings), CloudKeys(settings.token_secret)
     results = open_results(settings)

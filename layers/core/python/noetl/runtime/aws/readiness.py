@@ -1,4 +1,7 @@
-"""Whether a deployment has all it needs: what ``GET /ready`` asks, and maintenance before it sends dead letters back."""
+"""Readiness of a deployment.
+
+``GET /ready`` reports it, and maintenance checks it before sending dead letters back.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,9 @@ def _queues_answer(settings: CloudSettings) -> None:
 
 
 def _bucket_answers(bucket: str) -> None:
-    """Raises InfrastructureError. Listing is what this function may do; the bucket's head would need the same right."""
+    """Check that the bucket answers a listing. Raises InfrastructureError.
+
+    This function may list the bucket; asking for its head would need the same permission.
+    """
     with answering("s3"):
         make_client("s3").list_objects_v2(Bucket=bucket, MaxKeys=1, Prefix="programs/")

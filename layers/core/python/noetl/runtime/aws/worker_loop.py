@@ -1,4 +1,7 @@
-"""A worker that fetches its commands itself: for work that takes longer than a function may (a Fargate task)."""
+"""A worker that fetches its commands itself, for work longer than a function's limit.
+
+It runs as a Fargate task.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ AWAY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class WorkerLoop:
-    """Runs up to ``capacity`` commands at once, each on its own: one that takes hours keeps no other waiting.
+    """A loop that runs up to ``capacity`` commands at once, none of which waits for another.
 
-    ``stop`` (from a signal handler, say) lets it end within ``grace`` seconds: pipelines and chunks are handed back between two calls,
-    and what still runs then is given back to the queue. ``idle``: seconds without work after which it ends by itself (None: never).
-    ``hold``: seconds for which the queue lets a command be held. A call that may take longer is refused, and one that no longer fits
-    into them is left to the command's next turn: the queue would give the command to a second worker while the first one runs it.
+    ``stop`` (for example from a signal handler) ends it within ``grace`` seconds: pipelines and chunks return to the queue between two
+    calls, and commands that still run at the end return as well. ``idle``: seconds without work after which it ends by itself (None:
+    never). ``hold``: seconds for which the queue lets a command be held. A call that may take longer is refused, and one that no longer
+    fits into them is left to the command's next turn: the queue would give the command to a second worker while the first one runs it.
     """
 
     def __init__(
@@ -89,7 +92,10 @@ class WorkerLoop:
             return max(0, self.worker.capacity - self.running)
 
     def _poll_seconds(self) -> float:
-        """A poll under way is not interrupted, so it has to end well within the grace and not outlast the idle time by much."""
+        """Return the seconds of a poll.
+
+        A poll cannot be interrupted, so it has to end well within the grace, and soon after the idle time.
+        """
         longest = max(1.0, min(POLL_SECONDS, self.grace / 2))
         return longest if self.idle is None else max(1.0, min(longest, self.idle))
 

@@ -21,7 +21,10 @@ from noetl.ports.executions.execution_store import StoredEvent
 
 
 class HistoryEvent(msgspec.Struct, frozen=True):
-    """The event envelope of the API. ``execution_id`` is text: it does not fit a JavaScript number."""
+    """The event envelope of the API.
+
+    ``execution_id`` is text: it does not fit a JavaScript number.
+    """
 
     event_id: str
     event_type: str
@@ -101,9 +104,9 @@ def row_events(
     vocabulary: Vocabulary = "stored",
     called: Called = _by_place,
 ) -> Iterator[HistoryEvent]:
-    """The events of one stored row. ``step``: the step of a loop's lane, which item rows do not repeat.
+    """Yield the events of one stored row.
 
-    A row that cannot be read is one event ``row.unreadable``.
+    ``step``: the step of a loop's lane, which item rows do not repeat. A row that cannot be read is one event ``row.unreadable``.
     """
     found = attempt(lambda: list(_tell(execution_id, row, step, called)), f"event {row.event_id}")
     told = [_tell_unread(row, found)] if isinstance(found, Unreadable) else found
@@ -150,7 +153,10 @@ def rfc3339(at: float) -> str:
 
 
 def events_of_fact(row: StoredEvent) -> list[int]:
-    """How many events each fact of a main-lane row is shown as, in order. Raises ValueError for what is no list of facts."""
+    """Return how many events show each fact of a main-lane row, in order.
+
+    Raises ValueError for what is no list of facts.
+    """
     return [len(told) for told in _tell_facts(0, row, _by_place)]
 
 

@@ -41,7 +41,10 @@ class Backpressure(msgspec.Struct):
         self._check("commands", found.commands)
 
     def check_event(self) -> None:
-        """The same for what workers report: only events count, because reports are what makes commands fewer."""
+        """Refuse a worker's report while too many events wait.
+
+        Commands do not count here, since reports are what reduces them.
+        """
         self._check("events", self._measured().events)
 
     def _measured(self) -> Backlog:
