@@ -55,7 +55,7 @@ def _nearest(run: Run, *, event_form: bool) -> tuple[Last, str] | None:
 
 
 def _of_boundary(run: Run) -> tuple[Last, str] | None:
-    """What the step came to, for tasks that a ``case`` runs once it is known."""
+    """Return the outcome of the step, for tasks that a ``case`` runs once it is known."""
     extra = run.around.frozen.extra
     if "event" not in extra or "result" not in extra:
         return None
@@ -78,7 +78,7 @@ def _output(run: Run) -> Any:
 
 
 def own_result(run: Run) -> StepView | None:
-    """The step that runs, by its name: what its last call returned; None before the first."""
+    """Return the last result of the running step, by its name; None before the first call."""
     found = _nearest(run, event_form=False)
     if found is None:
         return None
@@ -98,7 +98,7 @@ def _result(run: Run) -> Any:
 
 
 def _body(last: Last) -> Any:
-    """What a try gave: its result, or the body that came with its failure."""
+    """Return the result of an attempt, or the body that came with its failure."""
     return last.result if last.error is None else last.error.details.get("body")
 
 
@@ -177,7 +177,7 @@ def _unless_given(name: str, make: Callable[[Run], Any]) -> Callable[[Run], Any]
 
 
 def _retry_name(make: Callable[[Run, Last], Any]) -> Callable[[Run], Any]:
-    """A name that exists only while step-level ``retry_when`` and ``stop_when`` are evaluated."""
+    """Return the lookup of a name that exists only for ``retry_when`` and ``stop_when``."""
 
     def find(run: Run) -> Any:
         found = _nearest(run, event_form=False) if run.retrying else None

@@ -63,7 +63,7 @@ def stage_pipeline(step: Step, command: Command) -> Pipeline:
 
 
 def declared_workload(program: Program) -> tuple[str, ...]:
-    """The keys of a playbook's ``workload`` block."""
+    """Return the keys of a playbook's ``workload`` block."""
     if isinstance(program.workload, Map):
         return tuple(name for name, _ in program.workload.entries)
     value = program.workload.value if isinstance(program.workload, Lit) else None
@@ -187,7 +187,7 @@ _VERSION_DIGITS = 10
 
 
 def _is_version(value: Any) -> bool:
-    """Whether a text is a version's number, of no more digits than versions have."""
+    """Return whether a text is a version's number, of no more digits than versions have."""
     return isinstance(value, str) and value.isdecimal() and len(value) <= _VERSION_DIGITS
 
 

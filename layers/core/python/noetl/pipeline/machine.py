@@ -150,11 +150,11 @@ class PipelineRun:
         return scope.names(self)
 
     def render(self, node: Node) -> Any:
-        """Raises TemplateError."""
+        """Render a template. Raises TemplateError."""
         return render(node, self)
 
     def is_true(self, node: Node) -> bool:
-        """Raises TemplateError."""
+        """Evaluate a condition. Raises TemplateError."""
         return is_true(node, self)
 
     def written(self, where: str, name: str) -> Any:
@@ -215,7 +215,7 @@ class PipelineRun:
         return any(_is_sink(frame.address) for frame in self.state.frames)
 
     def sink_at(self, address: list[Any]) -> SinkAction:
-        """The sink an address names, seen from the top frame (or from the pipeline)."""
+        """Return the sink of an address, seen from the top frame (or from the pipeline)."""
         if address[0] == "step-sink":
             step_sink: SinkAction = self.pipeline.sinks[address[1]]
             return step_sink
@@ -371,7 +371,7 @@ class PipelineRun:
         )
 
     def _answered(self) -> ErrorInfo | None:
-        """The failure that a ``next`` answered: the step has failed all the same, and says so."""
+        """Return the failure that a ``next`` answered: the step has failed all the same."""
         state = self.state
         failed = state.last is not None and not state.last.ok and not state.skipped and not state.pinned
         return state.last.error if failed and state.last is not None and state.route is not None else None

@@ -35,7 +35,7 @@ def call_input(
     *,
     leave_out: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The rendered parameters, and the task's own input under ``args``.
+    """Return the rendered parameters, with the task's own input under ``args``.
 
     ``redact`` takes secrets out by their origin; ``leave_out`` names parameters that stand in the playbook as they are (code).
     """

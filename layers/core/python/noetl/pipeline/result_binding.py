@@ -158,7 +158,7 @@ def _settled_at(task: Task, value: Any, path: str, keep: Callable[[Any, ResultSp
 
 
 def set_value(run: Run, action: SetAction) -> None:
-    """``set``, ``set_ctx``, ``set_iter``: write one name of a scope."""
+    """Write one name of a scope, for ``set``, ``set_ctx`` and ``set_iter``."""
     value = run.render(action.value)
     try:
         _write(run, action, value)

@@ -114,7 +114,7 @@ def _touches(guard: Node, names: re.Pattern[str]) -> bool:
 
 
 def exhausted(retry: StepRetry | None, attempts: int, last: Last) -> ErrorInfo:
-    """What a call is that may not be tried again although it should."""
+    """Return the error of a call that has no attempts left."""
     if last.error is not None and (retry is None or retry.stop_when is None):
         return last.error
     details: dict[str, Any] = {"attempts": attempts}

@@ -21,7 +21,7 @@ def pack_sql(value: Any) -> Any:
 
 
 def unpack_sql(value: Any) -> Any:
-    """The reverse of ``pack_sql``."""
+    """Reverse ``pack_sql``."""
     if isinstance(value, dict):
         if value.keys() == {_SQL}:
             return RenderedSql(tuple(RenderedStatement(text, params) for text, params in value[_SQL]))

@@ -186,5 +186,5 @@ def forget(state: State) -> None:
 
 
 def latest(frame: Frame) -> Last:
-    """The outcome a frame's task had."""
+    """Return the latest outcome of a frame's task."""
     return frame.last if frame.last is not None else Last()

@@ -28,7 +28,7 @@ def no_keychain(name: str) -> Mapping[str, Any]:
 
 
 def as_it_is(value: Any) -> Any:
-    """One result of a nested loop where nothing can be stored."""
+    """Return a result of a nested loop unchanged, where nothing can be stored."""
     return value
 
 

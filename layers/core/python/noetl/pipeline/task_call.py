@@ -111,7 +111,7 @@ def ask_again(run: Run, frame: Frame) -> RunTask | None:
 
 
 def begin_plain(run: Run) -> RunTask | None:
-    """The first call of a pipeline that is one task and nothing else."""
+    """Make the first call of a pipeline that is one task and nothing else."""
     state, task = run.state, run.pipeline.tasks[0]
     frame = Frame(phase="call", attempt=1)
     state.stage, state.frames, state.visits, state.moves = "tasks", [frame], {task.label: 1}, 1
@@ -120,7 +120,7 @@ def begin_plain(run: Run) -> RunTask | None:
 
 
 def finish_plain(run: Run, outcome: TaskOutcome) -> Finish:
-    """The success of a task that stands alone."""
+    """Finish the success of a single task."""
     task = run.pipeline.tasks[0]
     result, envelope = split_result(task, outcome.result)
     meta = tracing.with_around(run.pipeline, envelope, outcome.meta)
@@ -128,7 +128,7 @@ def finish_plain(run: Run, outcome: TaskOutcome) -> Finish:
 
 
 def _timeout(run: Run, node: Node) -> float | None:
-    """Seconds; ``{connect, read}`` is their sum."""
+    """Return a timeout in seconds; ``{connect, read}`` is their sum."""
     try:
         return _seconds(run.render(node))
     except InvalidInputError as error:
@@ -196,7 +196,7 @@ def _preview_block(run: Run) -> None:
 
 
 def _again(run: Run, frame: Frame, task: Task, last: Last) -> bool:
-    """Whether the step-level ``retry`` takes the outcome."""
+    """Return whether the step-level ``retry`` takes the outcome."""
     retry = task.retry
     if retry is None:
         return False

@@ -61,7 +61,7 @@ def called(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
 
 
 def tried_again(state: State, frame: Frame, task: Task, status: Any) -> None:
-    """A call that was not the first of its visit is a retry that was carried out."""
+    """Trace a call that was a retry: it was not the first of its visit."""
     if frame.attempt > 1:
         state.trace.append(Trace("retry.processed", task.label, status, {"attempt": frame.attempt}))
 
@@ -133,7 +133,7 @@ def sink_processed(run: Run, task: Task, status: Any) -> None:
 
 
 def sink_failed(run: Run, error: ErrorInfo) -> ErrorInfo:
-    """The error of the step whose sink failed."""
+    """Return the error of the step whose sink failed."""
     task = next(
         tasks[0]
         for frame, tasks in zip(run.state.frames, run.sequences, strict=True)
@@ -153,7 +153,7 @@ def after_failed(first: ErrorInfo | None, error: ErrorInfo) -> ErrorInfo:
 
 
 def take(state: State) -> list[Trace]:
-    """The facts since the last turn."""
+    """Return the facts since the last turn."""
     trace, state.trace = state.trace, []
     return trace
 
@@ -189,7 +189,7 @@ def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
 
 
 def children(state: State) -> dict[str, Any]:
-    """``children``: the sub-executions this turn asked for without waiting."""
+    """Return ``children``: the sub-executions that this turn started without waiting."""
     asked, state.children = state.children, []
     return {"children": asked} if asked else {}
 

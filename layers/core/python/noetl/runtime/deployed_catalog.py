@@ -47,7 +47,10 @@ class Registrar(Compiler):
         self.registered = registered
 
     def register(self, text: str, *, source_name: str, path: str | None = None) -> Registered:
-        """Raises InvalidPlaybookError, InvalidInputError, InfrastructureError."""
+        """Register a playbook.
+
+        Raises InvalidPlaybookError, InvalidInputError, InfrastructureError.
+        """
         done = register_playbook(
             text,
             source_name=source_name,
@@ -63,7 +66,7 @@ class Registrar(Compiler):
 def schedule_deps(
     settings: CloudSettings, database: Database, catalog: Catalog, programs: Callable[[str], Program]
 ) -> ScheduleDeps:
-    """Schedules in the table, and in EventBridge Scheduler where the deployment has it."""
+    """Make the dependencies of schedules: the table and, if used, EventBridge Scheduler."""
     schedules = None
     if settings.schedule_group:
         schedules = EventBridgeSchedules(
@@ -76,7 +79,7 @@ def schedule_deps(
 def trigger_deps(
     settings: CloudSettings, database: Database, catalog: Catalog, keys: Callable[[bool], KeyRing]
 ) -> TriggerDeps:
-    """Triggers in the table, and as rules of EventBridge and event source mappings of queues."""
+    """Make the dependencies of triggers: the table, EventBridge rules, event sources."""
     rules = EventRules(
         settings.trigger_rules, settings.scheduler_target, settings.starts_dlq, _Client("events")
     )

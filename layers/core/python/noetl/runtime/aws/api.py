@@ -115,7 +115,7 @@ class CloudApi:
 
 
 def open_api(settings: CloudSettings) -> CloudApi:
-    """Opens nothing yet: health is answered even when nothing else can be."""
+    """Make the API without connecting: it answers health even when all else is unavailable."""
     return CloudApi(settings)
 
 

@@ -11,7 +11,10 @@ from noetl.runtime.aws.settings import CloudSettings
 
 
 def database_address(settings: CloudSettings) -> str:
-    """The connection string. Raises InfrastructureError when its secret cannot be read."""
+    """Return the connection string.
+
+    Raises InfrastructureError when its secret cannot be read.
+    """
     return settings.database_url or database_dsn(
         make_client("secretsmanager"), settings.database_secret, settings.database_host
     )
@@ -29,7 +32,7 @@ def history_sql(settings: CloudSettings) -> HistorySql | None:
 
 
 def cloud_database(settings: CloudSettings) -> Database:
-    """Connects to nothing yet."""
+    """Make the database of a function, without connecting yet."""
     return Database(
         database_address(settings),
         pooled=settings.database_pooled,

@@ -69,7 +69,7 @@ class Engine:
     dead_timers: SqsQueue
 
     def source(self, event: Mapping[str, Any]) -> SqsQueue:
-        """The queue that invoked us."""
+        """Return the queue that invoked this function."""
         name = str(event["Records"][0].get("eventSourceARN", "")).rpartition(":")[2]
         return self.timers if self.timers.name == name else self.events
 

@@ -81,7 +81,7 @@ class CloudMaintenance:
         return batch_answer(buried.give_back)
 
     def _resume_batches(self, engine: Engine, call: Invocation) -> None:
-        """Events that a function accepted, and did not live to handle."""
+        """Resume batches of events that a function accepted and did not handle."""
         door = events_in(
             engine.deps.door,
             engine.database,
@@ -98,7 +98,7 @@ class CloudMaintenance:
 
 
 def _tell_backlog(engine: Engine, call: Invocation) -> None:
-    """What waits, for the dashboard."""
+    """Report the backlog for the dashboard."""
     try:
         found = PostgresInspection(engine.database).backlog(MOST_COUNTED)
     except InfrastructureError as away:

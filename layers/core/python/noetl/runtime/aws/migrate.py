@@ -59,7 +59,7 @@ class Migration:
 
 
 def open_migration(settings: CloudSettings) -> Migration:
-    """Raises InvalidInputError and InfrastructureError."""
+    """Make the migration. Raises InvalidInputError and InfrastructureError."""
     secrets = make_client("secretsmanager")
     role = role_of(secrets, settings.app_secret) if settings.app_secret else None
     reader = role_of(secrets, settings.reader_secret) if settings.reader_secret else None
@@ -108,7 +108,7 @@ def on_event(event: Mapping[str, Any], migration: Callable[[], Migration]) -> di
 
 
 def migrate_schema(work: Migration) -> list[str]:
-    """Names of what was applied. Raises InfrastructureError."""
+    """Migrate the schema; return the applied migrations. Raises InfrastructureError."""
     applied = _patiently(lambda: migrate(work.dsn), work.patience)
     if work.role is not None:
         make_app_role(work.dsn, *work.role)

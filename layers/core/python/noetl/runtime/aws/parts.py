@@ -40,12 +40,12 @@ class CloudParts:
     keys: CloudKeys
 
     def credential_names(self, prefix: str) -> KnownCredentials:
-        """Of what was registered, and of the secrets below ``prefix``."""
+        """Return the names of registered credentials and of secrets below ``prefix``."""
         secrets = SecretsCredentials(prefix, make_client("secretsmanager"))
         return KnownCredentials(PostgresCredentialStore(self.database), secrets)
 
     def sender(self, who: str, limit: int) -> EventSender:
-        """Publishes as ``who`` what was committed; ``limit``: bytes of a message."""
+        """Make the sender that publishes as ``who``; ``limit``: bytes of a message."""
         return EventSender(self.store, self.events, self.results, self.keys, who, time.time, limit)
 
 

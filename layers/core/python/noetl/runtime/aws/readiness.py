@@ -14,7 +14,7 @@ from noetl.runtime.aws.settings import CloudSettings
 
 
 def readiness(settings: CloudSettings) -> dict[str, Callable[[], None]]:
-    """Checks by name. Each raises InfrastructureError when what it is named after is missing."""
+    """Return the checks by name; each raises InfrastructureError when its part is missing."""
     return {
         "database": lambda: check_current(database_address(settings)),
         "queues": lambda: _queues_answer(settings),
@@ -23,7 +23,7 @@ def readiness(settings: CloudSettings) -> dict[str, Callable[[], None]]:
 
 
 def pools(settings: CloudSettings) -> frozenset[str]:
-    """Pools that workers over HTTP can register for: every worker that there is a queue for."""
+    """Return the pools for workers over HTTP: every worker that there is a queue for."""
     return frozenset(settings.workers.keys() | set(settings.queues.values()))
 
 
@@ -37,7 +37,7 @@ def queue_urls(settings: CloudSettings) -> dict[str, str]:
 
 
 def _queues_answer(settings: CloudSettings) -> None:
-    """Raises InfrastructureError when one is missing."""
+    """Check that the queues answer. Raises InfrastructureError when one is missing."""
     sqs = make_client("sqs")
     for url in queue_urls(settings).values():
         with answering("sqs"):

@@ -66,7 +66,7 @@ class CloudScheduler:
 
 
 def open_scheduler(settings: CloudSettings) -> CloudScheduler:
-    """Connects to nothing yet."""
+    """Make the scheduler, without connecting yet."""
     opened: list[tuple[TakeDeps, EventSender]] = []
     databases: list[Database] = []
 

@@ -95,7 +95,7 @@ class Telemetry:
             _execution.reset(token)
 
     def log(self, line: str, *, level: Level = "info", **fields: Any) -> None:
-        """One structured line. Fits where services want ``log: Callable[[str], None]``."""
+        """Write one structured line; it fits ``log: Callable[[str], None]``."""
         getattr(self.logger, level)(line, extra=fields)
 
     @contextmanager

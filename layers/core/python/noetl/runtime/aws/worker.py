@@ -192,7 +192,7 @@ def _direct(settings: CloudSettings) -> DirectOutcomes | None:
 
 
 def report(call: Invocation, worked: Worked) -> None:
-    """What a batch did, as metrics of its invocation; what did not happen is not sent."""
+    """Report a batch as metrics of its invocation; metrics that are zero are not sent."""
     call.about(worked.executions)
     for name, value in (
         ("Commands", worked.commands),

@@ -52,11 +52,14 @@ class WorkerLoop:
         self.busy_at = clock()
 
     def stop(self) -> None:
-        """Returns at once. It takes no lock, which a signal handler could wait for for ever."""
+        """Ask the loop to end; return at once.
+
+        It takes no lock: a signal handler could wait for one for ever.
+        """
         self.stop_at = min(self.stop_at, self.clock() + self.grace)
 
     def run(self) -> None:
-        """Returns when it was stopped, or idle for long enough, and nothing runs any more."""
+        """Run until the loop was stopped, or idle for long enough, and no command runs."""
         away = 0
         while not self.stopping and not self._is_idle():
             free = self._free()
@@ -85,7 +88,7 @@ class WorkerLoop:
             time.sleep(min(0.2, seconds))
 
     def _free(self) -> int:
-        """How many more commands may run; waits a moment when there is no place."""
+        """Return how many more commands may run; wait a moment when there is no place."""
         with self.changed:
             if self.running >= self.worker.capacity:
                 self.changed.wait(1.0)

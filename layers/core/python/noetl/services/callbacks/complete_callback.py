@@ -293,7 +293,7 @@ def _ahead(callback: CallbackId, token: Token, program: str, item: int | None, d
 
 
 def _waits(program: Program, token: Token) -> Iterator[Task]:
-    """The tasks of what a token runs now that wait for callbacks."""
+    """Yield the tasks that wait for callbacks, of those that a token runs now."""
     from noetl.pipeline.inline import (
         stage_pipeline,  # templates come with it: most tokens are asked for while somebody waits
     )
@@ -308,7 +308,7 @@ def _waits(program: Program, token: Token) -> Iterator[Task]:
 
 
 def _literals(task: Task) -> dict[str, Any]:
-    """The parameters of a task that hold no template."""
+    """Return the parameters of a task that hold no template."""
     if isinstance(task.params, Lit):
         return dict(task.params.value)
     entries = task.params.entries if isinstance(task.params, Map) else ()

@@ -87,7 +87,7 @@ def awaited_by_command(
 def open_callbacks(
     store: ExecutionStore, info: ExecutionInfo, keys: Callable[[bool], KeyRing], base: str
 ) -> list[OpenCallback]:
-    """With their tokens. ``base``: where they are answered."""
+    """Return the open callbacks with their tokens. ``base``: the address that takes answers."""
     if info.status in TERMINAL or not info.version:
         return []
     state = demand_state(info)

@@ -288,7 +288,7 @@ def _told(
     error: NoetlError | None,
     outcome: Literal["done", "would"] = "done",
 ) -> Steered:
-    """``shown``: statuses as lists show them, by execution."""
+    """Make the answer for each execution. ``shown``: its status as lists show it."""
     status = shown[info.execution_id]
     if error is None:
         return Steered(str(info.execution_id), info.path, status, outcome)
@@ -304,7 +304,10 @@ def _event(
     again: _Again,
     deps: ManyDeps,
 ) -> Event:
-    """Raises ConflictError or InvalidInputError when this one does not fit."""
+    """Make the event of one execution.
+
+    Raises ConflictError or InvalidInputError when the request does not fit it.
+    """
     if verb == "redrive":
         return redrive_execution.plan(
             deps.store,

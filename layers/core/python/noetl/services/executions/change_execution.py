@@ -235,7 +235,7 @@ def inject_token(
 
 
 def event_id(asked: Asked) -> str:
-    """The same for every repeat of one request."""
+    """Return the id of a request's event, the same for every repeat of the request."""
     return f"ext:{hashlib.sha256(asked.unique.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
@@ -263,7 +263,10 @@ def readable(store: ExecutionStore, execution_id: int, what: str) -> ExecutionIn
 def _posted(
     store: ExecutionStore, event: Event, owner: str, what: str, variables: Sequence[VariableWrite] = ()
 ) -> Event:
-    """Raises ConflictError when the execution has ended meanwhile, or has not started yet."""
+    """Post an event.
+
+    Raises ConflictError when the execution has ended meanwhile, or has not started yet.
+    """
     posted = store.post(event, owner, variables)
     if posted.status in TERMINAL:
         raise _ended(event.execution_id, str(posted.status), what)

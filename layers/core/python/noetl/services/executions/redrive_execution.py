@@ -171,7 +171,7 @@ def _again(execution_id: int, program: Program, address: Address, runs: LastRuns
 
 
 def _check_loops(execution_id: int, program: Program, state: ExecutionState) -> None:
-    """What was left in the middle of a loop needs that loop. Raises ConflictError."""
+    """Check that the loops of unfinished items still exist. Raises ConflictError."""
     steps = step_index(program)
     for token in state.left:
         if (token.round or token.again is not None) and steps[token.step].loop is None:

@@ -181,7 +181,7 @@ def _start(
 
 
 def _is_begun_by(start: Start, store: ExecutionStore) -> bool:
-    """Tell whether the execution that has the id of ``start`` begins, or began, with it."""
+    """Return whether the execution that has the id of ``start`` begins, or began, with it."""
     waiting = store.start_of(start.execution_id)
     if waiting is not None:
         return waiting.event_id == start.event_id
@@ -213,7 +213,7 @@ def _ahead(at: float, now: float) -> float | None:
 
 
 def fingerprint(asked: Any) -> str:
-    """The same for the same JSON value, however its keys are ordered."""
+    """Return a digest of a JSON value, the same for every order of its keys."""
     return hashlib.sha256(codec.encode(_ordered(asked))).hexdigest()
 
 

@@ -41,7 +41,7 @@ def start_from_message(path: str, record: Mapping[str, Any], deps: StartDeps) ->
 
 
 def message_event(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What a playbook sees of a message: no receipt, and a body that is read when it is JSON."""
+    """Return a message as a playbook sees it: no receipt, and a JSON body decoded."""
     body = record.get("body")
     if not isinstance(record.get("messageId"), str) or not isinstance(body, str):
         raise InvalidInputError("a message has a messageId and a body", code="not_a_message")
@@ -68,7 +68,7 @@ def _read(body: str) -> Any:
 
 
 def event_key(path: str, event: Mapping[str, Any]) -> str:
-    """Raises InvalidInputError(code="not_an_event")."""
+    """Return the idempotency key of an event. Raises InvalidInputError(code="not_an_event")."""
     event_id, source, detail = event.get("id"), event.get("source"), event.get("detail")
     if not all(isinstance(text, str) and text for text in (event_id, source, event.get("detail-type"))):
         raise InvalidInputError("an event has an id, a source and a detail-type", code="not_an_event")

@@ -38,7 +38,7 @@ _POSITION: msgspec.json.Decoder[Position] = codec.decoder(Position)
 
 
 def encode_position(position: Position) -> str:
-    """A cursor: text for URLs that ``decode_position`` understands."""
+    """Encode a position as a cursor: text for URLs, which ``decode_position`` reads."""
     return base64.urlsafe_b64encode(codec.encode(position)).decode().rstrip("=")
 
 

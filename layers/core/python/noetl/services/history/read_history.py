@@ -165,7 +165,7 @@ def _tell_row(execution_id: int, row: StoredEvent, called: Called) -> Iterator[_
 
 
 def _tell_facts(execution_id: int, row: StoredEvent, called: Called) -> Iterator[list[_Told]]:
-    """What each fact of a row is shown as; nothing for one that only folding needs."""
+    """Yield the events of each fact of a row; none for a fact that only folding needs."""
     command = _command_of(row.event_id)
     for fact in read_facts(row):
         if fact.get("name") in SILENT or fact.get("stage") == "route":
@@ -347,7 +347,7 @@ def read_facts(row: StoredEvent) -> list[dict[str, Any]]:
 
 
 def _command_of(event_id: str) -> tuple[str, int] | None:
-    """``cmd:<command>:<turn>`` → (command, turn)."""
+    """Return (command, turn) of ``cmd:<command>:<turn>``."""
     parts = event_id.split(":")
     if len(parts) != 3 or parts[0] != "cmd" or not parts[2].isdigit():
         return None
@@ -360,7 +360,7 @@ def _run_of(command: str) -> int:
 
 
 def _loop_of(event_id: str) -> str:
-    """``item:<run>:<round>:<index>…`` → the id of the loop's end."""
+    """Return the id of the loop's end for ``item:<run>:<round>:<index>…``."""
     parts = event_id.split(":")
     if len(parts) < 4 or not (parts[1].isdigit() and parts[2].isdigit()):
         return event_id

@@ -35,7 +35,7 @@ class Backpressure(msgspec.Struct):
     _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def check_start(self) -> None:
-        """Raises OverloadedError when events or commands wait in great numbers."""
+        """Raise OverloadedError when too many events or commands wait."""
         found = self._measured()
         self._check("events", found.events)
         self._check("commands", found.commands)

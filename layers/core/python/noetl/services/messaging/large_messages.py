@@ -51,7 +51,7 @@ def pack(message: Message, results: ResultStore, *, limit: int = MESSAGE_LIMIT) 
 
 
 def unpack(text: str, results: ResultStore) -> Message:
-    """The message that was sent, fetched when it travelled as a reference.
+    """Return the message that was sent; fetch it when a reference was sent.
 
     Raises NewerMessageError, InvalidInputError(code="message_invalid"), NotFoundError (its text is gone), InfrastructureError.
     """
