@@ -30,7 +30,7 @@ STAGE = "compensate"
 def begin(d: Decider, error: ErrorInfo, step: str) -> None:
     """Begin to compensate: drop the execution's tokens, timers, commands and children."""
     drop_work(d)
-    d.decision.cancel_children = True
+    d.cancel_children()
     d.emit(Compensating(error, step))
 
 

@@ -50,7 +50,7 @@ def fail_execution(d: Decider, error: ErrorInfo, step: str = "") -> None:
     elif d.state.undo:
         begin_undoing(d, error, step)
     else:
-        d.decision.cancel_children = True
+        d.cancel_children()
         _fail(d, error, step)
 
 
@@ -68,7 +68,8 @@ def cancel_execution(d: Decider, reason: str, principal: str, cascade: bool, unr
 
     An execution that runs its last steps ends with the outcome that it has. The last steps of one with unreadable state are unknown.
     """
-    d.decision.cancel_children = cascade
+    if cascade:
+        d.cancel_children()
     if d.state.verdict is not None:
         cut_short(d, reason, principal)
         _close(d, d.state.verdict)

@@ -107,6 +107,8 @@ class Decision(msgspec.Struct):
     variables: list[VariableWrite] = msgspec.field(default_factory=list)
     end: bool = False
     cancel_children: bool = False
+    abandoned: int = 0
+    """Events of the outbox that came before ``cancel_children``: the Starts after them are of children that go on."""
     tell_children: list[Literal["pause", "resume", "resume_below"]] = msgspec.field(default_factory=list)
     release: bool = False
     """The execution was paused and is not any more: events that were held for it come now."""
@@ -154,6 +156,11 @@ class Decider:
         fact = codec.settled(fact)
         evolve(self.state, self.slots, fact)
         self.decision.facts.append(fact)
+
+    def cancel_children(self) -> None:
+        """Cancel the children that were started before; last tasks and compensations may start others."""
+        self.decision.cancel_children = True
+        self.decision.abandoned = len(self.decision.outbox)
 
     def args_of(self, run: int) -> dict[str, Any]:
         value = self.slots.get(("args", str(run)), MISSING)

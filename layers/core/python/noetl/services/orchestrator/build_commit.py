@@ -77,6 +77,7 @@ def make_change(
         handled=tuple(event.event_id for event, _ in decisions if not isinstance(event, CommandDone)),
         end=any(d.end for d in each),
         cancel_children=any(d.cancel_children for d in each),
+        spared=_spared(each),
         words=tuple(
             ChildrenWord(what, ids.word_event(what, execution_id, d.state.seq), d.state.seq)
             for d in each
@@ -154,6 +155,17 @@ def _forget_dropped(decisions: list[Decision]) -> None:
         decision.issue = [command for command in decision.issue if command.run not in dropped]
         decision.waiting = [command for command in decision.waiting if command.run not in dropped]
         dropped.update(decision.drop_runs)
+
+
+def _spared(decisions: list[Decision]) -> tuple[int, ...]:
+    """Return the children that were started after the last time that children were cancelled."""
+    spared: list[int] = []
+    for decision in decisions:
+        if decision.cancel_children:
+            spared.clear()
+        later = decision.outbox[decision.abandoned :]
+        spared += [event.execution_id for event in later if isinstance(event, Start)]
+    return tuple(spared) if any(decision.cancel_children for decision in decisions) else ()
 
 
 def _leading(decision: Decision) -> str:
