@@ -102,7 +102,9 @@ class DatabaseConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpc:
-    """A VPC that somebody else owns, named in full, so that synthesis asks nobody. Subnets are ids, one for each of ``zones`` at least.
+    """A VPC that another team owns, named in full, so that synthesis makes no look-up in AWS.
+
+    Subnets are ids, one for each of ``zones`` at least.
 
     ``engine_subnets``: of the functions that use the database; ``worker_subnets`` and ``database_subnets``: the same unless named.
     ``public_subnets``: of containers and Fargate workers outside the network; none: they run in ``worker_subnets``. Routes, NAT, flow logs
@@ -189,7 +191,7 @@ class WorkersConfig:
     fargate_kinds: tuple[str, ...] = ()
     """Kinds that run as Fargate tasks although they do not say so themselves (`long_running`)."""
     long: bool = False
-    """A worker for tasks that say `spec: { long: true }`, of any kind: a Fargate service that sleeps while nobody asks for it."""
+    """A worker for tasks that say `spec: { long: true }`, of any kind: a Fargate service without tasks while no command waits."""
     image: str = ""
     """Image of Fargate workers by its full name in a registry; empty: tag ``image_tag`` of the stack's own repository."""
     image_tag: str = "latest"
@@ -210,7 +212,7 @@ class ApiConfig:
     domain_name: str = ""
     certificate_arn: str = ""
     scopes: Mapping[str, str] = field(default_factory=dict)
-    """Pattern of a caller's name → scopes, separated by spaces (NOETL_SCOPES). Empty: whoever the gateway lets in may do everything."""
+    """Pattern of a caller's name → scopes, separated by spaces (NOETL_SCOPES). Empty: every caller that the gateway admits may do everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

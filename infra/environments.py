@@ -111,7 +111,10 @@ def _local(name: str, given: Mapping[str, str]) -> Environment:
 
 
 def _dev(name: str, given: Mapping[str, str]) -> Environment:
-    """Costs little while nobody uses it: the database pauses, one small machine is the way out, light kinds share a worker (ADR 60)."""
+    """Return the preset `dev`, which costs little while idle.
+
+    The database pauses, one small machine forwards outbound traffic, light kinds share a worker (ADR 60).
+    """
     return Environment(
         name=name,
         account=_account(),

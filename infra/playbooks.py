@@ -51,7 +51,7 @@ def _found(folder: str) -> tuple[Path, Path]:
 
 
 def _move(scratch: Path, folder: Path) -> None:
-    """Whoever comes second finds the same content there."""
+    """Move a folder into place, unless another process has made the same one."""
     try:
         scratch.rename(folder)
     except OSError:

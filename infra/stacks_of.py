@@ -134,7 +134,7 @@ def _warn(config: Environment, stack: cdk.Stack, kinds: KindLookup, own_layers: 
     warnings = cdk.Annotations.of(stack)
     if not (config.is_local or config.alarms.emails or config.alarms.topic_arn):
         warnings.add_warning_v2(
-            "noetl:alarms", "alarms ring nowhere; name somebody: -c alarm_email=ops@example.com"
+            "noetl:alarms", "alarms reach no person; set a receiver: -c alarm_email=ops@example.com"
         )
     for name, package in sorted(kinds_of_packages().items()):
         if name in kinds.names() and name not in own_layers:

@@ -27,7 +27,7 @@ def acknowledge_provider(scope: Construct, handler: lambda_.IFunction) -> None:
     acknowledge(
         scope,
         f"IAM4[Policy::{policy}]",
-        "CDK's provider framework gives its own function leave to write logs",
+        "CDK's provider framework allows its own function to write logs",
     )
     resource = handler.node.default_child
     assert isinstance(resource, lambda_.CfnFunction)

@@ -1,4 +1,6 @@
-"""Versions of a function behind an alias: CodeDeploy gives a new one a tenth of the work, and takes it back when it fails (ADR 61)."""
+"""Versions of a function behind an alias.
+
+CodeDeploy sends a tenth of the work to a new version, and rolls it back when it fails (ADR 61)."""
 
 from __future__ import annotations
 

@@ -130,7 +130,10 @@ class EngineStack(cdk.Stack):
         return asset
 
     def _provider(self) -> custom_resources.Provider:
-        """CDK's own function stands between CloudFormation and ours: it answers from outside the VPC, and whatever happens."""
+        """Return CDK's provider, which calls the migration for CloudFormation.
+
+        It answers CloudFormation from outside the VPC, also when the migration fails.
+        """
         config = self._platform.config
         provider = custom_resources.Provider(
             self,

@@ -147,7 +147,7 @@ class SchedulesStack(cdk.Stack):
         )
 
     def _start_by_queue(self, found: QueueTrigger) -> None:
-        """The queue is somebody else's: its key and its dead-letter queue are theirs to set up."""
+        """Start playbooks by a queue. Its owner sets up its key and its dead-letter queue."""
         arn = found.queue
         if not arn.startswith("arn:"):
             arn = f"arn:{self.partition}:sqs:{self.region}:{self.account}:{found.queue}"
