@@ -1,4 +1,7 @@
-"""What an environment may differ in, checked before anything is synthesised. The environments themselves: environments.py."""
+"""What an environment may differ in, checked before anything is synthesised.
+
+The environments themselves: environments.py.
+"""
 
 from __future__ import annotations
 
@@ -95,8 +98,11 @@ class DatabaseConfig:
 
     @property
     def sweep_minutes(self) -> int:
-        """How often maintenance looks for what a killed invocation left. A database that pauses is woken rarely: timers and delays need
-        no looking, a message that comes again sweeps as well, and only a start whose API call died waits for the next look."""
+        """How often maintenance looks for what a killed invocation left.
+
+        A database that pauses is woken rarely: timers and delays need no looking, a message that comes again sweeps
+        as well, and only a start whose API call died waits for the next look.
+        """
         return self.sweep_every or (60 if self.pauses else 1)
 
 
@@ -161,8 +167,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainersConfig:
-    """Containers of playbooks (kind `container`), on Fargate. ``access``: what they may do in the account; else nothing. They run in public
-    subnets without anything that may connect to them, or (``private``) in those of the workers, from where databases can be reached."""
+    """Containers of playbooks (kind `container`), on Fargate.
+
+    ``access``: what they may do in the account; else nothing. They run in public subnets without anything that may
+    connect to them, or (``private``) in those of the workers, from where databases can be reached.
+    """
 
     access: tuple[Access, ...] = ()
     private: bool = False
@@ -260,7 +269,9 @@ class BackupConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmsConfig:
-    """Where alarms go: addresses that get mail, or a topic that exists. Neither: they are only shown.
+    """Where alarms go: addresses that get mail, or a topic that exists.
+
+    Neither: they are only shown.
 
     ``level``: `all`, or `few`: what stops executions, and not each queue and function by itself.
     """

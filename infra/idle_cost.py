@@ -71,7 +71,10 @@ Price = Callable[[Properties, Assembly], float]
 
 
 def _cluster(one: Properties, all_: Assembly) -> float:
-    """Each server at the smallest capacity. One that pauses is awake after each tick until it pauses again."""
+    """Each server at the smallest capacity.
+
+    One that pauses is awake after each tick until it pauses again.
+    """
     scaling = one.get("ServerlessV2ScalingConfiguration", {})
     least = float(scaling.get("MinCapacity", 0))
     servers = sum(
@@ -195,7 +198,10 @@ UNBILLED = frozenset(
 
 
 def bill(found: Assembly) -> dict[str, float]:
-    """Return dollars per month by line of the bill. Raises CostError for a type without a price."""
+    """Return dollars per month by line of the bill.
+
+    Raises CostError for a type without a price.
+    """
     lines: dict[str, float] = {}
     for stack, id, kind, properties in found.resources:
         if kind in UNBILLED:
@@ -213,7 +219,10 @@ def bill(found: Assembly) -> dict[str, float]:
 
 
 def report(folder: Path) -> dict[str, Any]:
-    """The bill of an assembly, rounded to cents, with what it is computed from. Raises CostError."""
+    """The bill of an assembly, rounded to cents, with what it is computed from.
+
+    Raises CostError.
+    """
     lines = {name: round(dollars, 2) for name, dollars in bill(Assembly.read(folder)).items()}
     return {
         "dollars_per_month": lines,

@@ -34,7 +34,10 @@ from .workers import kinds_of_packages, plan_workers
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """What was built. ``network`` is None where the environment brings a database of its own (the emulator)."""
+    """What was built.
+
+    ``network`` is None where the environment brings a database of its own (the emulator).
+    """
 
     network: NetworkStack | None
     data: DataStack
@@ -47,7 +50,10 @@ class Stacks:
 
 
 def build(app: Construct, config: Environment, kinds: KindLookup) -> Stacks:
-    """Make all stacks of one environment in an app, a stage or a construct. Raises ConfigError or LayerError."""
+    """Make all stacks of one environment in an app, a stage or a construct.
+
+    Raises ConfigError or LayerError.
+    """
     own_layers = set(layer_names()) - {"core", "deps"}
     plan = plan_workers(config, kinds, own_layers.__contains__)
 

@@ -34,7 +34,10 @@ ISOLATED = "python"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """One deployment of functions/worker. ``batch``: commands per invocation; they overlap in it, so code of playbooks gets few."""
+    """One deployment of functions/worker.
+
+    ``batch``: commands per invocation; they overlap in it, so code of playbooks gets few.
+    """
 
     name: str
     kinds: tuple[str, ...]

@@ -215,7 +215,10 @@ def seal_credentials(key: kms.IKey) -> Grant:
 
 
 def ask_for_credentials(scope: Construct, api_id: str, exported: str) -> Grant:
-    """One route of the API: credentials, for the command that a worker runs. ``exported``: name under which the API's stack exports its id."""
+    """One route of the API: credentials, for the command that a worker runs.
+
+    ``exported``: name under which the API's stack exports its id.
+    """
     return named(
         scope,
         "execute-api",

@@ -1,4 +1,7 @@
-"""One worker of the plan: a function on its queue, or a Fargate service that grows with it. Both may do the same, and no more."""
+"""One worker of the plan: a function on its queue, or a Fargate service that grows with it.
+
+Both may do the same, and no more.
+"""
 
 from __future__ import annotations
 

@@ -186,7 +186,10 @@ class ObservabilityStack(cdk.Stack):
             )
 
     def _failed(self) -> cloudwatch.IMetric:
-        """Executions that ended failed, in the function that decided it. Emulators know no arithmetic of metrics: there, those of one."""
+        """Executions that ended failed, in the function that decided it.
+
+        Emulators know no arithmetic of metrics: there, those of one.
+        """
         if self._platform.config.is_local:
             return self._counted(DECIDING[0], "FailedExecutions")
         counts = {name: self._counted(name, "FailedExecutions") for name in DECIDING}
@@ -200,7 +203,10 @@ class ObservabilityStack(cdk.Stack):
     def _counted(
         self, function: str, name: str, statistic: str = "Sum", *, period: cdk.Duration = FIVE_MINUTES
     ) -> cloudwatch.Metric:
-        """What a function counts of itself. Its service is its name: without the environment's, no metric would be found."""
+        """What a function counts of itself.
+
+        Its service is its name: without the environment's, no metric would be found.
+        """
         service = self._platform.function_name(function)
         return metric("NoETL", name, {"service": service}, statistic, period=period)
 

@@ -1,4 +1,7 @@
-"""Schedules: what starts playbooks by itself. Registered last, when everything that a playbook may use is there."""
+"""Schedules: what starts playbooks by itself.
+
+Registered last, when everything that a playbook may use is there.
+"""
 
 from __future__ import annotations
 

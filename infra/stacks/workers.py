@@ -1,4 +1,7 @@
-"""Workers: one deployment per worker of the plan. Which there are, the registry of kinds says."""
+"""Workers: one deployment per worker of the plan.
+
+Which there are, the registry of kinds says.
+"""
 
 from __future__ import annotations
 
