@@ -1,4 +1,7 @@
-"""Answers the REST API behind API Gateway. Follow ``api/table.py`` from here: every route with its endpoint, scope and shapes."""
+"""The API function: it answers the REST API behind API Gateway.
+
+Follow ``api/table.py`` from here: every route with its endpoint, scope and shapes.
+"""
 
 from __future__ import annotations
 

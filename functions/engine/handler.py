@@ -1,4 +1,7 @@
-"""Moves executions on: events from the FIFO queue, timers from theirs. Follow ``services/orchestrator/consume_events.py`` from here."""
+"""The engine function: it handles the events of the FIFO queue, and the timers of theirs.
+
+Follow ``services/orchestrator/consume_events.py`` from here.
+"""
 
 from __future__ import annotations
 

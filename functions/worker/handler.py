@@ -1,4 +1,7 @@
-"""Runs the commands of one queue; deployed once per worker (NOETL_WORKER). Follow ``services/worker/consume_commands.py`` from here."""
+"""The worker function: it runs the commands of one queue.
+
+It is deployed once per worker (NOETL_WORKER). Follow ``services/worker/consume_commands.py`` from here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The tier ``gcs``: a bucket of Google Cloud Storage. Objects are written once, and in parts where they are large."""
+"""The tier ``gcs``: a bucket of Google Cloud Storage.
+
+Objects are written once, and in parts where they are large.
+"""
 
 from __future__ import annotations
 

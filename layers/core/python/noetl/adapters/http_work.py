@@ -60,7 +60,10 @@ _TOLD = codec.decoder(_Told)
 
 
 def call(exchange: Exchange, method: str, path: str, value: Any = None) -> bytes:
-    """The answer's body. Raises NotFoundError, InvalidInputError (the server refuses it for good), InfrastructureError."""
+    """The answer's body.
+
+    Raises NotFoundError, InvalidInputError (the server refuses it for good), InfrastructureError.
+    """
     status, body = exchange(method, path, None if value is None else codec.encode(value), {})
     return _answer(status, body, path)
 
@@ -117,7 +120,9 @@ class CommandTokens:
 
 
 class HttpCommands:
-    """The commands of one pool, as a queue: claimed, held with signs of life, given back. ``name``: of this worker, unique.
+    """The commands of one pool, as a queue: claimed, held with signs of life, given back.
+
+    ``name``: of this worker, unique.
 
     ``tokens``: learns the token of each. ``stopping``: true once nothing more is to be received; a wait ends then.
     """
@@ -196,7 +201,10 @@ class HttpCommands:
 
 
 class HttpMarks:
-    """Whether one command is still wanted: its sign of life is answered with that. ``command``: what was claimed with it."""
+    """Whether one command is still wanted: its sign of life is answered with that.
+
+    ``command``: what was claimed with it.
+    """
 
     def __init__(self, exchange: Exchange, command: str) -> None:
         self._exchange, self._command = exchange, command
@@ -221,7 +229,10 @@ def _sign_of_life(command: str) -> dict[str, str]:
 
 
 class HttpEvents:
-    """Outcomes on their way to the engine. ``log``: one line per outcome that the server refuses."""
+    """Outcomes on their way to the engine.
+
+    ``log``: one line per outcome that the server refuses.
+    """
 
     def __init__(
         self,
@@ -314,7 +325,10 @@ _BYTES = {"Content-Type": "application/octet-stream"}
 
 
 class HttpResults(HeldStreams):
-    """A server's tiers of results. ``store``: the one to read from; ``wish``: the one that a playbook asks for."""
+    """A server's tiers of results.
+
+    ``store``: the one to read from; ``wish``: the one that a playbook asks for.
+    """
 
     def __init__(self, exchange: Exchange, tokens: CommandTokens, store: str = "", wish: str = "") -> None:
         self._exchange, self._tokens = exchange, tokens

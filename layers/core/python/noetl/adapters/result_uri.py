@@ -12,7 +12,10 @@ MAX_LENGTH = 2048
 
 
 def check_uri(uri: str) -> tuple[int, str]:
-    """(execution id, rest after it). Raises InvalidInputError(code="result_uri") for anything that is not a result URI."""
+    """(execution id, rest after it).
+
+    Raises InvalidInputError(code="result_uri") for anything that is not a result URI.
+    """
     execution, separator, rest = uri.removeprefix(PREFIX).partition("/")
     known = uri.startswith(PREFIX) and separator and rest and len(uri) <= MAX_LENGTH
     number = int(execution) if execution.isascii() and execution.isdigit() and len(execution) <= 19 else -1

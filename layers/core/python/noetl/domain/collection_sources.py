@@ -1,4 +1,4 @@
-"""Where a loop's collection may be, in place of a list: an object, what lies under a prefix, a file.
+"""Sources of a loop's collection in place of a list: an object, a prefix, a file.
 
 As a text, ``s3://bucket/key.csv``, ``s3://bucket/prefix/``, ``file:orders.csv``; as a mapping with more to say, ``{s3: …, format: csv}``.
 """

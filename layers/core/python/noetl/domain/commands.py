@@ -1,4 +1,4 @@
-"""Commands: what the engine orders from a worker, and item outcomes that the worker returns.
+"""Commands that the engine sends to workers, and the item outcomes that they return.
 
 One command is one message: a whole pipeline of a step run, a stage after it (tasks that a case runs), or a chunk of a
 loop's items. A worker needs nothing else: the program (by hash), and the scope frozen when the command was issued.
@@ -20,7 +20,9 @@ reading of what its loop goes over."""
 
 
 class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The values templates of a command may read. Large ones are ``ResultRef`` mappings, hydrated only when touched.
+    """The values templates of a command may read.
+
+    Large ones are ``ResultRef`` mappings, hydrated only when touched.
 
     ``steps`` holds step slots: ``{"status", "data", "error", "labels"}``. ``extra`` holds names of the moment, for a stage after the
     body: ``event``, ``result``, ``this``, ``response``. What differs between the commands of an execution comes first (see ``ExecutionState``).
@@ -37,7 +39,9 @@ class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which items of which loop: indexes ``start <= i < stop``, without those in ``skip`` (already done before a crash).
+    """A slice of a loop's items: indexes ``start <= i < stop``, without those in ``skip``.
+
+    Items in ``skip`` were done before a crash.
 
     ``items`` are the elements of exactly this slice; empty where ``source`` is a collection in the result store, which the worker reads.
     ``parent`` is the enclosing iteration (``iter.parent``), if any. When only some of a loop of ``whole`` items runs again, ``indexes``
@@ -136,7 +140,10 @@ class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommandIdentity(Protocol):
-    """What an outcome repeats of the command that it answers: the command itself has it, and so has a worker's capability."""
+    """The part of a command that its outcome repeats.
+
+    The command itself has it, and so has a worker's capability.
+    """
 
     @property
     def execution_id(self) -> int: ...

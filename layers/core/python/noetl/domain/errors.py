@@ -124,13 +124,18 @@ class InfrastructureError(NoetlError):
 
 
 class OverloadedError(InfrastructureError):
-    """More waits already than is good: the same request later, ``details["retry_after"]`` seconds from now."""
+    """A refusal because too many requests wait already.
+
+    The same request may succeed ``details["retry_after"]`` seconds from now.
+    """
 
     default_code = "overloaded"
 
 
 def as_exception(error: BaseException) -> Exception:
-    """Return ``error`` as an Exception, for a boundary that keeps one message from breaking its neighbours.
+    """Return ``error`` as an Exception.
+
+    A boundary uses it to keep one message from breaking its neighbours.
 
     A panic of a compiled library and ``sys.exit()`` in one are no Exceptions, yet they are defects like any other. Raises
     KeyboardInterrupt again: that one is meant for the process.

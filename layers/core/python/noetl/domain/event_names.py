@@ -28,7 +28,10 @@ class Formal(msgspec.Struct, frozen=True):
 
 
 class Name(msgspec.Struct, frozen=True):
-    """What a stored name means. ``formal`` empty: it has no other name there and keeps its own."""
+    """What a stored name means.
+
+    ``formal`` empty: it has no other name there and keeps its own.
+    """
 
     entity: EntityType
     source: Source = "server"

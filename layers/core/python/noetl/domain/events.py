@@ -19,7 +19,7 @@ from noetl.domain.variables import VariableType
 
 
 class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who waits for a child execution: the parent's command and turn (and the loop item, when it was one)."""
+    """The parent's command that waits for a child: its id, turn and loop item, if any."""
 
     execution_id: int
     command_id: str
@@ -37,7 +37,10 @@ class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", tag_field="type", omit_defaults=True):
-    """Begin: materialise the workload, enter the entry step. ``path``/``version`` find the playbook when ``program`` is empty."""
+    """Begin: materialise the workload, enter the entry step.
+
+    ``path``/``version`` find the playbook when ``program`` is empty.
+    """
 
     execution_id: int
     event_id: str
@@ -200,7 +203,10 @@ class TimerFired(msgspec.Struct, frozen=True, tag="timer", tag_field="type", omi
 
 
 class ChildDone(msgspec.Struct, frozen=True, tag="child", tag_field="type", omit_defaults=True):
-    """A sub-execution ended; ``outcome`` is what the waiting pipeline receives as its task's outcome."""
+    """The end of a sub-execution.
+
+    ``outcome`` is what the waiting pipeline receives as its task's outcome.
+    """
 
     execution_id: int
     event_id: str
@@ -211,7 +217,9 @@ class ChildDone(msgspec.Struct, frozen=True, tag="child", tag_field="type", omit
 
 
 class CallbackDone(msgspec.Struct, frozen=True, tag="callback", tag_field="type", omit_defaults=True):
-    """The answer of a person or another system to a callback that a pipeline waits for, or will wait for.
+    """The answer of a person or another system to a callback.
+
+    A pipeline waits for it, or will wait for it.
 
     ``place``, ``serial``: which callback (domain/callbacks.py). ``outcome``: what the waiting task receives. ``digest``: of the answer.
     """
@@ -283,7 +291,9 @@ class TokenInjected(msgspec.Struct, frozen=True, tag="token", tag_field="type", 
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_defaults=True):
-    """A request to pause an execution: no new work begins; commands that are running still report, and wait.
+    """A request to pause an execution.
+
+    No new work begins; commands that are running still report, and wait.
 
     ``cascade``: children are paused as well. ``word``: when a parent sends it, its place in the parent's history: the parent's later
     request counts, in whichever order the requests arrive.
@@ -301,7 +311,10 @@ class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_def
 
 
 class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="type", omit_defaults=True):
-    """Resume a paused execution, with the events that came meanwhile. ``cascade``: its children as well. ``word``, ``after``: see Pause."""
+    """Resume a paused execution, with the events that came meanwhile.
+
+    ``cascade``: its children as well. ``word``, ``after``: see Pause.
+    """
 
     execution_id: int
     event_id: str
@@ -334,7 +347,10 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_defaults=True):
-    """``cascade``: children are cancelled as well. ``unreadable``: why the stored state cannot be read, which the shell finds out."""
+    """A request to cancel an execution.
+
+    ``cascade``: children are cancelled as well. ``unreadable``: why the stored state cannot be read, which the shell finds out.
+    """
 
     execution_id: int
     event_id: str
@@ -346,7 +362,10 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_d
 
 
 class Held(msgspec.Struct, frozen=True, tag="held", tag_field="type", omit_defaults=True):
-    """An event that arrived while its execution was paused: it is kept in the outbox until the execution continues."""
+    """An event that arrived while its execution was paused.
+
+    It is kept in the outbox until the execution continues.
+    """
 
     execution_id: int
     event_id: str

@@ -1,4 +1,6 @@
-"""Identity: execution ids are time-ordered 63-bit numbers; every other id is derived, never random.
+"""Identity: execution ids are time-ordered numbers; every other id is derived.
+
+Execution ids have 63 bits. No other id is random.
 
 Derived ids make repeats recognisable: handling one happening twice yields the same event id, and the unique key
 (execution, event id) drops the second. The attempt is in no event id, so two attempts of one command cannot both count.
@@ -27,7 +29,10 @@ LARGEST_ID = (1 << 63) - 1
 
 
 def execution_id(now_ms: int, random_bits: int) -> int:
-    """41 bits of milliseconds since EPOCH_MS, then 22 random bits. The store keeps it unique: see ADR 0038."""
+    """41 bits of milliseconds since EPOCH_MS, then 22 random bits.
+
+    The store keeps it unique: see ADR 0038.
+    """
     return ((now_ms - EPOCH_MS) << RANDOM_BITS) | (random_bits & ((1 << RANDOM_BITS) - 1))
 
 
@@ -129,7 +134,9 @@ def timer_event(timer: str, generation: int) -> str:
 
 
 def child_execution_id(parent: int, origin: str, taken: Container[int] = (), item: int = -1) -> int:
-    """Derive the id of the child that ``origin`` (``child_origin``) asks for: the same for the same question.
+    """Derive the id of the child that ``origin`` (``child_origin``) asks for.
+
+    The same question yields the same id.
 
     It shares its parent's shard and sorts soon after it: within a millisecond, or within 17 s for items of large loops (``item``: which).
     ``taken``: ids that other executions have; the next derivation that is not among them is used.
@@ -141,7 +148,9 @@ def child_execution_id(parent: int, origin: str, taken: Container[int] = (), ite
 def detached_execution_ids(
     parent: int, command: str, turn: int, item: int, passed: Iterable[int], taken: Container[int] = ()
 ) -> list[int]:
-    """Derive ids for the children that one turn (of one item) starts without waiting, in the order in which it asks for them.
+    """Derive ids for the children that one turn (of one item) starts without waiting.
+
+    They are in the order in which the turn asks for them.
 
     ``passed``: for each child, how many derivations the worker passed over (``derivation_to_tell``). No two ids are alike.
     """
@@ -182,7 +191,10 @@ def _derived(parent: int, origin: str, bits: int, derivation: int) -> int:
 
 
 def child_origin(command: str, turn: int, item: int = -1, number: int = 0) -> str:
-    """Which of its children an execution asks for. ``item``: of a loop; ``number``: among those that the turn does not wait for, from 1."""
+    """Which of its children an execution asks for.
+
+    ``item``: of a loop; ``number``: among those that the turn does not wait for, from 1.
+    """
     return command + (f"/{item}" if item >= 0 else "") + (f"#{number}" if number else "") + f":{turn}"
 
 
@@ -225,7 +237,10 @@ def given_up_event(event_id: str) -> str:
 
 
 def word_event(what: str, parent: int, seq: int) -> str:
-    """Name the Pause or Resume for children of ``parent``, which row ``seq`` of its history sends."""
+    """Return the event id of a Pause or Resume that ``parent`` sends to its children.
+
+    ``seq``: the row of the parent's history that sends it.
+    """
     return f"{what}:{parent}:{seq}"
 
 

@@ -1,4 +1,4 @@
-"""Detect an exhausted resource (disk, memory, processes, open files) in an exception or in output."""
+"""Detection of exhausted resources (disk, memory, processes, files) in errors and output."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ EVENT_NAMES = frozenset().union(DONE, FAILED, *CASE_EVENTS.values())
 
 
 def truth(analysis: Analysis | None, names: frozenset[str]) -> bool | None:
-    """What the guard is at the boundary called ``names``: True, False, or None when it depends on more."""
+    """Evaluate the guard at the boundary called ``names``; None when it needs more."""
     if analysis is None or analysis.root is None:
         return None
     return _truth(analysis.root, names)
@@ -135,10 +135,10 @@ def tests_event(analysis: Analysis | None) -> bool:
 
 
 def unnamed_events(analysis: Analysis | None, *, answers_calls: bool) -> tuple[str, ...]:
-    """Return the events at which an entry is offered whose guard tests none: once, after the call.
+    """Return the events at which an entry is offered when its guard tests none.
 
-    ``answers_calls``: it runs the call again, so it is offered while that can be done. An entry that reads the failure is offered when a
-    call fails as well; the step has no end at which it could be offered then.
+    It is offered once, after the call. ``answers_calls``: it runs the call again, so it is offered while that can be done. An entry that
+    reads the failure is offered when a call fails as well; the step has no end at which it could be offered then.
     """
     if answers_calls:
         return ("call.done", "call.error")
@@ -155,7 +155,10 @@ _OF_THIS = frozenset({("this", "status"), ("this", "error")})
 
 
 def answers_failure(analysis: Analysis | None) -> bool:
-    """Whether an arc with this guard may be taken on failure: it reads ``event``, or status or error of the outcome."""
+    """Report whether an arc with this guard may be taken on failure.
+
+    Its guard then reads ``event``, or status or error of the outcome.
+    """
     if analysis is None:
         return False
     status = {(name, entry) for name in ("outcome", "output") for entry in ("status", "error")}

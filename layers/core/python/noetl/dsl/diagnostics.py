@@ -1,6 +1,6 @@
 """Problems of a playbook as data: what, where, and what to write instead.
 
-Every pass adds to one ``Diagnostics`` and goes on, so an author sees all problems at once, in the order
+Every pass adds to one ``Diagnostics`` and continues, so an author sees all problems at once, in the order
 of the text. ``InvalidPlaybookError`` carries them out of the compiler.
 """
 
@@ -35,7 +35,10 @@ def help_for(code: str) -> str:
 
 
 class Diagnostic(msgspec.Struct, frozen=True):
-    """One problem. ``line`` and ``column`` are 1-based; ``path`` is the place in the document (``workflow[2].tool.url``)."""
+    """One problem and its place.
+
+    ``line`` and ``column`` are 1-based; ``path`` is the place in the document (``workflow[2].tool.url``).
+    """
 
     code: str
     message: str
@@ -53,7 +56,10 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 class InvalidPlaybookError(PlaybookError):
-    """The playbook cannot be run; ``diagnostics`` holds every problem, warnings included, sorted by position."""
+    """The error of a playbook that cannot be run.
+
+    ``diagnostics`` holds every problem, warnings included, sorted by position.
+    """
 
     def __init__(self, diagnostics: Sequence[Diagnostic], *, source_name: str = "<playbook>") -> None:
         self.diagnostics = tuple(diagnostics)
@@ -91,7 +97,7 @@ class Diagnostics:
         return len(self._found)
 
     def tells(self, code: str, line: int) -> bool:
-        """Whether this was told about a place on ``line`` already."""
+        """Report whether a problem with ``code`` is recorded on ``line`` already."""
         return any(d.code == code and d.line == line for d in self._found.values())
 
     def has_errors(self) -> bool:
@@ -101,7 +107,7 @@ class Diagnostics:
         return {(d.line, d.column) for d in self._found.values() if d.severity == "error"}
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """By position, errors before warnings at the same place; cut after ``MAX_REPORTED`` with a note."""
+        """Sort by position, errors before warnings; cut after ``MAX_REPORTED`` with a note."""
         ordered = sorted(
             self._found.values(), key=lambda d: (d.line, d.column, d.severity, d.code, d.message)
         )
@@ -118,7 +124,10 @@ class Diagnostics:
         return (*ordered[:MAX_REPORTED], note)
 
     def nearest(self, word: str, known: Iterable[str]) -> str | None:
-        """``nearest``, for the problems that can still be reported: a thousand misspellings are not all guessed at."""
+        """Guess the word that was meant, while problems can still be reported.
+
+        So the compiler does not guess at each of a thousand misspellings.
+        """
         return nearest(word, known) if len(self) <= MAX_REPORTED else None
 
     def suggest(self, word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
@@ -139,7 +148,10 @@ def listing(what: str, names: Iterable[str], none: str = "none") -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that ``word`` was probably meant to be. Long lists are searched only for words that begin alike."""
+    """Return the known word that ``word`` was probably meant to be.
+
+    Long lists are searched only for words that begin alike.
+    """
     words = list(known)
     if len(words) > _FUZZY:
         words = [other for other in words if other[:2] == word[:2]][:_FUZZY]

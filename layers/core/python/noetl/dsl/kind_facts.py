@@ -1,4 +1,4 @@
-"""Asking the registry about a kind that may be unknown, or that cannot be used where the compiler runs."""
+"""Facts about kinds that may be unknown, or unusable where the compiler runs."""
 
 from __future__ import annotations
 

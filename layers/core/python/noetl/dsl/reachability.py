@@ -1,4 +1,4 @@
-"""Who leads to whom: edges between steps, synchronising arcs into each, and what each can still reach."""
+"""Edges between steps, synchronising arcs into each, and the steps each can reach."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def closure(start: Iterable[str], following: dict[str, list[str]]) -> set[str]:
 
 
 def _numbered(program: Program) -> Program:
-    """Number every way out of every step in playbook order: its arcs, then what only ``next`` actions of its cases name.
+    """Number every way out of every step in playbook order: arcs, then routes.
+
+    Routes are the ways that only ``next`` actions of its cases take.
 
     Ways of ``on_error`` come after all others.
     """
@@ -107,7 +109,10 @@ def _numbered(program: Program) -> Program:
 
 
 def _with_numbers(step: Step, numbers: Iterator[int]) -> Iterator[Arc]:
-    """Number the arcs of a step, those of ``on_error`` aside; synchronising arcs of an exclusive choice share a number per target."""
+    """Number the arcs of a step, except those of ``on_error``.
+
+    Synchronising arcs of an exclusive choice share a number per target.
+    """
     shared: dict[str, int] = {}
     for arc in step.arcs:
         if arc.fallback:
@@ -133,7 +138,7 @@ def _only_named(step: Step) -> Iterator[str]:
 
 
 def with_reachability(program: Program) -> Program:
-    """Number the ways between steps, and fill in ``incoming``, ``ways`` and ``reaches`` of every step."""
+    """Number the ways between steps; fill in each ``incoming``, ``ways`` and ``reaches``."""
     program = _numbered(program)
     sync = [edge for edge in edges(program) if edge.sync]
     incoming = Counter(edge.target for edge in sync)
@@ -181,7 +186,7 @@ def _feeders(join: str, reach: Reach, back: Reach) -> tuple[str, ...]:
 
 
 class Reach:
-    """Which steps each step leads to, as sets of bits: bit n stands for step number n.
+    """Which steps each step leads to, as sets of bits: bit n is step number n.
 
     Steps of one cycle share a set, and every component is settled after those it leads to. So the whole costs one "or" per edge.
     """
@@ -234,7 +239,10 @@ class Reach:
 
 
 def _components(following: list[list[int]]) -> Iterator[list[int]]:
-    """Yield the strongly connected components, each after those it leads to (Tarjan, with a stack instead of recursion)."""
+    """Yield the strongly connected components, each after those it leads to.
+
+    It is Tarjan's algorithm, with a stack instead of recursion.
+    """
     order = [0] * len(following)
     lowest = [0] * len(following)
     settled = [False] * len(following)

@@ -33,5 +33,5 @@ def _key(prefix: str, suffix: str) -> dict[str, str]:
 
 
 def queue_name(trigger: SqsTrigger) -> str:
-    """The queue's name, also when the playbook gives its ARN."""
+    """Return the queue's name, also when the playbook has its ARN."""
     return trigger.queue.rpartition(":")[2]

@@ -25,8 +25,11 @@ class Action:
 
 @dataclass(slots=True)
 class Case:
-    """One entry. ``ok``, ``failed``, ``late`` (a failure nobody answered, offered as ``call.done``) and ``at`` say what is left
-    of the guard: False (never), True (always), or an expression."""
+    """One entry of a case list, and what is left of its guard for each outcome.
+
+    ``ok``, ``failed``, ``late`` (a failure that no entry answered, offered as ``call.done``) and ``at`` are False (never), True
+    (always), or an expression.
+    """
 
     entry: Entry
     actions: list[Action]

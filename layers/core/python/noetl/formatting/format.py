@@ -47,10 +47,11 @@ class _Change:
 
 
 def canonical_text(text: str, *, source_name: str, kinds: KindLookup) -> Formatted:
-    """The playbook in the newest spelling, its steps in the canonical form where that says exactly the same.
+    """Write the playbook in the newest spelling, its steps in the canonical form.
 
-    A document with anchors keeps its words: what stands behind an alias is written once and may be read in several ways.
-    Raises InvalidPlaybookError for what does not compile.
+    A step keeps its form where the canonical form does not say exactly the same.
+    A document with anchors keeps its words: the text behind an alias is written once and may be read in several ways.
+    Raises InvalidPlaybookError for a playbook that does not compile.
     """
     compile_playbook(text, source_name=source_name, kinds=kinds)
     document = read(text, source_name)

@@ -25,9 +25,9 @@ class Alias:
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A key with its value, or an item of a list (``key`` is then None), and the comments that belong to it.
+    """A key with its value, or an item of a list (``key`` is then None), with its comments.
 
-    ``lead`` stands above it (an empty text is a blank line), ``trail`` at the end of its line, ``after`` below it.
+    ``lead`` is above it (an empty text is a blank line), ``trail`` at the end of its line, ``after`` below it.
     """
 
     key: str | None

@@ -180,7 +180,7 @@ def _case(entry: Map) -> None:
 
 
 def _hoist(value: Value) -> None:
-    """A comment above the first key of an item stands above the item."""
+    """Move a comment above the first key of an item to above the item."""
     for entry in inside(value):
         block = entry.value
         if entry.key is None and isinstance(block, Map) and block.entries and block.entries[0].lead:

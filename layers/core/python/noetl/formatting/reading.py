@@ -100,7 +100,7 @@ class _Builder:
             entry.value = self.value(loader, event, flow=flow)
 
     def dash(self, offset: int) -> int:
-        """Where the ``-`` of an item stands whose value begins at ``offset``."""
+        """Find the ``-`` of the item whose value begins at ``offset``."""
         at = self.text.rfind("-", 0, offset + 1)
         while at > 0 and self.text[at - 1] not in " \n-":
             at = self.text.rfind("-", 0, at)

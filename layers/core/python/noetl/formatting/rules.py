@@ -64,7 +64,7 @@ class Rules:
             rest = late[place + 1 :]
             if case.actions and touches_outcome(case.actions[0].value) and not case.has("retry"):
                 if rest:
-                    raise CannotSayError("an entry that needs the response stands above one for failures")
+                    raise CannotSayError("an entry that needs the response is above one for failures")
                 return
             if case.has("next"):
                 raise CannotSayError(

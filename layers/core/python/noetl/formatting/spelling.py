@@ -36,7 +36,7 @@ _WORDS = {("backoff", "fixed"): "none", ("mode", "all"): "inclusive", ("mode", "
 
 
 def respell(document: Document, kinds: KindLookup) -> None:
-    """Rewrite spellings in place. Raises nothing: what cannot be said anew stays as it is."""
+    """Rewrite spellings in place. A spelling without a new form stays; nothing is raised."""
     root = document.root
     last = [Map([Entry("tool", tool, "tool")]) for tool in last_tools(root)]
     blocks = [*_workbook(root), *map(map_of, items_of(root.get("workflow"))), *last]
@@ -70,7 +70,7 @@ _NAMING = frozenset(
 
 
 def _given(root: Map) -> set[str]:
-    """Names that the document gives to values: one of them may hide a built-in name."""
+    """Return the names that the document assigns: one of them may hide a built-in name."""
     found: set[str] = set()
     for entry in inside(root):
         if entry.key in _NAMING:

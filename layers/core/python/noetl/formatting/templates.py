@@ -48,7 +48,7 @@ def substitute(text: str, change: Replace) -> str:
             place += 1
             continue
         if _is_bound(tokens, place):
-            raise CannotSayError(f"a template gives the name {value!r} a meaning of its own")
+            raise CannotSayError(f"a template assigns the name {value!r} a meaning of its own")
         out.append(made[0])
         place = after if made[1] else place + 1
     return "".join(out)

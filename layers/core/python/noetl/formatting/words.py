@@ -66,7 +66,7 @@ def reworded(value: Value, change: Replace) -> Value:
     if isinstance(value, (Map, List)):
         entries = [_entry(entry, reworded(entry.value, change)) for entry in value.entries]
         return Map(entries, value.flow) if isinstance(value, Map) else List(entries, value.flow)
-    raise CannotSayError("an alias stands in it")
+    raise CannotSayError("it contains an alias")
 
 
 def _entry(entry: Entry, value: Value) -> Entry:

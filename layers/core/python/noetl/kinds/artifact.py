@@ -24,7 +24,7 @@ from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="artifact",
-    summary="Reads a large result by its reference, whole or in part; writes one; tells what a reference says.",
+    summary="Reads a large result by its reference, whole or in part; writes one; shows what a reference says.",
     pool="io",
     default_timeout=300.0,
     aliases={

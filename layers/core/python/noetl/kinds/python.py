@@ -79,7 +79,7 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
         line, column = getattr(error, "lineno", None), getattr(error, "offset", None)
         words = getattr(error, "msg", None) or str(error) or "too deeply nested"
         message = f"'code' is not Python: {words}{_where(line, _source_line(code, line))}"
-        hint = "`code` runs as it stands: it is Python, and no template"
+        hint = "`code` runs as it is written: it is Python, and no template"
         return [ParamProblem(("code",), message, hint, place=(line, max(column or 1, 1)) if line else None)]
     return []
 

@@ -50,7 +50,9 @@ class Params(KindParams):
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """What ``ref`` stands for; or ``refs`` with what each stands for. References inside of what is no reference itself are loaded too.
+    """Load the value of ``ref``, or each value of ``refs``.
+
+    References inside a value that is no reference itself are loaded too.
 
     Raises TaskError: code ``REFERENCE_NOT_AVAILABLE`` (which one: ``details.ref``), ``result_too_large_to_load``.
     """

@@ -47,7 +47,7 @@ class Params(KindParams):
         None, description="ISO time with its offset; what has passed already is not waited for."
     )
     callback: bool = Field(
-        False, description="Wait until somebody calls `callback.url`; the body is the result."
+        False, description="Wait until a client calls `callback.url`; the body is the result."
     )
     timeout: _Answer | None = Field(
         None, description="How long a callback may take; then the task fails with `callback_timeout`."

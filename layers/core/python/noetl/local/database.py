@@ -23,7 +23,10 @@ host all all {HOST}/32 scram-sha-256
 
 
 def start(layout: Layout, port: int) -> Process:
-    """Start the server over the local stack's data folder (made when missing). Raises InfrastructureError."""
+    """Start the server over the local stack's data folder (made when missing).
+
+    Raises InfrastructureError.
+    """
     data = layout.postgres
     if not (data / "PG_VERSION").exists():
         password = secrets.token_urlsafe(24)
@@ -51,7 +54,10 @@ def start(layout: Layout, port: int) -> Process:
 
 
 def stop(layout: Layout) -> None:
-    """Shut the server down with its checkpoint. Call it only for a server that the recorded state says is ours."""
+    """Shut the server down with its checkpoint.
+
+    Call it only for a server that the recorded state says is ours.
+    """
     processes.stop(layout.postgres)
 
 

@@ -58,7 +58,10 @@ def synth(
     environment_name: str,
     context: Sequence[str],
 ) -> None:
-    """Synthesize every stack of the environment into the layout's assembly. Raises InfrastructureError."""
+    """Synthesize every stack of the environment into the layout's assembly.
+
+    Raises InfrastructureError.
+    """
     shutil.rmtree(layout.assembly, ignore_errors=True)
     command = [*cdk_command(node_modules), "synth", "--quiet", "--output", str(layout.assembly)]
     command += ["--context", f"env={environment_name}"]
@@ -76,7 +79,10 @@ def bootstrap(layout: Layout, node_modules: Path, endpoint: str) -> None:
 def deploy(
     layout: Layout, node_modules: Path, endpoint: str, progress: Progress
 ) -> dict[str, dict[str, str]]:
-    """Deploy what was synthesized; return the outputs of each stack. Raises InfrastructureError."""
+    """Deploy what was synthesized; return the outputs of each stack.
+
+    Raises InfrastructureError.
+    """
     layout.outputs.unlink(missing_ok=True)
     command = [*cdk_command(node_modules), "deploy", "--all", "--app", str(layout.assembly)]
     command += ["--require-approval", "never", "--concurrency", "4", "--progress", "events"]
@@ -113,7 +119,10 @@ def api_url(outputs: dict[str, dict[str, str]], endpoint: str, ours: bool) -> st
 
 
 def wait_ready(api: str) -> None:
-    """Return when the API's ``/ready`` answers 200. Raises InfrastructureError when it does not in time."""
+    """Return when the API's ``/ready`` answers 200.
+
+    Raises InfrastructureError when it does not in time.
+    """
     deadline = time.monotonic() + READY_SECONDS
     answer: tuple[int, str] | None = None
     while time.monotonic() < deadline:

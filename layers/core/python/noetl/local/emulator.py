@@ -169,7 +169,10 @@ def free_port() -> int:
 
 
 def wait(started: Process, endpoint: str, layout: Layout) -> None:
-    """Return when the emulator answers. Raises InfrastructureError when it ended or stays silent."""
+    """Return when the emulator answers.
+
+    Raises InfrastructureError when it ended or stays silent.
+    """
     deadline = time.monotonic() + START_SECONDS
     while not answers(endpoint):
         with contextlib.suppress(ChildProcessError):

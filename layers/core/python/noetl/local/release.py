@@ -30,7 +30,9 @@ LONGEST_ANSWER = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What to deploy from where. ``folder``: of the synthesized stacks, outputs and the log. ``context``: NAME=VALUE for the CDK.
+    """What to deploy from where.
+
+    ``folder``: of the synthesized stacks, outputs and the log. ``context``: NAME=VALUE for the CDK.
 
     ``file``: of environments; ``like``: what an environment is made like that is in neither.
     """
@@ -178,7 +180,10 @@ def _no_account(error: Exception) -> InfrastructureError:
 
 
 def synth(release: Release, node_modules: Path) -> dict[str, int]:
-    """Synthesize every stack; how many resources each has, in the order they are deployed. Raises InfrastructureError."""
+    """Synthesize every stack; how many resources each has, in the order they are deployed.
+
+    Raises InfrastructureError.
+    """
     shutil.rmtree(release.assembly, ignore_errors=True)
     command = [*cdk_command(node_modules), "synth", "--quiet", "--output", str(release.assembly)]
     for pair in release.settings:
@@ -254,7 +259,10 @@ def diff(release: Release, node_modules: Path, tell: Callable[[str], None]) -> N
 
 
 def deploy(release: Release, node_modules: Path, progress: Progress) -> dict[str, dict[str, str]]:
-    """Deploy what was synthesized; the outputs of each stack. Raises InfrastructureError with the end of what the CDK said."""
+    """Deploy what was synthesized; the outputs of each stack.
+
+    Raises InfrastructureError with the end of what the CDK said.
+    """
     outputs = release.folder / "outputs.json"
     outputs.unlink(missing_ok=True)
     command = [*cdk_command(node_modules), "deploy", "--all", "--app", str(release.assembly)]

@@ -46,7 +46,10 @@ class Options:
 
 
 def up(layout: Layout, options: Options, progress: Progress) -> State:
-    """Start what does not run, deploy the stacks, and return when the API is ready. Raises InfrastructureError."""
+    """Start what does not run, deploy the stacks, and return when the API is ready.
+
+    Raises InfrastructureError.
+    """
     deploy.check_library()
     tools.check_node()
     with _alone(layout):

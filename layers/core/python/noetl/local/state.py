@@ -30,7 +30,10 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The local stack as it was last brought up. ``endpoint`` is the emulator's URL; ``api`` the deployed API's."""
+    """The local stack as it was last brought up.
+
+    ``endpoint`` is the emulator's URL; ``api`` the deployed API's.
+    """
 
     environment: str
     project: str
@@ -45,7 +48,10 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def load(layout: Layout) -> State | None:
-    """The recorded state; None when nothing was brought up. Raises InfrastructureError for a file that is not ours."""
+    """The recorded state; None when nothing was brought up.
+
+    Raises InfrastructureError for a file that is not ours.
+    """
     try:
         return codec.decoder(State).decode(layout.state.read_bytes())
     except FileNotFoundError:

@@ -87,7 +87,10 @@ class _Attempt:
     lines: Lines | None = None
 
     def run(self, rules: list[Rule]) -> Rule | None:
-        """Apply rules until none of them changes anything. Return the rule that changed what the playbook does."""
+        """Apply rules until none of them changes anything.
+
+        Return the rule that changed what the playbook does.
+        """
         self.written = write(self.page.document)
         for _ in range(ROUNDS):
             start = self.written

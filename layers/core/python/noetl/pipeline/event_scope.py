@@ -1,6 +1,6 @@
-"""Names of the moment: what ``outcome``, ``event``, ``result``, ``error``, ``_prev`` … stand for right now.
+"""Values of the names that depend on the current event: ``outcome``, ``event``, ``result``, ``error``, ``_prev`` …
 
-Each function gives ``MISSING`` when its name means nothing here; then the name is looked for where ordinary names live.
+Each function returns ``MISSING`` when its name has no value now; the scope then looks for an ordinary name.
 """
 
 from __future__ import annotations

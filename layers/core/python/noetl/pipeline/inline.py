@@ -92,11 +92,10 @@ def run_inline(
     hydrate: Hydrate | None = None,
     taken: Container[int] = (),
 ) -> Outcome:
-    """Run a command whose tasks are all control kinds, and that has no items.
+    """Run a command that has no items and whose tasks are all of control kinds.
 
-    ``noop`` gives its input back; ``playbook`` suspends the pipeline with the sub-execution to start (``Suspend.child``), ``wait`` with
-    what to wait for. Never raises
-    for what the playbook did wrong: that is an outcome of status ``error``.
+    ``noop`` returns its input. ``playbook`` suspends the pipeline with the sub-execution to start (``Suspend.child``), ``wait`` with the
+    event to wait for. A mistake in the playbook never raises: it is an outcome of status ``error``.
     """
     around = Surroundings(
         command.scope,

@@ -87,7 +87,7 @@ class PipelineRun:
         self.max_attempts = 1
         self.plain = False
         self.progressed = True
-        """Something was done since the machine was resumed, besides asking for work that goes on elsewhere."""
+        """Something was done since the machine was resumed, besides asking for an external job."""
 
     # --- the four doors ---------------------------------------------------------------------------
 
@@ -177,12 +177,12 @@ class PipelineRun:
 
     @property
     def here(self) -> Item | None:
-        """The innermost iteration at hand."""
+        """Return the current iteration of the innermost loop."""
         return self.levels.items[-1] if self.levels.items else self.item
 
     @property
     def input(self) -> Mapping[str, Any]:
-        """The rendered input of the task at hand, over those of the tasks it runs inside."""
+        """Return the rendered input of the current task, over those of the tasks that it runs inside."""
         frames = self.state.frames
         if len(frames) == 1:
             return frames[0].input or _NOTHING
@@ -274,8 +274,11 @@ class PipelineRun:
                 return op
 
     def _told(self, error: ErrorInfo) -> ErrorInfo:
-        """An entry that stumbled over a name which a failed call does not have has answered nothing: the call's own error stands,
-        and what the entry missed is told with it."""
+        """Return the error of an entry that failed, or the failed call's own error.
+
+        An entry may fail because it uses a name that a failed call does not have. The call's own error is returned then, with the entry's
+        message in its details.
+        """
         frame = self.state.frames[-1] if self.state.frames else None
         last = frame.last if frame is not None and frame.event == "call.done" else None
         if error.code != "undefined" or last is None or last.error is None:

@@ -55,7 +55,7 @@ def begin(run: Run, frame: Frame, task: Task) -> None:
 
 
 def loop_value(results: list[Any], failed: int) -> dict[str, Any]:
-    """What a loop gives: a list in index order that also answers ``.count``, ``.failed`` and ``.results``."""
+    """Return a loop's result: a list in index order, with ``.count``, ``.failed`` and ``.results``."""
     return {"kind": "loop_result", "results": results, "count": len(results), "failed": failed}
 
 
@@ -67,7 +67,7 @@ def over(run: Run) -> None:
 
 
 def skip(run: Run) -> bool:
-    """End the iteration at hand without a result. False when no nested loop is open there."""
+    """End the current iteration without a result. Return False when no nested loop is open."""
     if _unwound(run) is None:
         return False
     state = run.state
@@ -116,7 +116,10 @@ def _unwound(run: Run) -> Level | None:
 
 
 def restore(run: Run) -> None:
-    """Make the levels of a resumed run: their lists, and the iterations at hand. Raises LookupError when they do not fit its frames."""
+    """Restore the nested loops of a resumed run: their lists and current iterations.
+
+    Raises LookupError when they do not fit the run's frames.
+    """
     state = run.state
     owners = [n - 1 for n, frame in enumerate(state.frames) if frame.address == EACH]
     if len(owners) != len(state.levels) or -1 in owners:

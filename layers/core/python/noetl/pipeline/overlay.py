@@ -12,7 +12,7 @@ from noetl.templating.contract import Hydrate
 
 
 class _Tail:
-    """A list that is only being appended to: joined when somebody looks, so that n appends stay linear."""
+    """A list that only grows: it is joined when it is read, so that n appends cost linear time."""
 
     __slots__ = ("added", "base")
 

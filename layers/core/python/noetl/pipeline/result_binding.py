@@ -25,7 +25,10 @@ PART_BYTES = 1024 * 1024
 
 
 def remember(run: Run, frame: Frame, task: Task, value: Any) -> None:
-    """Put a result under the task's label (a task that stands alone has none that anybody could ask for) and its second name."""
+    """Store a result under the task's label and its alias.
+
+    A single task of a step has no label, since no other task could read it.
+    """
     if run.inside_sink():
         return
     state = run.state
@@ -39,7 +42,7 @@ def remember(run: Run, frame: Frame, task: Task, value: Any) -> None:
 
 
 def selections(run: Run, spec: ResultSpec | None, value: Any) -> dict[str, Any]:
-    """The parts of a result that ``select`` names; a path that leads nowhere gives none."""
+    """Return the parts of a result that ``select`` names; a path that leads nowhere adds none."""
     if spec is None or not spec.select:
         return {}
     if is_ref(value) and run.around.hydrate is not None:
@@ -125,7 +128,10 @@ def placed(task: Task, value: Any, path: str, gathered: Any) -> Any:
 
 
 def settled(run: Run, outcome: Outcome, keep: Callable[[Any, ResultSpec | None], Any]) -> Outcome:
-    """``outcome`` where what grew in the place that ``merge_path`` names is one value, kept as a whole. ``keep``: gives its reference."""
+    """Return ``outcome`` with each list that grew at a ``merge_path`` stored as one value.
+
+    ``keep``: stores a value and returns its reference.
+    """
     result, labels = outcome.result, dict(outcome.labels)
     for task in run.pipeline.tasks:
         path = task.gather.merge_path if task.gather is not None else ""

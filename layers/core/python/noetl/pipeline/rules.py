@@ -25,7 +25,7 @@ _ITEM = "loop.item"
 
 
 def find(run: Run) -> Op | None:
-    """The next rule that matches the boundary at hand."""
+    """Find the next rule that matches the current event, and begin its actions."""
     frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
     for place in range(frame.rule, len(task.rules)):

@@ -163,7 +163,7 @@ def _element(run: Run, name: str) -> Any:
 
 
 def _locals(run: Run) -> Iterator[Local]:
-    """The labels in sight: those of the iteration at hand, then those around it."""
+    """Yield the visible labels: those of the current iteration, then those around it."""
     yield run.state
     for level in reversed(run.state.levels):
         yield level.outer

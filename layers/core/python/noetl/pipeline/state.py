@@ -1,7 +1,7 @@
 """The pipeline's own state: plain JSON between turns, msgspec structs while it runs.
 
 Nothing in it comes from a clock, a network or the scope: with the same program, scope and outcomes, a state that travelled
-through JSON goes on exactly like one that never left the worker.
+through JSON continues exactly like one that never left the worker.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class Last(msgspec.Struct, omit_defaults=True):
 
 
 class Pending(msgspec.Struct, omit_defaults=True):
-    """Work that a task began elsewhere: what its kind said of it, and the moments (epoch seconds) of the first call and of its time-out."""
+    """An external job that a task began.
+
+    ``state``: the description that its kind returned. ``since``/``until``: epoch seconds of the first call and of its time-out.
+    """
 
     state: dict[str, Any]
     since: float
@@ -75,9 +78,9 @@ class Frame(msgspec.Struct, omit_defaults=True):
     sinks: list[list[Any]] = []
     """Addresses of sinks to run before the phase ``then``."""
     waited: dict[str, Any] | None = None
-    """What the task gives when the time it waits for has passed."""
+    """The result of the task when the time that it waits for has passed."""
     pending: Pending | None = None
-    """The work that the task began elsewhere and asks for again."""
+    """The external job that the task began and asks for again."""
     then: Phase = "leave"
 
 
@@ -103,8 +106,10 @@ class Local(msgspec.Struct, omit_defaults=True):
 
 
 class Level(msgspec.Struct, omit_defaults=True):
-    """A nested loop that is open. ``items``: its list, or the reference of it; ``index``: of the iteration at hand; ``outer``: what the
-    iteration around it had."""
+    """A nested loop that is open.
+
+    ``items``: its list, or the reference of that. ``index``: of the current iteration. ``outer``: the labels of the iteration around it.
+    """
 
     items: Any
     outer: Local

@@ -91,7 +91,7 @@ class Surroundings:
     callback: CallbackToken | None = None
     """None: nothing here waits for a callback, and ``callback`` is a name like any other."""
     part: Callable[[Any, ResultSpec | None], dict[str, Any]] | None = None
-    """Puts a piece of what ``accumulate`` gathers into the result store → what a manifest tells of it. None: nothing is put aside."""
+    """(a piece of what ``accumulate`` gathers) → its entry in a manifest; it is stored in the result store. None: all stays in the state."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:

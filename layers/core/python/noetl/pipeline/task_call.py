@@ -36,7 +36,7 @@ def foreign_machine() -> InvalidInputError:
 
 
 def enter(run: Run) -> Op | None:
-    """A task is visited: its tries are counted anew. After the last task the sequence is over."""
+    """Visit the next task, with its attempts counted from the start; after the last, end the sequence."""
     frame = run.state.frames[-1]
     dynamic_task.leave(run, frame)
     if frame.pc >= len(run.sequences[-1]):
@@ -50,7 +50,7 @@ def enter(run: Run) -> Op | None:
 
 
 def end_sequence(run: Run) -> None:
-    """The tasks of the top frame are done: go on in the frame below, with the next iteration, or with ``vars``."""
+    """Leave the top frame, whose tasks are done; continue below it, with an iteration or ``vars``."""
     frame, tasks = run.state.frames[-1], run.sequences[-1]
     if frame.address and str(frame.address[0]).endswith("sink"):
         tracing.sink_processed(run, tasks[0], "success")
@@ -100,7 +100,7 @@ def render_call(run: Run, frame: Frame, task: Task) -> RunTask | None:
 
 
 def ask_again(run: Run, frame: Frame) -> RunTask | None:
-    """The call of a task whose work goes on elsewhere, once more: neither another visit nor another try."""
+    """Call a task again to ask for its external job; this counts as no visit and no attempt."""
     return render_call(run, frame, run.sequences[-1][frame.pc])
 
 

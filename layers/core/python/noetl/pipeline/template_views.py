@@ -208,7 +208,7 @@ class _Body(View):
 
 
 def error_map(error: ErrorInfo | None) -> dict[str, Any] | None:
-    """``error.*``: every field, and what the tool told besides (``body``, ``headers``)."""
+    """Return the value of ``error``: every field, and the tool's details (``body``, ``headers``)."""
     if error is None:
         return None
     return {**error.details, **msgspec.structs.asdict(error)}

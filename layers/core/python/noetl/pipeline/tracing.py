@@ -61,7 +61,7 @@ def tried_again(state: State, frame: Frame, task: Task, status: Any) -> None:
 
 
 def place(state: State) -> dict[str, Any]:
-    """``iteration``: the indexes of the nested loops' iterations at hand, outermost first; nothing outside of them."""
+    """Return ``iteration``: the current indexes of nested loops, outermost first; empty outside a loop."""
     return {"iteration": [level.index for level in state.levels]} if state.levels else {}
 
 
@@ -73,7 +73,7 @@ def release(state: State) -> None:
 
 
 def retry_plan(frame: Frame, action: RetryAction, allowed: int, delay: float) -> dict[str, Any]:
-    """What is told of a retry once it is carried out."""
+    """Return the payload of the event that reports a retry."""
     return {
         "attempt": frame.attempt + 1,
         "max_attempts": allowed,
@@ -90,8 +90,10 @@ def retry_scheduled(run: Run, frame: Frame, task: Task) -> None:
 
 
 def rule_taken(run: Run, frame: Frame, task: Task) -> None:
-    """A rule matched, in either form. Told when it did something that has no event of its own: a rule that only lets pass, writes,
-    routes, retries or sends to a sink costs no row, however many iterations take it."""
+    """Trace that a rule matched, when it did something that has no event of its own.
+
+    A rule that only continues, writes, routes, retries or sends to a sink costs no row, however many iterations take it.
+    """
     actions = task.rules[frame.rule].actions
     if all(isinstance(action, _TOLD) or _changes_nothing(run, frame, action) for action in actions):
         return
@@ -132,7 +134,7 @@ def sink_failed(run: Run, error: ErrorInfo) -> ErrorInfo:
 
 
 def after_failed(first: ErrorInfo | None, error: ErrorInfo) -> ErrorInfo:
-    """The error of a run: what failed ``first`` stands, and ``vars.after`` that failed upon it is told with it."""
+    """Return the run's error: the first one, with that of ``vars.after`` in its details."""
     if first is None:
         return error
     return msgspec.structs.replace(first, details={**first.details, "vars_error": error.message})

@@ -9,7 +9,10 @@ import msgspec
 
 
 class CatalogEntry(msgspec.Struct, frozen=True):
-    """``program``: the hash of the compiled Program; ``content``: the source text; ``source_name``: what diagnostics print."""
+    """A version of a playbook.
+
+    ``program``: the hash of the compiled Program; ``content``: the source text; ``source_name``: what diagnostics print.
+    """
 
     path: str
     version: int

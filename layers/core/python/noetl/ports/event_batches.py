@@ -1,4 +1,4 @@
-"""Port of event batches: durable when accepted, handled afterwards, reported for a limited time."""
+"""Port of event batches: durable when accepted, handled later, kept for a limited time."""
 
 from __future__ import annotations
 
@@ -46,8 +46,11 @@ class EventBatches(Protocol):
     def accept(
         self, batch_id: int, messages: Sequence[str], *, key: str, fingerprint: str, principal: str
     ) -> tuple[EventBatch, bool]:
-        """Keep a batch. Of one that was kept under ``key`` before, or, without a key, with all the same under this id: what it is now, and
-        False. Raises IdTakenError when another batch has this id."""
+        """Keep a batch.
+
+        Of one that was kept under ``key`` before, or, without a key, with all the same under this id: what it is now, and False. Raises
+        IdTakenError when another batch has this id.
+        """
 
     def begin(self, batch_id: int, stale_seconds: float) -> EventBatch | None:
         """Take a batch to handle it.

@@ -32,7 +32,10 @@ class KeyUse(msgspec.Struct, frozen=True):
 
 
 class KeyState(msgspec.Struct, frozen=True):
-    """``source``: whose numbers hold. ``next_at``: when the rate is free again (epoch seconds); None: now, or there is no rate."""
+    """The state of a key.
+
+    ``source``: whose numbers hold. ``next_at``: when the rate is free again (epoch seconds); None: now, or there is no rate.
+    """
 
     key: str
     numbers: Numbers
@@ -68,8 +71,11 @@ class LimitStore(Protocol):
     def admit(
         self, start: Start, created: CreatedExecution, admission: Admission, owner: str | None = None
     ) -> tuple[Admitted, Sequence[Event]]:
-        """Give a slot to an execution that has not begun, or let it wait, in one transaction: its row (in version 0) and its Start are
-        kept then. Asking again changes nothing. Also the Cancel of the oldest holder, where that makes room."""
+        """Grant a slot to an execution that has not begun, or let it wait, in one transaction.
+
+        Its row (in version 0) and its Start are kept then. Asking again changes nothing. It also sends the Cancel of the oldest holder,
+        where that makes room.
+        """
 
     def limit_keys(self, *, after: str = "", limit: int = 100, key: str | None = None) -> Sequence[KeyState]:
         """Keys in order (strictly after ``after``), or the one."""

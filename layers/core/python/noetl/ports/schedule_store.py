@@ -1,5 +1,6 @@
-"""Which playbooks start by themselves, as the database knows it. Adapters: ``adapters/postgres`` and ``adapters/memory``; one contract
-suite holds both to this text.
+"""Which playbooks start by themselves, as the database knows it.
+
+Adapters: ``adapters/postgres`` and ``adapters/memory``; one contract suite holds both to this text.
 
 Every method is one round trip. Moments are epoch seconds; ``anchor`` is a whole number of them. The clock is the caller's: it decides
 when something is looked at, never whether it happens once (that is the idempotency key of the start).
@@ -60,8 +61,9 @@ class ScheduleStore(Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
     def put(self, row: ScheduleRow) -> bool:
-        """Make the schedule, or replace the one of this name: what it is and ``next_at``; ``paused``, ``last_*``, ``latest_execution`` and
-        what it started stay as they are.
+        """Make the schedule, or replace the one of this name.
+
+        It replaces its definition and ``next_at``; ``paused``, ``last_*``, ``latest_execution`` and what it started stay as they are.
 
         False, and nothing is changed, when the name belongs to the schedule of another path.
         """
@@ -85,7 +87,9 @@ class ScheduleStore(Protocol):
         """
 
     def pass_over(self, row: ScheduleRow, next_at: float | None) -> bool:
-        """Move the next time of ``row`` to ``next_at`` without a firing, because what it was is settled already.
+        """Move the next time of ``row`` to ``next_at`` without a firing.
+
+        The moment that was due is settled already.
 
         False, and nothing is changed, when its timing (``anchor``) or its next time is another by now.
         """
@@ -97,7 +101,10 @@ class ScheduleStore(Protocol):
         """
 
     def moments(self, name: str, since: float, until: float) -> Mapping[float, int]:
-        """What was started for the moments of ``since`` ≤ at ≤ ``until``, ascending: moment → execution. It goes with the schedule."""
+        """Return what was started for the moments of ``since`` ≤ at ≤ ``until``, ascending.
+
+        The answer maps moments to executions. It is removed with the schedule.
+        """
 
     def set_paused(self, name: str, paused: bool, next_at: float | None) -> ScheduleRow | None:
         """As it is afterwards; None when there is none."""
@@ -106,4 +113,7 @@ class ScheduleStore(Protocol):
         """False when there was none."""
 
     def delete_declared(self, path: str, keep: str = "") -> Sequence[str]:
-        """Delete the schedules that the playbook of this path declared, except ``keep``; their names."""
+        """Delete the schedules that the playbook of this path declared, except ``keep``.
+
+        Returns their names.
+        """

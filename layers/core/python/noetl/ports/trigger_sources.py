@@ -23,8 +23,11 @@ class TriggerSources(Protocol):
         """Return why no service here can watch for this, and what to do instead; None: one can."""
 
     def put(self, row: TriggerRow, before: TriggerRow | None = None) -> None:
-        """Watch (or, when it is disabled, do not). Only for what is whole and not refused. Repeating it repairs. ``before``: what it was,
-        so that what it watched then is watched no more. Raises InvalidInputError for what the service does not take."""
+        """Watch (or, when it is disabled, do not).
+
+        Only for what is whole and not refused. Repeating it repairs. ``before``: what it was, so that what it watched then is watched no
+        more. Raises InvalidInputError for what the service does not take.
+        """
 
     def delete(self, row: TriggerRow) -> None:
         """Stop watching. No effect when nothing watched."""

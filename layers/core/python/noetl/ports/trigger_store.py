@@ -58,8 +58,10 @@ class TriggerStore(Protocol):
         """Those that read the queue of this ARN, enabled or not, by name."""
 
     def fired(self, name: str, execution_id: int | None, *, fresh: bool = True, error: str = "") -> None:
-        """Something happened: it started this execution (``fresh``; not: an earlier telling of it had), or nothing (``error``).
-        Nothing when there is no such trigger."""
+        """Record a happening: it started this execution, or nothing (``error``).
+
+        ``fresh`` False: an earlier report of it had started the execution. Does nothing when there is no such trigger.
+        """
 
     def delete(self, name: str) -> bool:
         """False when there was none."""

@@ -25,8 +25,11 @@ class RunningCommand(msgspec.Struct, frozen=True):
 
 
 class WorkerPool(msgspec.Struct, frozen=True):
-    """``name``: of this worker, unique. ``pool``: whose commands it takes. ``capacity``: how many at once. ``running``: how many it has,
-    ``commands`` which. ``alive``: it gave a sign of life lately. Times are epoch seconds; ``now`` is the store's."""
+    """A worker that fetches commands over HTTP.
+
+    ``name``: of this worker, unique. ``pool``: whose commands it takes. ``capacity``: how many at once. ``running``: how many it has,
+    ``commands`` which. ``alive``: its last heartbeat is recent. Times are epoch seconds; ``now`` is the store's.
+    """
 
     name: str
     pool: str
@@ -52,8 +55,11 @@ Reason = Literal["unknown", "done", "over", "paused", "early", "leased", "suspen
 
 
 class CommandState(msgspec.Struct, frozen=True):
-    """Why a command cannot be had. ``unknown``: its execution, or it, does not exist; ``done``: it was answered; ``over``: its execution
-    is; ``offered``: to another pool, or it can be had by now. ``seconds``: until that changes, where it is known. ``holder``: whose it is."""
+    """Why a command cannot be had.
+
+    ``unknown``: its execution, or it, does not exist; ``done``: it was answered; ``over``: its execution is; ``offered``: to another
+    pool, or it can be had by now. ``seconds``: until that changes, where it is known. ``holder``: whose it is.
+    """
 
     reason: Reason
     seconds: float | None = None
@@ -61,7 +67,9 @@ class CommandState(msgspec.Struct, frozen=True):
 
 
 class CommandLeases(Protocol):
-    """Leases of single commands: of workers over HTTP, and of those that were answered with them (``domain/workers/direct_requests.py``).
+    """Leases of single commands.
+
+    They are of workers over HTTP, and of those that were answered with them (``domain/workers/direct_requests.py``).
 
     Raises InfrastructureError when the store cannot be reached.
     """
@@ -73,7 +81,7 @@ class CommandLeases(Protocol):
         """
 
     def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
-        """Offer a command to other workers again, as a further attempt; False when no worker has it.
+        """Offer a command to other workers again, as a further attempt; False: no worker has it.
 
         When its pool is not kept, the command has no owner afterwards.
         """
@@ -83,7 +91,10 @@ class CommandLeases(Protocol):
 
 
 class WorkerRegistry(CommandLeases, Protocol):
-    """Safe to use from several threads. Raises InfrastructureError when the store cannot be reached."""
+    """Safe to use from several threads.
+
+    Raises InfrastructureError when the store cannot be reached.
+    """
 
     def register(self, name: str, pool: str, capacity: int, principal: str, most: int) -> Registered:
         """Register a new worker, or the same one again for the same principal.

@@ -28,7 +28,10 @@ from noetl.services.support.store_time import store_clock
 
 
 class Registrar(Compiler):
-    """``registered``: told of each playbook that is in the catalog now (its schedules are put in force)."""
+    """The compiler that registers playbooks in a catalog.
+
+    ``registered``: called for each playbook that the catalog now contains, so that its schedules take effect.
+    """
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ class ProgramCache:
             if not program_signed(token.decode("ascii", "replace"), path.name, data, self._keys()):
                 self._log(
                     f"{path} was not written by this home folder's noetl: it is ignored, and its playbook is compiled again;"
-                    " find out who writes there (`noetl doctor` tells what keeps tasks from it)"
+                    " find out who writes there (`noetl doctor` shows what keeps tasks from it)"
                 )
                 return None
             return codec.decode_as(_DECODER, data)

@@ -13,7 +13,10 @@ from noetl.runtime.program_cache import ProgramCache
 
 
 class Programs:
-    """``programs(hash)`` gives a Program; ``resolve(path, version)`` its hash; ``register`` compiles and keeps a playbook."""
+    """The programs of a process.
+
+    ``programs(hash)`` returns a program, and ``resolve(path, version)`` its hash. ``register`` compiles and stores a playbook.
+    """
 
     def __init__(
         self, catalog: Catalog, kinds: KindLookup, size: int = 256, cache: ProgramCache | None = None

@@ -24,7 +24,7 @@ class StorageSettings:
     cache_dir: str = ""
     cache_bytes: int = 1024 * MIB
     spill: str = ""
-    """``async`` or ``sync``; empty: whatever is safe in this place."""
+    """``async`` or ``sync``; empty: the mode that is safe in this place."""
     s3_bucket: str = ""
     minio_endpoint: str = ""
     minio_bucket: str = ""
@@ -109,5 +109,5 @@ def _number(env: Mapping[str, str], name: str, default: int, low: int) -> int:
 
 def _invalid(message: str, hint: str | None = None) -> InvalidInputError:
     return InvalidInputError(
-        message, code="setting_invalid", hint=hint or "docs/results.md tells how to set the tiers up"
+        message, code="setting_invalid", hint=hint or "docs/results.md explains how to set the tiers up"
     )

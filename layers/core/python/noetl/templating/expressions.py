@@ -275,7 +275,7 @@ def _defined(values: list[Any]) -> list[Any]:
 
 
 def make_filter(node: nodes.Filter, inner: Evaluate) -> Evaluate:
-    """A filter over what ``inner`` gives."""
+    """Make a filter over the value of ``inner``."""
     name = node.name
     _known("filter", name, ALL_FILTERS, node.lineno)
     if name in ("default", "d"):

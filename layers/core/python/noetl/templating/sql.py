@@ -64,7 +64,7 @@ WHOLE_HINT = "add | raw_sql where the text is SQL of the playbook's own; never t
 
 
 def sql_problem(source: str) -> tuple[str, str | None, int] | None:
-    """What is wrong with a SQL text whatever its values are: message, hint and line; None where nothing is.
+    """Report what is wrong with a SQL text for any values: message, hint and line, or None.
 
     A text with blocks or ``| raw_sql`` is known only when it is rendered.
     """

@@ -179,7 +179,7 @@ def _plan_in_body(places: Places, tokens: list[Token], index: int, token: Token,
 
 
 def _content(token: Token) -> tuple[str | int, ...]:
-    """What a quoted token stands for: its texts without quotes and escapes, and its holes."""
+    """Return the content of a quoted token: texts without quotes and escapes, and holes."""
     opening = 2 if token.kind == "escaped" else 1
     closing = 1
     if token.kind == "dollar":

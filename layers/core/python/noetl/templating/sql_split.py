@@ -83,7 +83,7 @@ _BLOCK_MARK = re.compile(r"/\*|\*/")
 
 
 class _Lexer:
-    """Turns pieces into tokens; what is open at the end of a piece goes on in the next."""
+    """A lexer of SQL pieces; what is open at the end of a piece continues in the next."""
 
     def __init__(self, meter: Meter) -> None:
         self.tokens: list[Token] = []
@@ -173,7 +173,7 @@ def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 class _Grouping:
-    """Where the statement being read stands: brackets and function bodies that hide semicolons."""
+    """The state of the statement being read: brackets and bodies that hide semicolons."""
 
     def __init__(self) -> None:
         self.brackets = 0

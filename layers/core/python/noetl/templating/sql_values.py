@@ -45,7 +45,8 @@ def quote_name(value: Any) -> SqlName:
         return SqlName(", ".join(quote_name(entry) for entry in value))
     if not isinstance(value, str):
         raise TemplateError(
-            f"a SQL name must be a text, not {describe(value)}", hint="a table or column stands here"
+            f"a SQL name must be a text, not {describe(value)}",
+            hint="the name of a table or column belongs here",
         )
     return SqlName(".".join(quote_part(part, value) for part in value.split(".")))
 

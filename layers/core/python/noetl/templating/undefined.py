@@ -1,4 +1,4 @@
-"""What stands for a name or key that does not exist: it may be tested and defaulted, anything else is an error."""
+"""The value of a name or key that does not exist: tests and defaults, errors otherwise."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Plain JSON as templates see it.
 
-A view puts a face on stored JSON without copying it: children are wrapped when they are touched, large results are
-loaded when something behind their reference is touched, and ``unwrap`` gives the stored JSON back unchanged.
+A view wraps stored JSON without copying it. Children are wrapped when they are touched. Large results are
+loaded when something behind their reference is touched. ``unwrap`` returns the stored JSON unchanged.
 """
 
 from __future__ import annotations
@@ -340,13 +340,13 @@ class ManifestView(RefView):
 
 
 class Made(View):
-    """A view over something a template made (not stored data): ``made`` gives its parts."""
+    """A view over something a template made (not stored data); ``made`` returns its parts."""
 
     __slots__ = ()
 
     @abstractmethod
     def made(self) -> dict[str, Any] | list[Any]:
-        """The mapping or list that stands for it; entries may be views."""
+        """Return the mapping or list behind the view; entries may be views."""
 
 
 class _Blank(View):
@@ -419,7 +419,7 @@ def is_simple(value: dict[str, Any]) -> bool:
 
 
 def content(value: Any) -> Any:
-    """A step or reference → what it stands for (large results are loaded)."""
+    """Return the content of a step or reference; large results are loaded."""
     return value.content() if isinstance(value, View) else value
 
 

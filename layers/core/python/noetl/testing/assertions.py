@@ -21,7 +21,10 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as expected. ``where``: ``result.cities[2]``; ``expected`` and ``got``: JSON, "" when there is only a message."""
+    """One thing that is not as expected.
+
+    ``where``: ``result.cities[2]``; ``expected`` and ``got``: JSON, "" when there is only a message.
+    """
 
     where: str
     expected: str = ""
@@ -31,7 +34,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is compared. ``path``: steps in the order of entering; ``events``: (name, what it is about) in order."""
+    """What is compared.
+
+    ``path``: steps in the order of entering; ``events``: (name, what it is about) in order.
+    """
 
     status: str
     result: Any

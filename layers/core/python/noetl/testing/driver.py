@@ -133,7 +133,10 @@ class Driver:
                 self.execute(command)
 
     def handle(self, batch: Sequence[Event]) -> None:
-        """Handle a batch. What was committed before an event broke the engine is followed up, as in every runtime."""
+        """Handle a batch.
+
+        What was committed before an event broke the engine is followed up, as in every runtime.
+        """
         handled = Handled()
         try:
             handle_events(batch, self.deps, handled)
@@ -188,7 +191,10 @@ class Driver:
         return found.fences.get(command.command_id) if found is not None else None
 
     def advance(self, limit: float | None = None) -> bool:
-        """Let time pass to the next moment at which something is due, at most to ``limit``. False: nothing is due before it."""
+        """Let time pass to the next moment at which something is due, at most to ``limit``.
+
+        False: nothing is due before it.
+        """
         moments = [] if limit is None else [limit]
         moments += [heap[0][0] for heap in (self.delayed, self.under_way) if heap]
         wait = self._due_timers()

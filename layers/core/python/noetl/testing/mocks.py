@@ -51,7 +51,10 @@ class MockRegistry(ScriptedRegistry):
         return answer_of(name, raw_params, reply)
 
     def pass_by(self, seconds: float, limit: float, task: str) -> None:
-        """The call takes its (virtual) time, at most what its task may have. Raises TaskError(kind="timeout")."""
+        """The call takes its (virtual) time, at most what its task may have.
+
+        Raises TaskError(kind="timeout").
+        """
         self.spent += min(seconds, limit)
         if seconds > limit:
             raise TaskError(

@@ -66,7 +66,10 @@ class Plot(Protocol):
 
 @dataclass(frozen=True)
 class Cast:
-    """Who takes part. ``programs``: hash → Program, ``resolve``: path and version → hash; ``run``: runs a command and emits its events."""
+    """Who takes part.
+
+    ``programs``: hash → Program, ``resolve``: path and version → hash; ``run``: runs a command and emits its events.
+    """
 
     program: Program
     programs: Callable[[str], Program]
@@ -77,7 +80,9 @@ class Cast:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is played. ``sources``: texts of playbooks by file name, all registered; ``main``: the file that is started.
+    """What is played.
+
+    ``sources``: texts of playbooks by file name, all registered; ``main``: the file that is started.
 
     ``happenings``: what comes from outside, in order, each with its moment (``at`` seconds, ``when: idle``, ``when: {calls: n}``).
     """
@@ -135,7 +140,9 @@ Worker = Callable[[ScriptedRegistry, Backend, Programs], AbstractContextManager[
 
 
 def play(scenario: Scenario, backend: Backend, worker: Worker, pick: Pick | None = None) -> Observed:
-    """Run a scenario to the point where nothing more can happen. ``pick``: which ready command runs next.
+    """Run a scenario to the point where nothing more can happen.
+
+    ``pick``: which ready command runs next.
 
     Raises InvalidPlaybookError, and InvalidInputError for a payload that the playbook refuses.
     """
@@ -211,7 +218,10 @@ def _is_due(moment: Mapping[str, Any], driver: Driver, tools: Tools, begin: floa
 def _events(
     moment: Mapping[str, Any], execution_id: int, program: str, number: int, deps: EngineDeps, tools: Tools
 ) -> list[Event]:
-    """What a happening is to the engine. A callback may be refused at its door: nothing happens then."""
+    """What a happening is to the engine.
+
+    A callback may be refused at its door: nothing happens then.
+    """
     if "callback" not in moment:
         return [_event(moment, execution_id, program, number, deps)]
     try:

@@ -48,7 +48,10 @@ class Options:
 
 @dataclass(frozen=True)
 class CaseReport:
-    """How a case went. ``seed``: of the first order that went wrong; ``calls``: how often each step or task was called."""
+    """How a case went.
+
+    ``seed``: of the first order that went wrong; ``calls``: how often each step or task was called.
+    """
 
     name: str
     line: int

@@ -37,7 +37,10 @@ class Call:
 
 
 class Script:
-    """Replies by key, and what was asked. ``calls``: what each key was called with, in order. Safe to share between threads."""
+    """Replies by key, and what was asked.
+
+    ``calls``: what each key was called with, in order. Safe to share between threads.
+    """
 
     def __init__(self, script: Mapping[str, Any]) -> None:
         self.script = script
@@ -49,7 +52,10 @@ class Script:
         self.guard = threading.Lock()
 
     def find(self, call: Call) -> Mapping[str, Any] | None:
-        """The reply to a call, for ``answer``; None: the real kind answers it. Raises TaskError(code="unscripted")."""
+        """The reply to a call, for ``answer``; None: the real kind answers it.
+
+        Raises TaskError(code="unscripted").
+        """
         with self.guard:
             self.total += 1
             names = {call.step, *self.names_of(call)}

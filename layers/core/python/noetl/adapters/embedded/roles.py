@@ -112,7 +112,10 @@ def are_made(data: Path) -> bool:
 
 
 def write_hba(data: Path) -> None:
-    """Let in the engine's role and the workspace's, each into its own database. Whole or not at all: it marks the roles as made."""
+    """Let in the engine's role and the workspace's, each into its own database.
+
+    Whole or not at all: it marks the roles as made.
+    """
     fresh = data / "pg_hba.conf.new"
     processes.write_private(fresh, HBA)
     processes.give_away(fresh)

@@ -150,7 +150,10 @@ def open_embedded(
 
 @contextlib.contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """Report a refusal of the system (full disk, no more processes). Raises InfrastructureError."""
+    """Report a refusal of the system (full disk, no more processes).
+
+    Raises InfrastructureError.
+    """
     try:
         yield
     except OSError as error:
@@ -160,7 +163,10 @@ def _writable(folder: Path) -> Iterator[None]:
 
 
 def _demote(folder: Path, password: str) -> None:
-    """Bring the folder of an earlier version up to date, whose engine was the superuser. Raises InfrastructureError while it is in use."""
+    """Bring the folder of an earlier version up to date, whose engine was the superuser.
+
+    Raises InfrastructureError while it is in use.
+    """
     with _users_file(folder) as users:
         try:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)

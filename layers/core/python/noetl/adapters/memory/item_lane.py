@@ -32,7 +32,10 @@ PAUSED = -2
 def commit_items(
     tables: Tables, batches: Sequence[ItemBatch], owner: str | None
 ) -> tuple[list[ItemsCommitted], Committed]:
-    """Fence and count each batch; then refill and end each loop once. Raises ExecutionIdTakenError before anything is written."""
+    """Fence and count each batch; then refill and end each loop once.
+
+    Raises ExecutionIdTakenError before anything is written.
+    """
     if taken := tables.taken(event for batch in batches for event in batch.outbox):
         raise ExecutionIdTakenError(children=taken)
     commands: list[Command] = []

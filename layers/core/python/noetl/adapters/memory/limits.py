@@ -53,7 +53,10 @@ def settle(
     owner: str | None,
     moved: Iterable[tuple[int, str, str]] = (),
 ) -> Given:
-    """After a commit: what came free, and what is asked for, of ``executions``. ``moved``: (execution, command, its heir)."""
+    """After a commit: what came free, and what is asked for, of ``executions``.
+
+    ``moved``: (execution, command, its heir).
+    """
     for execution_id, before, heir in moved:
         commands = tables.work[execution_id].commands
         asked = (execution_id, heir) in tables.uses
@@ -79,7 +82,10 @@ def settle(
 
 
 def forget(tables: Tables, executions: Iterable[int]) -> set[str]:
-    """Drop what belongs to commands that are gone, and to executions that are over. The keys they had."""
+    """Drop what belongs to commands that are gone, and to executions that are over.
+
+    The keys they had.
+    """
     wanted, keys = set(executions), set()
     for key in [key for key in tables.uses if key[0] in wanted]:
         execution_id, command_id = key

@@ -270,12 +270,14 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
         for entry in tables.executions.values()
         if entry.created.parent_execution_id == parent
         and not entry.over
-        and _concerns(change, entry.created.awaited_by)
+        and _concerns(change, entry.execution_id, entry.created.awaited_by)
     }
     for posted in tables.outbox.values():
         if posted.source == parent and ids.is_start(posted.event_id):
             child = tables.executions.get(posted.execution_id)
-            if (child is None or not child.over) and _concerns(change, posted.awaited_by):
+            if (child is None or not child.over) and _concerns(
+                change, posted.execution_id, posted.awaited_by
+            ):
                 children.setdefault(posted.execution_id, posted.program)
     if change.cancel_children:
         children |= {one.execution_id: one.program for one in passing_on(tables, parent)}
@@ -292,6 +294,6 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
     ]
 
 
-def _concerns(change: Change, awaited_by: int | None) -> bool:
+def _concerns(change: Change, child: int, awaited_by: int | None) -> bool:
     """Return whether ``change`` abandons a child that this run waits for."""
-    return change.cancel_children or awaited_by in change.drop_runs
+    return (change.cancel_children and child not in change.spared) or awaited_by in change.drop_runs

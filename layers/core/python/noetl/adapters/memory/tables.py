@@ -128,7 +128,10 @@ class OutboxEntry:
 
 @dataclass(slots=True)
 class KeyEntry:
-    """What holds for a key that executions share. ``declared``: a playbook said so, not an operator. ``tat``: when its rate is free."""
+    """What holds for a key that executions share.
+
+    ``declared``: a playbook said so, not an operator. ``tat``: when its rate is free.
+    """
 
     numbers: Numbers
     declared: bool
@@ -138,7 +141,10 @@ class KeyEntry:
 
 @dataclass(slots=True)
 class Use:
-    """A key that a command needs. ``queued``: it waits, and this is the key that has no room for it."""
+    """A key that a command needs.
+
+    ``queued``: it waits, and this is the key that has no room for it.
+    """
 
     limit: Limit
     priority: int
@@ -151,7 +157,10 @@ class Use:
 
 @dataclass(slots=True)
 class ResultEntry:
-    """A large result that lives differently from its execution. ``leaving``: it is being removed."""
+    """A large result that lives differently from its execution.
+
+    ``leaving``: it is being removed.
+    """
 
     kept: KeptResult
     created_at: float
@@ -264,7 +273,10 @@ class Tables:
         return found
 
     def note_results(self, execution_id: int, kept: Iterable[KeptResult], reaches: Iterable[int]) -> None:
-        """What a commit says of results. Parents and children are of one tree, and hold each other anyway."""
+        """What a commit says of results.
+
+        Parents and children are of one tree, and hold each other anyway.
+        """
         for one in kept:
             self.results.setdefault((execution_id, one.ref), ResultEntry(one, self.clock()))
         for held in reaches:

@@ -189,7 +189,10 @@ class Database:
         self.round_trips = 0
 
     def run(self, name: str, values: Mapping[str, bytes | None]) -> list[Row]:
-        """Run a named query. Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, psycopg.Error."""
+        """Run a named query.
+
+        Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, psycopg.Error.
+        """
         statement = query(name)
         parameters = statement.bind(values)
         with self._session() as session:

@@ -81,7 +81,10 @@ def check_known(dsn: str) -> None:
 
 
 def pending(dsn: str) -> list[str]:
-    """Names of what ``migrate`` would apply. Raises InfrastructureError as it does for a database of another version."""
+    """Names of what ``migrate`` would apply.
+
+    Raises InfrastructureError as it does for a database of another version.
+    """
     with _connect(dsn) as connection:
         known = _recorded(connection)
     _check(known)

@@ -41,7 +41,9 @@ def reader_password(password: str) -> str:
 
 
 def make_reader_role(dsn: str, name: str, password: str) -> None:
-    """Make the role, or bring it up to date: password, settings, rights. ``dsn``: of the schema's owner, who needs CREATEROLE.
+    """Make the role, or bring it up to date: password, settings, rights.
+
+    ``dsn``: of the schema's owner, who needs CREATEROLE.
 
     Raises InfrastructureError.
     """

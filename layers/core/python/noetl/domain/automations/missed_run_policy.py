@@ -1,4 +1,6 @@
-"""Policies of a schedule for missed runs and for overlapping executions. Pure: time is an argument.
+"""Policies of a schedule for missed runs and for overlapping executions.
+
+Pure: time is an argument.
 
 A fire time is missed when no process fired it within ``LATE_SECONDS``: the process was away, the database or the network was.
 """
@@ -37,8 +39,11 @@ class Conduct(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Due(NamedTuple):
-    """``times``: to be fired, ascending. ``dropped``: the newest moment that is left out for good, if any is newer than all of them.
-    Neither: every moment up to now is settled."""
+    """Moments of a schedule that are due.
+
+    ``times``: to be fired, ascending. ``dropped``: the newest moment that is left out for good, if any is newer than all of them.
+    Neither: every moment up to now is settled.
+    """
 
     times: list[float]
     dropped: float | None = None
@@ -68,7 +73,10 @@ def moments(timing: Timing, since: float, until: float) -> list[float]:
 
 
 def latest_moments(timing: Timing, since: float, until: float, count: int) -> list[float]:
-    """The newest ``count`` moments of ``since`` ≤ at ≤ ``until``, ascending. It looks back no further than it has to."""
+    """The newest ``count`` moments of ``since`` ≤ at ≤ ``until``, ascending.
+
+    It looks back no further than it has to.
+    """
     span = 3600.0 if timing.rate is None else float(rate_seconds(timing.rate) * (count + 1))
     while True:
         begin = max(since, until - span)

@@ -14,8 +14,11 @@ QUEUES = r"(?:arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_*-]{1,75}(?:\
 
 @dataclass(frozen=True, slots=True)
 class QueueRights:
-    """``reader``: ARN of the function that reads queues; names without an ARN are of its account and region. ``allowed``: names or ARNs,
-    with ``*``. ``declared``: name of a queue that a deployment reads already → the playbooks that say so."""
+    """The queues that a deployment may read.
+
+    ``reader``: ARN of the function that reads queues; names without an ARN are of its account and region. ``allowed``: names or ARNs,
+    with ``*``. ``declared``: name of a queue that a deployment reads already → the playbooks that say so.
+    """
 
     reader: str
     allowed: Sequence[str] = ()

@@ -115,7 +115,7 @@ def known_type(kind: str) -> str:
 
 
 def serves(kind: str, type_: str) -> bool:
-    """Return whether a credential of ``type_`` can serve a keychain entry of the kind ``kind``.
+    """Return whether a credential of ``type_`` can serve a keychain entry of ``kind``.
 
     Types that are sent over HTTP replace one another, and a generic credential serves every kind. A kind or type that is unknown here is
     never refused.

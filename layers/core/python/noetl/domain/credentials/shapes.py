@@ -64,8 +64,10 @@ _TOKEN_FIELDS = ("token", "access_token", "bearer", "value", "api_key", "key", "
 
 
 def problem_of(kind: str, data: Mapping[str, Any]) -> str | None:
-    """What is wrong with ``data`` of the known type ``kind``, in words that follow "the credential 'x'"; None when nothing is.
-    Never repeats a value."""
+    """Return what is wrong with ``data`` of the known type ``kind``; None when nothing is.
+
+    The text follows the words "the credential 'x'". It never repeats a value.
+    """
     check = _CHECKS.get(kind)
     return _misspelled(kind, data) or _line_break(kind, data) or (check(data) if check else None)
 

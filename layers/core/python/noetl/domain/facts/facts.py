@@ -51,7 +51,9 @@ class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StepEntered(msgspec.Struct, frozen=True, tag="step.enter", tag_field="name", omit_defaults=True):
-    """``merged``: tokens that this step run swallowed at a join. ``args``: payload merged with the step's own block.
+    """The start of a step run.
+
+    ``merged``: tokens that this step run swallowed at a join. ``args``: payload merged with the step's own block.
 
     ``lock``: what this run holds from now until its token is gone.
     """
@@ -117,9 +119,12 @@ class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field
 
 
 class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", omit_defaults=True):
-    """The body of a step run (or of its case stage) came back well; ``result`` becomes the step's result.
+    """The success of a step run's body, or of its case stage.
 
-    Stage ``route``: the step has no body; ``compensate``: the run is undone, its token is gone. ``error``: the failure that a ``next`` answered.
+    ``result`` becomes the step's result.
+
+    Stage ``route``: the step has no body; ``compensate``: the run is undone, its token is gone. ``error``: the failure that a ``next``
+    answered.
     """
 
     run: int
@@ -206,8 +211,11 @@ class LoopItem(msgspec.Struct, frozen=True, tag="loop.item", tag_field="name", o
 
 
 class LoopFinished(msgspec.Struct, frozen=True, tag="loop.done", tag_field="name", omit_defaults=True):
-    """``total``, ``done``, ``failed``, ``results``: of all items, those that were kept from earlier runs included. ``applied``: what items
-    wrote is in the context (it is not when their writes do not fit each other)."""
+    """The end of a loop run.
+
+    ``total``, ``done``, ``failed``, ``results``: of all items, those that were kept from earlier runs included. ``applied``: what items
+    wrote is in the context (it is not when their writes do not fit each other).
+    """
 
     run: int
     step: str
@@ -243,7 +251,10 @@ class CaseEvaluated(msgspec.Struct, frozen=True, tag="case.evaluated", tag_field
 
 
 class CaseApplied(msgspec.Struct, frozen=True, tag="case.applied", tag_field="name", omit_defaults=True):
-    """What an entry did: ``result`` is what its ``result`` action made of the step's result; ``route`` what its ``next`` chose."""
+    """The effect of an entry of a ``case``.
+
+    ``result`` is what its ``result`` action made of the step's result; ``route`` what its ``next`` chose.
+    """
 
     run: int
     step: str
@@ -253,7 +264,10 @@ class CaseApplied(msgspec.Struct, frozen=True, tag="case.applied", tag_field="na
 
 
 class StepExited(msgspec.Struct, frozen=True, tag="step.exit", tag_field="name", omit_defaults=True):
-    """``compensable``: should the execution fail later, this run is undone, with the result and the arguments it has now."""
+    """The end of a step run.
+
+    ``compensable``: should the execution fail later, this run is undone, with the result and the arguments it has now.
+    """
 
     run: int
     step: str
@@ -267,7 +281,10 @@ class StepFailed(msgspec.Struct, frozen=True, tag="step.failed", tag_field="name
 
 
 class NextEvaluated(msgspec.Struct, frozen=True, tag="next.evaluated", tag_field="name", omit_defaults=True):
-    """The step run's token is gone; ``targets`` are the new ones. ``ended``: it had no successor."""
+    """The step run's token is gone; ``targets`` are the new ones.
+
+    ``ended``: it had no successor.
+    """
 
     run: int
     step: str
@@ -283,7 +300,9 @@ class TokenAdded(msgspec.Struct, frozen=True, tag="token.injected", tag_field="n
 
 
 class JoinFired(msgspec.Struct, frozen=True, tag="join.fired", tag_field="name", omit_defaults=True):
-    """A join of the kind any / n-of-m fired (``open``), or its wave is over and the next token starts a new one.
+    """The firing of a join of the kind any / n-of-m (``open``), or the end of its wave.
+
+    After the end of a wave the next token starts a new one.
 
     ``arcs``: of a join that holds tokens for its next wave, those over which this wave has come so far.
     """
@@ -329,7 +348,10 @@ class Superseded(msgspec.Struct, frozen=True, tag="command.superseded", tag_fiel
 
 
 class Completed(msgspec.Struct, frozen=True, tag="playbook.completed", tag_field="name", omit_defaults=True):
-    """``steps``: whose results make the execution's result (one: its value; several: a mapping by name)."""
+    """The success of an execution.
+
+    ``steps``: whose results make the execution's result (one: its value; several: a mapping by name).
+    """
 
     steps: tuple[str, ...] = ()
 
@@ -346,7 +368,7 @@ class Compensating(
 
 
 class Ending(msgspec.Struct, frozen=True, tag="ending.started", tag_field="name", omit_defaults=True):
-    """The outcome is decided, and the last tasks of the playbook run before the execution ends.
+    """The start of the last tasks of a playbook, after the outcome is decided.
 
     ``step``: the one that failed. ``steps``: those whose results are the execution's. ``arrival``: at the first of the last steps.
     """
@@ -366,7 +388,9 @@ class Failed(msgspec.Struct, frozen=True, tag="playbook.failed", tag_field="name
 
 
 class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field="name", omit_defaults=True):
-    """It runs again, with ``arrivals``. ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive.
+    """It runs again, with ``arrivals``.
+
+    ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive.
 
     ``idle``: seconds since it had ended, which do not count as its duration.
     """

@@ -1,4 +1,7 @@
-"""Facts of pipelines that wait for a time or for a callback (the others: ``domain/facts/facts.py``)."""
+"""Facts of pipelines that wait for a time or for a callback.
+
+The others are in ``domain/facts/facts.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker reports about a command: outcomes, errors, patches, and the trace of what it did.
+"""Reports of a worker about a command: outcomes, errors, patches, and the trace.
 
 All values are JSON values (dict, list, str, int of any size, finite float, bool, None). A value too
 large to travel is replaced by the mapping of a ``ResultRef`` (domain/results/references.py).
@@ -34,7 +34,10 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Patch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change of a scope: ``ctx.total += 3`` is ``Patch("ctx", "total", 3, "add")``. ``unset`` (from outside only): the name goes."""
+    """One change of a scope: ``ctx.total += 3`` is ``Patch("ctx", "total", 3, "add")``.
+
+    ``unset`` (from outside only): the name goes.
+    """
 
     scope: PatchScope
     name: str
@@ -98,7 +101,10 @@ class PollRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CallbackRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A callback the pipeline waits for: the ``serial``-th of its run, from 0, asked for by ``task``. The rest: see WaitRequest."""
+    """A callback the pipeline waits for.
+
+    It is the ``serial``-th of its run, from 0, asked for by ``task``. The rest: see WaitRequest.
+    """
 
     serial: int
     task: str

@@ -1,4 +1,4 @@
-"""Manifests: a value stored in parts because it grew: references of the parts, and how they are joined."""
+"""Manifests of values stored in parts: references of the parts, and how to join them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ STORED = b'{"kind":"manifest",'
 def manifest(
     parts: Sequence[Mapping[str, Any]], strategy: Strategy = "concat", merge_path: str = ""
 ) -> dict[str, Any]:
-    """``parts``: ``{ref, store, sha256, bytes, count, …}`` in order. ``merge_path``: the part of each that is joined (empty: all of it)."""
+    """Build a manifest.
+
+    ``parts``: ``{ref, store, sha256, bytes, count, …}`` in order. ``merge_path``: the part of each that is joined (empty: all of it).
+    """
     return {
         "kind": "manifest",
         "strategy": strategy,
@@ -29,7 +32,10 @@ def manifest(
 
 
 def growing(parts: Sequence[Mapping[str, Any]], rest: Any) -> dict[str, Any]:
-    """A value that still grows: what of it is in the result store, and ``rest``, which follows. A mapping is merged, a list joined."""
+    """Build the value of a result that still grows.
+
+    It has what is in the result store, and ``rest``, which follows. A mapping is merged, a list joined.
+    """
     return {**manifest(parts, "merge" if isinstance(rest, dict) else "concat"), "rest": rest}
 
 

@@ -1,4 +1,4 @@
-"""Paged lists: a list too long for one object, stored as parts that a manifest names in order.
+"""Paged lists: lists too long for one object, stored as parts that a manifest names.
 
 Part: a JSON list. Manifest: ``{"kind": "manifest", "strategy": "concat", "parts": [{"ref", "store", "sha256", "count", "bytes"}, …],
 "total_parts": n}``. A reader of a few elements reads the manifest and the parts that hold them, never the whole.
@@ -21,7 +21,10 @@ PART_BYTES = 1024 * 1024
 
 
 class PartedList(Sequence[Any]):
-    """A list that is read part by part: an element or a slice reads what holds it. See ``services/results/stored_lists.py``."""
+    """A list that is read part by part: an element or a slice reads what holds it.
+
+    See ``services/results/stored_lists.py``.
+    """
 
     __slots__ = ()
 

@@ -68,7 +68,7 @@ def is_ref(value: Any) -> TypeGuard[Mapping[str, Any]]:
 
 
 def leads_to_object(value: Mapping[str, Any]) -> bool:
-    """Return whether ``ref`` is a URI that stores take, and the other entries have the right types."""
+    """Return whether ``ref`` is a URI that stores take and the other entries have their types."""
     uri = value.get("ref")
     found = _READABLE.match(uri) if isinstance(uri, str) else None
     if found is None or int(found[1]) > LARGEST_ID:
@@ -122,7 +122,7 @@ def canonical(ref: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def made_by(ref: Mapping[str, Any]) -> tuple[int, str, int | None]:
-    """Return (execution, step, step run) that made a result, as far as its reference states them.
+    """Return (execution, step, step run) that made a result, as its reference states them.
 
     A part that the reference does not state is 0, "" or None.
     """
@@ -156,7 +156,10 @@ def unavailable(ref: Mapping[str, Any], why: str = "is not available") -> TaskEr
 
 
 def decoded(data: bytes, ref: Mapping[str, Any]) -> Any:
-    """The value of a result that is kept as JSON. Raises TaskError: a body that was streamed is what its sender called it, and may be none."""
+    """The value of a result that is kept as JSON.
+
+    Raises TaskError: a body that was streamed is what its sender called it, and may be none.
+    """
     try:
         return codec.decode(data)
     except (ValueError, RecursionError) as error:
@@ -191,7 +194,10 @@ def select(value: Any, path: str) -> Any:
 
 
 def top_level_keys(value: Any) -> list[str] | None:
-    """The keys of a mapping, so that its reference can tell what is inside (none for other values); None: too many to list."""
+    """Return the keys of a mapping, so that its reference can list its content.
+
+    Other values have none. None: too many to list.
+    """
     if not isinstance(value, Mapping):
         return []
     keys = [str(key) for key in value]
@@ -199,7 +205,10 @@ def top_level_keys(value: Any) -> list[str] | None:
 
 
 def ref_uri(execution_id: int, step: str, key: str) -> str:
-    """``noetl://execution/<eid>/result/<step>/<uuid>``; the uuid is derived from ``key``, so a repeat writes the same object."""
+    """Build ``noetl://execution/<eid>/result/<step>/<uuid>``.
+
+    The uuid is derived from ``key``, so a repeat writes the same object.
+    """
     digest = uuid.UUID(bytes=hashlib.sha256(f"{execution_id}/{step}/{key}".encode()).digest()[:16], version=4)
     return f"noetl://execution/{execution_id}/result/{step}/{digest}"
 
@@ -207,7 +216,7 @@ def ref_uri(execution_id: int, step: str, key: str) -> str:
 def result_name(
     execution_id: int, step: str, run: int, key: str, life: tuple[Scope, float | None] | None
 ) -> tuple[str, dict[str, Any]]:
-    """Return the URI of a result, and the entries of its reference's ``meta`` about its origin.
+    """Return the URI of a result, and the ``meta`` entries of its reference about its origin.
 
     A permanent result belongs to no execution.
     """

@@ -19,7 +19,10 @@ Remark = Literal["", "renamed", "unknown", "absent", "too_large"]
 
 
 class Routed(NamedTuple):
-    """``remark``: why it is not the tier that was asked for (``renamed``: it is, under its newer name)."""
+    """The tier that was chosen for a value.
+
+    ``remark``: why it is not the tier that was asked for (``renamed``: it is, under its newer name).
+    """
 
     tier: str
     remark: Remark = ""

@@ -14,7 +14,10 @@ _NAMED = re.compile(
 
 
 def loggable(text: str, most: int) -> str:
-    """Return the first ``most`` characters of a message's text for a log, without the tokens and keys in it."""
+    """Return the first ``most`` characters of a message's text for a log.
+
+    Tokens and keys are left out.
+    """
     text = _PROOF.sub(rf"\1{MASK}", text)
     text = _BEARER.sub(rf"\1{MASK}", text)
     return _NAMED.sub(rf"\1\2{MASK}", text)[:most]

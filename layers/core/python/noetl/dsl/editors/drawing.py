@@ -1,4 +1,7 @@
-"""Pictures of a graph: Mermaid and Graphviz text. Names and guards may hold anything; neither can break out of its label."""
+"""Pictures of a graph: Mermaid and Graphviz text.
+
+Names and guards may hold anything; neither can break out of its label.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ def to_dot(program: Program) -> str:
 
 
 def _mermaid(graph: Graph) -> str:
-    """``flowchart TD``: loops are subroutines, gates hexagons, routes rounded, what undoes a step a flag, a called playbook slanted;
+    """Draw the graph as a Mermaid ``flowchart TD``.
+
+    Loops are subroutines, gates hexagons, routes rounded, what undoes a step a flag, a called playbook slanted;
     failure arcs are dashed, cancels end in a cross, calls are thick.
     """
     lines = ["flowchart TD"]

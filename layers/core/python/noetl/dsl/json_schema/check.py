@@ -1,4 +1,6 @@
-"""The JSON Schema of a playbook's ``input``, or of a callback: whether it is one, and what of a value does not fit it.
+"""Checks of the JSON Schema of a playbook's ``input`` or of a callback.
+
+A check says whether the schema is valid, and what of a value does not fit it.
 
 Nothing is ever fetched: a ``$ref`` leads to a place of the same schema. A check takes a bounded number of operations, and its patterns
 take time in proportion to the text.

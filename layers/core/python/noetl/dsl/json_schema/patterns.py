@@ -1,4 +1,4 @@
-"""Regular expressions that users write, run by an engine whose time is linear in the text (RE2).
+"""Regular expressions of users, run by an engine of linear time (RE2).
 
 Python's ``re`` backtracks and holds the interpreter while it does: ``^(a+)+$`` and 34 letters stop a process for good.
 """
@@ -52,7 +52,10 @@ class PatternError(ValueError):
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """``size``: instructions of its program. Matching costs at most size times the length of the text."""
+    """A compiled pattern. ``size``: instructions of its program.
+
+    Matching costs at most size times the length of the text.
+    """
 
     size: int
     _compiled: Any

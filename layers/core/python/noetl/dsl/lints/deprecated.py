@@ -1,4 +1,6 @@
-"""Spellings that the newest standard refuses: the event form, and the first spelling of the canonical form.
+"""Spellings that the newest standard refuses, of older forms of the language.
+
+They are the event form and the first spelling of the canonical form.
 
 All of them run; ``noetl validate --strict`` reports each with its modern spelling, and ``noetl fmt --canonical`` rewrites them.
 """

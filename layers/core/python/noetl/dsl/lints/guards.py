@@ -1,4 +1,7 @@
-"""Guards that can never decide anything: constants, text beside braces, rules behind rules that take everything they would."""
+"""Lints of guards that never decide: constants, text beside braces, shadowed rules.
+
+A rule is shadowed when the rules before it take everything that it would.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ STATUS_WORDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """One entry of a list that is read from the top. ``on``: boundaries at which it is looked at."""
+    """One entry of a list that is read from the top. ``on``: boundaries that look at it."""
 
     when: Node | None
     pos: Pos
@@ -198,7 +201,7 @@ def _check_text(guard: Text, place: Pos, diagnostics: Diagnostics) -> None:
 
 
 def _beside(source: str) -> str:
-    """What stands outside of every brace of a guard without blocks."""
+    """Return the text outside every brace of a guard without blocks."""
     found: list[str] = []
     try:
         tree = analyse(source)
@@ -266,7 +269,7 @@ def _check_early_end(step: Step, lowering: Lowering) -> None:
                 "loop-ends-early",
                 f"this `next` ends the loop of step {step.name!r} after its first item",
                 rule.when.pos,
-                hint="ask for event.name == 'step.exit' to go on after all items, or say when to stop",
+                hint="ask for event.name == 'step.exit' to continue after all items, or say when to stop",
             )
 
 
@@ -319,7 +322,10 @@ def _word_hint(base: str, word: str, words: tuple[str, ...]) -> str:
 
 
 def within(node: Expr, word: str) -> Pos:
-    """Where ``word`` stands in an expression: exact on its first line, else the expression's own place."""
+    """Return the position of ``word`` in an expression.
+
+    It is exact on the first line; further down it is the expression's own position.
+    """
     at = node.source.find(word)
     if at < 0 or "\n" in node.source[:at] or not node.pos.line:
         return node.pos

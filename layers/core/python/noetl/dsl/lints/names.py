@@ -1,4 +1,4 @@
-"""Names that are known, but cannot hold anything where they are read: too early, never given, hidden by another."""
+"""Lints of known names without a value where they are read: too early, unset, hidden."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _ITER = frozenset({"index", "parent", "first", "last", "length", "count", "total
 
 
 def check_known_names(lowering: Lowering, program: Program) -> None:
-    """Warnings about names that mean something elsewhere. Behind an admission everything may have happened by then."""
+    """Warn about names that mean something in another place.
+
+    Behind an admission every step may have run already.
+    """
     upstream = _Upstream(program)
     for use in lowering.uses:
         if use.frame.place in (START, KEYCHAIN) or not use.frame.step:
@@ -43,7 +46,10 @@ def check_known_names(lowering: Lowering, program: Program) -> None:
 
 
 class _Upstream:
-    """Which steps may have run when one is entered. The final step and handlers come after everything."""
+    """The steps that may have run when one is entered.
+
+    The final step and handlers come after everything.
+    """
 
     def __init__(self, program: Program) -> None:
         names = [step.name for step in program.steps]
@@ -103,7 +109,7 @@ def _check_steps(use: TemplateUse, lowering: Lowering, upstream: _Upstream) -> N
 
 
 def _check_given(use: TemplateUse, lowering: Lowering) -> None:
-    """``args.x`` that nobody gives, ``iter.x`` that nobody sets."""
+    """Warn about an ``args.x`` that no arc passes and an ``iter.x`` that no rule sets."""
     names, frame = lowering.names, use.frame
     given = names.arguments(frame.step) | frame.names
     open_ = frame.open or frame.step in names.args_open
@@ -118,7 +124,7 @@ def _check_given(use: TemplateUse, lowering: Lowering) -> None:
             )
             lowering.diagnostics.warning(
                 "unset-argument",
-                f"nothing gives step {frame.step!r} an argument {entry!r}",
+                f"nothing passes step {frame.step!r} an argument {entry!r}",
                 _at(use, scope),
                 hint=hint,
             )
@@ -188,7 +194,10 @@ def _bare_reads(parts: Iterable[object]) -> Iterator[tuple[Expr | Text | Sql, st
 
 
 def place_in(node: Node, name: str) -> Pos:
-    """Where ``name`` stands in a template: exact on its first line, else where the template begins."""
+    """Return the position of ``name`` in a template.
+
+    It is exact on the first line; further down it is the template's own position.
+    """
     pos = getattr(node, "pos", Pos())
     source = getattr(node, "source", "")
     at = name_offset(source, name) if source else 0

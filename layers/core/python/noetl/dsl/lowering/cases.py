@@ -62,7 +62,10 @@ _MODES: dict[str | None, CollectMode] = {
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """``worker`` answers calls and iterations, ``engine`` the step's own boundaries; an unproven entry is in both."""
+    """The rules of a ``case``: ``worker`` for calls and iterations, ``engine`` for the step.
+
+    An entry whose boundary is not proven is in both.
+    """
 
     worker: tuple[Rule, ...] = ()
     engine: tuple[Rule, ...] = ()
@@ -227,7 +230,10 @@ class _Then:
         return CollectAction(self.source(block, "from", "path"), into, _MODES.get(mode, "append"), pos)
 
     def source(self, value: Tree, *names: str) -> Node:
-        """``{from: …}`` or the value itself; a bare path is an expression, ``$`` stands for the response."""
+        """Lower ``{from: …}`` or the value itself.
+
+        A bare path is an expression; ``$`` means the response.
+        """
         block = mapping_of(value)
         inner = block.get(*names)
         if inner is None or (names == ("from",) and set(block.entries) != {"from"}):

@@ -1,4 +1,4 @@
-"""What lowering shares: where a template stands, which names the document gives, and values turned into nodes."""
+"""Shared parts of lowering: places of templates, the document's names, values as nodes."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ class TemplateUse:
 
 @dataclass(slots=True)
 class Names:
-    """Every name the document gives to something."""
+    """Every name that the document assigns."""
 
     steps: dict[str, Pos] = field(default_factory=dict)
     aliases: dict[str, tuple[str, Pos]] = field(default_factory=dict)
-    """second name of a step's result → the step, and where it stands"""
+    """second name of a step's result → the step, and the place of the name"""
     workload: set[str] = field(default_factory=set)
     ctx: set[str] = field(default_factory=set)
     vars: set[str] = field(default_factory=set)
@@ -174,7 +174,10 @@ class Lowering:
         return node
 
     def seconds(self, tree: Tree | None, frame: Frame) -> Node | None:
-        """A duration: a literal becomes its seconds; a template may yield seconds or a duration's text."""
+        """Lower a duration: a literal becomes its seconds.
+
+        A template may yield seconds or a duration's text.
+        """
         if isinstance(tree, Mapping):
             entries = tuple(
                 (key.text, self.seconds(value, frame) or Lit(None)) for key, value in tree.items()
@@ -222,7 +225,7 @@ class Lowering:
         self.diagnostics.error("sql-template", message, place, hint=hint)
 
     def analysis(self, tree: Tree | None) -> Analysis | None:
-        """What is known about a template; None for anything that is not one, or is broken (reported)."""
+        """Analyse a template; return None for a plain value or a broken template (reported)."""
         if not isinstance(tree, Scalar) or not isinstance(tree.value, str) or not has_template(tree.value):
             return None
         written = bool(tree.source.text)
@@ -276,7 +279,7 @@ class Lowering:
                 )
 
     def expression(self, tree: Scalar, source: str, frame: Frame) -> Node:
-        """A path written without braces (``response.data.items``), as an expression over the scope."""
+        """Lower a path without braces (``response.data.items``) to an expression."""
         analysis = analyse(f"{{{{ {source} }}}}")
         self.uses.append(TemplateUse(analysis, tree, frame))
         return Expr(source, tree.content_pos(), analysis.reads(self.ambiguous))
@@ -298,7 +301,7 @@ def _collapse_entries(entries: tuple[tuple[str, Node], ...]) -> Node:
 
 
 def with_holes(tree: Tree) -> Any:
-    """The plain value, ``HOLE`` where a template stands."""
+    """Return the plain value, with ``HOLE`` in place of each template."""
     if isinstance(tree, Mapping):
         return {key.text: with_holes(value) for key, value in tree.items()}
     if isinstance(tree, Sequence):

@@ -23,7 +23,10 @@ from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree, items_of, mapping_of
 
 
 def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
-    """``root`` has passed the shape checks. Problems of meaning go to ``lowering.diagnostics``."""
+    """Lower the document at ``root``, which has passed the shape checks, to a Program.
+
+    Problems of meaning go to ``lowering.diagnostics``.
+    """
     executor = mapping_of(mapping_of(root.get("executor")).get("spec"))
     metadata = mapping_of(root.get("metadata"))
     _read_names(lowering, root)

@@ -1,4 +1,7 @@
-"""How a step meets other steps' runs: what it waits for (``join``), calls off (``cancels``) and must not overlap with (``mutex``)."""
+"""How a step meets other steps' runs: ``join``, ``cancels`` and ``mutex``.
+
+It waits for them (``join``), calls them off (``cancels``), or must not overlap with them (``mutex``).
+"""
 
 from __future__ import annotations
 

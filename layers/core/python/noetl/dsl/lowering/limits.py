@@ -1,4 +1,4 @@
-"""What a step, or a whole playbook, shares with other executions: ``spec.limits``, ``executor.spec.concurrency``."""
+"""Limits shared with other executions: ``spec.limits``, ``executor.spec.concurrency``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A step's tool — mapping or list — and everything else that becomes tasks: sinks and inline tasks."""
+"""A step's tool (mapping or list), and everything else that becomes tasks.
+
+These are sinks and inline tasks.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Entries = dict[str, tuple[Key, Tree]]
 
 
 def label_tasks(lowering: Lowering, tool: Tree | None, step: str) -> list[Labelled]:
-    """(label, task) pairs: ``<step>_task`` for a mapping, ``task_<index>`` for unlabelled items. Labels are unique."""
+    """Label tasks uniquely: ``<step>_task`` for a mapping, ``task_<index>`` without a label."""
     if isinstance(tool, Mapping):
         return [(f"{step}_task", tool)]
     pairs = [unlabel(mapping_of(item), index) for index, item in enumerate(items_of(tool))]
@@ -177,9 +180,9 @@ def _chosen(
     labels: tuple[str, ...],
     retry: StepRetry | None,
 ) -> Task:
-    """A workbook call whose name is computed: every task of the workbook is lowered as it would be called here.
+    """Lower a workbook call whose name is computed: every task as it would be called here.
 
-    Which inputs a task needs is told when it is called: this call's may be meant for another.
+    The inputs that a task needs are checked when it is called, because this call's inputs may be meant for another task.
     """
     if not lowering.workbook:
         lowering.diagnostics.error(
@@ -208,7 +211,7 @@ def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) 
         if name in entries or (name == "args" and (tool.has("input") or tool.has("with"))):
             lowering.diagnostics.error(
                 "duplicate-spelling",
-                f"`{name}` stands beside the sink's tool and inside it",
+                f"`{name}` is written beside the sink's tool and inside it",
                 beside[0].pos,
                 hint="keep one",
             )
@@ -232,7 +235,7 @@ _HTTP_BODIES = frozenset({"body", "payload", "json", "data", "form", "multipart"
 
 
 def _written_by_http(entries: Entries) -> Entries:
-    """Let an ``http`` sink without a body send what its ``args`` say: they are what a sink writes."""
+    """Let an ``http`` sink without a body send its ``args``: they are what a sink writes."""
     given = next((entries[name] for name in INPUT_KEYS if name in entries), None)
     kind = text_of(entries["kind"][1]) if "kind" in entries else None
     if kind != "http" or given is None or not _HTTP_BODIES.isdisjoint(entries):
@@ -260,7 +263,7 @@ def noop_task(owner: Mapping) -> Mapping:
 
 
 def item_task(owner: Mapping, iterator: str) -> Mapping:
-    """Make what a loop without a tool runs: each iteration gives its element."""
+    """Make the task of a loop without a tool: each iteration returns its element."""
     pos = owner.key_pos("loop")
 
     def block(**values: Tree) -> Mapping:

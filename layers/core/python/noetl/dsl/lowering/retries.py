@@ -1,4 +1,4 @@
-"""Retries in all their spellings: rules, ``retry`` of a step, a task or a ``case``, and the playbook's default."""
+"""Retries in all spellings: rules, ``retry`` of a step, task or ``case``, the default."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def canonical_retry(lowering: Lowering, then: Mapping, frame: Frame) -> RetryAct
 
 
 def retry_action(lowering: Lowering, block: Tree | None, pos: Pos, frame: Frame) -> RetryAction:
-    """Lower the fields of a ``retry`` block; ``retry: true`` takes every default, a number is that of the tries."""
+    """Lower the fields of a ``retry`` block.
+
+    ``retry: true`` takes every default; a number is the number of tries.
+    """
     fields = mapping_of(block)
     attempts = spelled(lowering, fields, "attempts", "max_attempts")
     if isinstance(block, Scalar) and not isinstance(block.value, bool):

@@ -26,7 +26,10 @@ from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree, items_of, mapping_of
 
 
 class LowerSink(Protocol):
-    """Makes a ``sink`` block an action (``pipelines.lower_sink``, which stands above this module)."""
+    """A function that makes a ``sink`` block an action.
+
+    It is ``pipelines.lower_sink``, which is in a layer above this module.
+    """
 
     def __call__(self, lowering: Lowering, block: Mapping, frame: Frame, *, label: str) -> SinkAction: ...
 

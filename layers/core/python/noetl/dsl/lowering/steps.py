@@ -47,7 +47,7 @@ from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, items_of, made_tex
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What ``executor.spec`` gives to every step."""
+    """What ``executor.spec`` sets for every step."""
 
     result: Tree | None = None
     policy: Mapping | None = None
@@ -270,7 +270,10 @@ def _has_moments(values: Mapping) -> bool:
 
 
 def _vars(lowering: Lowering, block: Mapping, frame: Frame, *, once: bool) -> tuple[Pairs, Pairs, Pairs]:
-    """(before, on success, after) of a step's ``vars``. ``once``: those on success belong to the loop."""
+    """Divide a step's ``vars`` into (before, on success, after).
+
+    ``once``: those on success belong to the loop.
+    """
     values = mapping_of(block.get("vars"))
     if not values.entries:
         return (), (), ()

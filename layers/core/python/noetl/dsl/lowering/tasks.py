@@ -60,7 +60,10 @@ ANNOUNCED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What executor, step and loop leave to their tasks. ``failure``: what a failed iteration does to the others."""
+    """What executor, step and loop leave to their tasks.
+
+    ``failure``: what a failed iteration does to the others.
+    """
 
     result: Tree | None = None
     on_unmatched: str = "fail"
@@ -92,7 +95,7 @@ def lower_task(
     lower_sink: LowerSink,
     calls: bool = True,
 ) -> Task:
-    """A task mapping (label taken off) as a Task. ``labels`` are those of its pipeline, for jumps.
+    """Lower a task mapping (label taken off). ``labels``: of its pipeline, for jumps.
 
     ``calls``: it has parameters of its kind; nested loops and computed workbook calls have none.
     """
@@ -278,7 +281,10 @@ def lower_params(
 
 
 def _sql_inside(name: str, spec: KindSpec) -> frozenset[str]:
-    """Keys of the mapping ``name`` that hold SQL: ``source.query`` of the kind's ``sql_fields``."""
+    """Return the keys of the mapping ``name`` that hold SQL.
+
+    An example is ``source.query`` of the kind's ``sql_fields``.
+    """
     return frozenset(
         field.removeprefix(f"{name}.") for field in spec.sql_fields if field.startswith(f"{name}.")
     )

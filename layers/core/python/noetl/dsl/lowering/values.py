@@ -1,4 +1,4 @@
-"""Small blocks that several parts of the language share: inputs, set blocks, result wishes, retries."""
+"""Small blocks that parts of the language share: inputs, sets, result wishes, retries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def spelled(lowering: Lowering, owner: Mapping, *names: str) -> Tree | None:
 
 
 def lower_sets(lowering: Lowering, owner: Mapping, frame: Frame) -> tuple[SetAction, ...]:
-    """``set``, ``set_ctx``, ``set_iter`` and ``set: { ctx: {…} }`` of ``owner``, in the order they are written."""
+    """Lower ``set``, ``set_ctx``, ``set_iter`` and ``set: { ctx: {…} }`` as they are written."""
     found: list[SetAction] = []
     for key, block in owner.items():
         if not isinstance(block, Mapping):
@@ -120,7 +120,7 @@ def _reducer(value: Tree) -> tuple[str, Tree]:
 
 
 def remember_write(lowering: Lowering, scope: str, name: str, frame: Frame) -> None:
-    """The document gives this name a value somewhere."""
+    """Remember that the document assigns this name."""
     if scope == "ctx":
         lowering.names.ctx.add(name)
     elif scope == "vars":
@@ -156,7 +156,10 @@ def result_spec(lowering: Lowering, tree: Tree | None) -> ResultSpec | None:
 
 
 def _tier(lowering: Lowering, tree: Tree | None) -> str | None:
-    """A tier that no place can have is none that anybody meant; one that this place lacks is told of where it runs."""
+    """Return the tier that a value asks for, with a warning when no place has such a tier.
+
+    A tier that only this place lacks is reported where the playbook runs.
+    """
     wish = text_of(tree)
     if tree is not None and wish and wish.strip().lower() not in KNOWN_WISHES:
         message = f"there is no tier {wish!r}: what asks for it goes to the default one"
@@ -189,7 +192,10 @@ def _selections(tree: Tree | None) -> tuple[tuple[str, str], ...]:
 
 
 def overlay_input(below: Tree | None, above: Tree | None) -> Tree | None:
-    """Two inputs of the same task: names of ``above`` win; a computed input replaces the other."""
+    """Merge two inputs of the same task: names of ``above`` win.
+
+    A computed input replaces the other.
+    """
     if isinstance(below, Mapping) and isinstance(above, Mapping):
         return Mapping({**below.entries, **above.entries}, above.pos)
     return below if above is None else above

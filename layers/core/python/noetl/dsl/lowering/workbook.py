@@ -110,7 +110,7 @@ def _find(lowering: Lowering, body: Mapping, seen: tuple[str, ...]) -> tuple[str
 
 
 def _nothing(body: Mapping) -> Mapping:
-    """What stands for a call that was refused, so that the rest can still be checked."""
+    """Replace a refused call by a ``noop``, so that the rest can still be checked."""
     pos = body.key_pos("kind")
     kept = {
         name: entry for name, entry in body.entries.items() if name in ("spec", "set", "set_ctx", "set_iter")

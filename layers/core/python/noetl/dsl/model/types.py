@@ -1,4 +1,4 @@
-"""Field types shared by the models: values that may be templates, guards, durations, names."""
+"""Field types that the models share: templates or values, guards, durations, names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*\Z")
 
 
 class Strict(BaseModel):
-    """A mapping whose unknown keys are refused. The class that read a mapping is noted for "did you mean"."""
+    """A mapping whose unknown keys are refused.
+
+    The class that read a mapping is noted for "did you mean".
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=False)
 

@@ -14,7 +14,10 @@ _BASES = {"0x": 16, "0o": 8}
 
 
 class BadScalar(Exception):  # noqa: N818 - carried into a diagnostic at once
-    """Why a scalar cannot be used: ``code``, ``message``, ``hint``. ``too_long``: it is a whole number of too many digits."""
+    """The reason why a scalar cannot be used: ``code``, ``message``, ``hint``.
+
+    ``too_long``: it is a whole number of too many digits.
+    """
 
     def __init__(self, code: str, message: str, hint: str, *, too_long: bool = False) -> None:
         super().__init__(message)

@@ -44,5 +44,5 @@ def multipart(about: Mapping[str, Any], data: bytes) -> tuple[bytes, dict[str, s
 
 
 def md5_of(data: bytes) -> str:
-    """As Google tells it of what arrived."""
+    """Encode the MD5 of ``data`` as Google reports it for the stored object."""
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()

@@ -67,7 +67,7 @@ def _account(credential: Credential) -> Mapping[str, Any]:
             f"the credential {credential.name!r} holds no service account",
             kind="auth",
             code="credential_shape",
-            hint="it needs client_email and private_key (the key file as Google gives it), or access_token",
+            hint="it needs client_email and private_key (the key file as Google issues it), or access_token",
         )
     return found
 
@@ -110,7 +110,7 @@ def _exchanged(account: Mapping[str, Any], scope: str, context: Caller) -> tuple
 
 
 def told(error: TaskError, service: str) -> TaskError:
-    """An error of the API by the reason it gives; any other error as it is."""
+    """Convert an error of the API by the reason in its body; return any other error as it is."""
     body = error.details.get("body")
     said = body.get("error") if isinstance(body, dict) else None
     if not isinstance(said, dict):

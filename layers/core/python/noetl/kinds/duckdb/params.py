@@ -92,14 +92,14 @@ class Params(SqlParams):
     ] = None
     sources: Annotated[
         dict[Name, Source] | None,
-        Field(description="Tables from elsewhere, by the name that statements call them."),
+        Field(description="Tables from other places, by their names in the statements."),
     ] = None
     result: RowsResult = "rows"
 
     @model_validator(mode="after")
     def _rows_to_keep(self) -> Self:
         if self.query is None and self.result != "rows" and not has_hole(self.result):
-            raise ValueError("`table` with `args` gives no rows: leave `result` out")
+            raise ValueError("`table` with `args` returns no rows: leave `result` out")
         return self
 
 

@@ -242,7 +242,10 @@ def open_session(
 
 
 def _name_sources(error: TaskError, tables: Sequence[SourceTable]) -> None:
-    """What lies in a file here has a name in the playbook; what DuckDB would have one do about it is no parameter of ours."""
+    """Replace file paths in an error by the playbook's names of the sources.
+
+    DuckDB's advice is left out, because it names options that the kind does not have.
+    """
     for table in tables:
         for file in table.files:
             if file in error.message:

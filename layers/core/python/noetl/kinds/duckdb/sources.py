@@ -1,6 +1,7 @@
-"""Tables of a duckdb task that come from elsewhere. Every one is a view over files that the task is given to read, and no others.
+"""Tables of a duckdb task that come from other places.
 
-What lies elsewhere is brought here by our own clients, as a stream into a file: DuckDB itself reaches nothing. Nothing is held in memory.
+Every one is a view over files that the task may read, and no others. NoETL's own clients bring remote data here, as a stream into a
+file: DuckDB itself reaches nothing. Nothing is held in memory.
 """
 
 from __future__ import annotations
@@ -150,11 +151,11 @@ class _Maker:
         return self._over([path], "jsonl")
 
     def _empty(self, columns: Sequence[Any]) -> Table:
-        """No rows: the columns have to be told by somebody."""
+        """Make a table without rows; its columns come from the source or from ``columns``."""
         types = self.source.columns or dict.fromkeys(map(str, columns), "VARCHAR")
         if not types:
             raise TaskError(
-                f"{self.what} has no rows, so nothing tells its columns",
+                f"{self.what} has no rows, so its columns are unknown",
                 kind="schema",
                 code="source_empty",
                 hint="name them: columns: {id: BIGINT, city: VARCHAR}",
@@ -284,7 +285,7 @@ def _one_statement(source: Source, what: str) -> RenderedStatement:
 
 
 def _promised_columns(refs: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The columns that a reference of rows tells of."""
+    """Return the columns that a reference of rows states."""
     for ref in refs:
         columns = (ref.get("extracted") or {}).get("columns")
         if isinstance(columns, list):

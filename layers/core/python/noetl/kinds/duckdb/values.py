@@ -72,6 +72,9 @@ def spooled_rows(
 
 
 def json_lines(path: Path, columns: str = "") -> str:
-    """A call that reads a file of JSON lines. ``columns``: the members of DuckDB's struct of types, told by the content otherwise."""
+    """Write the call that reads a file of JSON lines.
+
+    ``columns``: the members of DuckDB's struct of types; when empty, DuckDB takes them from the content.
+    """
     given = f", columns = {{{columns}}}" if columns else ""
     return f"read_json({literal(str(path))}, format = 'newline_delimited'{given})"

@@ -39,7 +39,10 @@ class Api:
     def call(
         self, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """The answer, whatever its status below 400. Raises TaskError: as ``http.client.send`` and ``http.answer.failure_of``."""
+        """Send a request and return the answer of any status below 400.
+
+        Raises TaskError: as ``http.client.send`` and ``http.answer.failure_of``.
+        """
         left = max(0.001, self._deadline - time.monotonic())
         settings = self._context.settings
         limits = Limits(

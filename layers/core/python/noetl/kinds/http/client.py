@@ -143,7 +143,7 @@ def _follow(
         try:
             request = _redirected(request, answer.status, location)
         except TaskError as error:
-            error.message = f"{hops[-1]} redirects to where nobody can follow: {error.message}"
+            error.message = f"{hops[-1]} redirects to a URL that cannot be followed: {error.message}"
             error.details.setdefault("redirects", hops)
             raise
         hops.append(request.url.url)
@@ -223,7 +223,10 @@ def _sent(request: Request, limits: Limits) -> BaseHTTPResponse:
 
 
 def _owner(request: Request) -> bytes:
-    """A digest of the credentials that the request carries, which tells nothing of them; empty where it carries none."""
+    """Return a digest of the credentials that the request carries; empty without any.
+
+    The digest reveals nothing of them.
+    """
     secret = _CREDENTIAL_HEADERS | request.secret_headers
     carried = sorted(
         (name.lower(), value) for name, value in request.headers.items() if name.lower() in secret

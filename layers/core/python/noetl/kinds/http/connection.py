@@ -43,7 +43,7 @@ _OF_CONNECTIONS = re.compile(r"\b(ntlm|negotiate)\b", re.IGNORECASE)
 class Exchange:
     """One call on this thread: what it may reach, until when, and the socket it blocks on.
 
-    ``cut`` may be called from another thread; it ends whatever the call waits for.
+    ``cut`` may be called from another thread; it ends any operation that the call waits for.
     """
 
     def __init__(self, allowed: Allowed, deadline: float, connect_timeout: float) -> None:
@@ -249,7 +249,10 @@ class GuardedTlsConnection(GuardedConnection, HTTPSConnection):
 
 @dataclass(slots=True)
 class TlsSession:
-    """How the next connection of the same key goes on where the last one was, without another handshake of certificates."""
+    """The TLS session that the next connection of the same key resumes.
+
+    A resumed session needs no other handshake of certificates.
+    """
 
     last: ssl.SSLSession | None = None
 
@@ -292,7 +295,10 @@ class _Pool(HTTPConnectionPool):
         return made
 
     def _put_conn(self, conn: Any) -> None:
-        """Of a connection whose answer has been read to its end. urllib3 gives None for one that is of no use."""
+        """Keep the connection of an answer that was read to its end.
+
+        urllib3 passes None for a connection of no use.
+        """
         if conn is None:
             return
         if conn.may_be_kept and conn.sock is not None:

@@ -13,7 +13,7 @@ from noetl.kinds.support.nested_params import nested_problems
 
 SPEC = KindSpec(
     name="http",
-    summary="Calls an HTTP API and gives its answer.",
+    summary="Calls an HTTP API and returns its answer.",
     pool="io",
     default_timeout=30.0,
     aliases={"endpoint": "url", "payload": "body", "json": "body", "data": "body"},

@@ -24,7 +24,7 @@ from noetl.kinds.http.response import data_of, envelope_of, failure_of, helper_o
 from noetl.kinds.support.net_guard import Target, joined, parse_url
 
 MOST_PAGES = 10_000
-"""Where the playbook does not say how many: an API that never ends is a mistake of somebody."""
+"""Where the playbook does not say how many: an API that never ends is a mistake."""
 LONGEST_PAUSE = 15.0
 """Seconds that a worker is held between two tries of a page; who asks for more is left to the task's own retries."""
 _LINK = re.compile(r'<([^<>]*)>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:"[^"]*"|[^",;\s<>]+))?)*)')

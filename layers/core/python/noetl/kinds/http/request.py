@@ -164,7 +164,7 @@ def _form_pairs(form: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def add_auth(auth: str | Mapping[str, Any], headers: Headers, context: TaskContext) -> frozenset[str]:
-    """Set what ``auth`` asks for; gives the (lower-case) names of headers that hold secrets.
+    """Set what ``auth`` asks for; return the lower-case names of headers that hold secrets.
 
     ``auth`` is a credential's name, or ``{type, …}`` with the values inline or a ``credential`` to take them
     from. Raises TaskError(kind="auth").

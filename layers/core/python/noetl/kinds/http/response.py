@@ -78,7 +78,7 @@ def failure_of(request: Request, answer: Answer) -> TaskError:
 
 
 def http_phrase(status: int) -> str:
-    """``Not Found`` for 404; empty for a status nobody registered."""
+    """Return the phrase of a status: ``Not Found`` for 404; empty for an unregistered one."""
     from http import HTTPStatus
 
     try:

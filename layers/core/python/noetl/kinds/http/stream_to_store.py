@@ -87,7 +87,7 @@ def _format_of(media: str, url: str) -> ArtifactFormat:
 
 
 def _in_utf8(pieces: Iterator[bytes], charset: str | None) -> Iterator[bytes]:
-    """Texts are kept in UTF-8, whatever they came in."""
+    """Convert a text of any charset to UTF-8, in which texts are stored."""
     if charset is None or codecs.lookup(charset).name in ("utf-8", "ascii"):
         yield from pieces
         return

@@ -17,7 +17,7 @@ from noetl.kinds.support.idle_connections import Idle
 
 IDLE_SECONDS = 60.0
 CONNECTIONS_KEPT = 32
-"""Of one process, whatever they lead to: twice as many as it runs tasks at once unless it is told otherwise."""
+"""Of one process, to all servers: by default twice as many as it runs tasks at once."""
 
 _NAMES = {
     "host": ("host", "db_host", "hostname"),
@@ -115,7 +115,7 @@ class Connections:
             connection.close()
 
     def close_idle(self, older_than: float = 0.0) -> None:
-        """Close what nobody used for so many seconds."""
+        """Close connections that have been idle for ``older_than`` seconds."""
         self._idle.close_idle(older_than)
 
 
@@ -148,7 +148,10 @@ def _connect(conninfo: str, timeout: float) -> psycopg.Connection[Any]:
 
 
 def _not_connected(error: psycopg.Error) -> TaskError:
-    """libpq tells no SQLSTATE for a failed connection: its text must do. It holds no password."""
+    """Classify a failed connection by libpq's text.
+
+    libpq reports no SQLSTATE for it. The text holds no password.
+    """
     text = " ".join(str(error).split())[:300]
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         return TaskError(text, kind="db_timeout", code="connect_timeout", retryable=True)

@@ -62,9 +62,11 @@ class Copied:
 def copy_rows(
     session: Session, target: Target, chunks: Iterable[Sequence[Row]], expected: int | None = None
 ) -> Copied:
-    """Carry rows (mappings of JSON values), chunk by chunk. ``expected``: how many there have to be.
+    """Copy rows (mappings of JSON values), chunk by chunk, into the target.
 
-    Without ``columns`` the first row tells them, and every row has them; a column that a later row lacks is null. With
+    ``expected``: the number of rows there must be.
+
+    Without ``columns`` the first row defines them, and every row has them; a column that a later row lacks is null. With
     ``columns``, other fields of rows are left out. Raises TaskError; ``details.row`` is the number of the row at fault, from 1.
     """
     source = iter(chunks)
@@ -227,9 +229,11 @@ def _merge(table: str, columns: Sequence[str], key: Sequence[str]) -> str:
 
 
 def empty_table(session: Session, table: str) -> None:
-    """Every row goes, also one that somebody else is writing: whoever writes is waited for, and waits until this transaction is over.
+    """Delete every row of the table, also one that another transaction is writing.
 
-    A DELETE alone does not see what comes after it began: of two that replace the same table at once, both would leave their rows.
+    The lock waits for such writers, and they wait until this transaction is over.
+    A DELETE alone does not see rows that arrive after it began: of two transactions that replace the same table at once, both would
+    leave their rows.
     """
     name = quoted(table)
     kind = "SELECT relkind IN ('r', 'p') AS locked FROM pg_catalog.pg_class WHERE oid = %(table)s::regclass"
@@ -306,7 +310,7 @@ def _flush(session: Session) -> None:
 
 
 def _failure(result: pq.abc.PGresult, text: str, header_lines: int) -> TaskError:
-    """What the server said; it tells the line, which is the row where rows were written by us."""
+    """Convert the server's error; its line is the row where this module wrote the rows."""
     error = failure_of(result, text)
     context = (result.error_field(DiagnosticField.CONTEXT) or b"").decode("utf-8", "replace")
     found = _LINE.search(context)

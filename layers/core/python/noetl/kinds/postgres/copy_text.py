@@ -124,7 +124,10 @@ def _record_end(data: bytes) -> int | None:
 
 
 def csv_blocks(first: bytes, stream: Readable) -> Iterator[bytes]:
-    """What stands behind the header. A line of ``\\.`` alone would end the COPY of servers before 18, and lose the rest."""
+    r"""Yield the blocks behind the header.
+
+    A line of ``\.`` alone would end the COPY of servers before 18, and lose the rest: it is refused.
+    """
     block, tail = first, b"\n"
     while True:
         joined = tail + block

@@ -99,9 +99,9 @@ class Params(SqlParams):
         if has_hole([self.table, self.result]):
             return self
         if self.copy_in is not None and (self.table is not None or self.result != "rows"):
-            raise ValueError("`copy` stands alone or behind a `query`, and has no rows as its result")
+            raise ValueError("`copy` is alone or behind a `query`, and has no rows as its result")
         if self.table is not None and self.result != "rows":
-            raise ValueError("`table` with `args` gives no rows: leave `result` out")
+            raise ValueError("`table` with `args` returns no rows: leave `result` out")
         return self
 
 
@@ -168,7 +168,10 @@ def _run_all(session: Session, statements: list[RenderedStatement], *, is_insert
 def _streamed(
     session: Session, statements: list[RenderedStatement], params: Params, context: TaskContext
 ) -> dict[str, Any]:
-    """A copy, or a query whose rows go into an artifact; what stands before it runs first, in the same transaction."""
+    """Run a copy, or a query whose rows go into an artifact.
+
+    The statements before it run first, in the same transaction.
+    """
     session.begin()
     first = statements if params.copy_in is not None else statements[:-1]
     for number, statement in enumerate(first, start=1):

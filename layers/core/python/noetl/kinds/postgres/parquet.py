@@ -51,7 +51,10 @@ def write_parquet(rows: Rows, context: TaskContext) -> dict[str, Any]:
 
 
 def _told(error: TaskError, lines: Path) -> TaskError:
-    """Years before 1 and such: the file on the way is nobody's business."""
+    """Describe rows that do not fit into Parquet (years before 1 and such).
+
+    The path of the temporary file is left out of the message.
+    """
     error.message = f"the rows do not fit into Parquet: {error.message.replace(str(lines), 'the rows')}"
     error.hint = "cast the column that does not fit to text, or write `result: jsonl`"
     return error

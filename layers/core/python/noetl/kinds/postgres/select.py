@@ -100,7 +100,7 @@ def select_rows(session: Session, statement: RenderedStatement) -> Rows:
 
 
 def _size(result: pq.abc.PGresult) -> int:
-    """Bytes of the rows, told by a few of them."""
+    """Estimate the bytes of the rows from a sample of them."""
     sample = range(0, result.ntuples, max(1, result.ntuples // 8))
     fields = range(result.nfields)
     found = sum(len(result.get_value(row, field) or b"") for row in sample for field in fields)

@@ -61,7 +61,7 @@ def dump(value: Any) -> Wire:
 
 
 def dump_for(oid: int, value: Any) -> bytes | None:
-    """A value for a place whose type the server has told."""
+    """Dump a value for a place whose type the server has reported."""
     if is_open(value):
         return _json(value) if oid in _JSON_PLACES else _array(value)
     return dump(value)[1]

@@ -1,4 +1,4 @@
-"""JSON in the values that DuckDB gives: they arrive as text, wherever in a list, a struct or a map they are."""
+"""JSON in DuckDB's values: it arrives as text, in a list, a struct or a map."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MEDIA_TYPES: Mapping[str, RowFormat] = {
 
 
 def format_of(name: str, content_type: str = "") -> RowFormat | None:
-    """What a name ends with or a media type says; None when neither tells."""
+    """Return the format by a name's ending or a media type; None when neither is known."""
     told = _SUFFIXES.get(Path(name).suffix.lower())
     return told or _MEDIA_TYPES.get(content_type.partition(";")[0].strip().lower())
 

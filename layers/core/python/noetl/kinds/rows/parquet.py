@@ -42,7 +42,10 @@ def duckdb_library() -> Any:
 
 @contextmanager
 def _database(scratch: str = "") -> Iterator[Any]:
-    """A database in memory that fetches nothing from elsewhere. ``scratch``: a folder for what does not fit."""
+    """Open a database in memory that fetches nothing from other places.
+
+    ``scratch``: a folder for what does not fit into memory.
+    """
     settings: dict[str, Any] = {
         "threads": "1",
         "memory_limit": "256MiB",

@@ -1,8 +1,8 @@
-"""Rows out of a stream, some at a time: one reading for every kind that moves rows (CSV, JSONL, a JSON list, Parquet).
+"""Rows of a stream, some at a time: one reader for every kind that moves rows.
 
-Nothing here holds more than one chunk of rows, whatever the size of the stream; a row of more than ``ROW_BYTES`` is
-refused before it is held. Values are JSON values: CSV gives text, Parquet what ``rows.database.to_json`` makes of it.
-``object_format`` reads whole objects by the same rules.
+The formats are CSV, JSONL, a JSON list and Parquet. The reader holds at most one chunk of rows, for a stream of any size; a row of
+more than ``ROW_BYTES`` is refused before it is held. Values are JSON values: CSV yields text, Parquet what ``rows.database.to_json``
+makes of it. ``object_format`` reads whole objects by the same rules.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ def behind(chunks: Iterable[_Rows], skip: int) -> Iterator[_Rows]:
 def read_values(
     stream: Readable, format: Literal["jsonl", "json"], *, what: str = "the stream", member: str = ROWS_MEMBER
 ) -> Iterator[Any]:
-    """The values of a JSONL stream or of a JSON list, of whatever type, one after the other. Raises as ``read_rows``."""
+    """Read the values, of any type, of a JSONL stream or a JSON list, one after the other.
+
+    Raises as ``read_rows``.
+    """
     return (value for value, _ in _values(stream, format, what, member))
 
 
@@ -277,7 +280,10 @@ class _JsonList:
             raise ValueError("something follows the list" if self._peek() else "it ends behind the list")
 
     def _value(self) -> tuple[Any, int]:
-        """The value here and how many characters it took. A number at the end of what has arrived may go on."""
+        """Decode the value at this place; return it and the characters it took.
+
+        A number at the end of what has arrived may continue, so more is read first.
+        """
         self._peek()
         wanted = _BLOCK
         while True:

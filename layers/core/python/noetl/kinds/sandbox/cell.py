@@ -35,7 +35,7 @@ class CellGoneError(Exception):
 
 
 class Cell:
-    """One of a template. Not safe for two threads at once: whoever has taken it has it alone."""
+    """A cell of a template. Not safe for two threads at once: one caller takes it alone."""
 
     def __init__(self, template: Template, kind: Hashable, order: Mapping[str, Any], folder: Path) -> None:
         """Ask for it; tasks can be started at once. ``kind``: what tasks must have in common to use it. Raises as ``Template.fork`` does."""
@@ -91,7 +91,7 @@ class Cell:
         remove_tree(self.folder)
 
     def kill(self) -> None:
-        """End it, whatever runs in it, and wait for that."""
+        """End the cell with every process in it, and wait for the end."""
         self._socket.close()
         with suppress(subprocess.TimeoutExpired):
             self.first.wait(END_SECONDS)

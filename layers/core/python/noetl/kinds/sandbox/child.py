@@ -120,7 +120,7 @@ class Child:
             self._close_own()
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """End the process, also in the middle of a call."""
         self.let_go()
         self._confined.kill()
 
@@ -158,7 +158,7 @@ class Child:
         return answer
 
     def _announced(self) -> int:
-        """How long the first frame of the buffer is, as far as the buffer tells."""
+        """Return the length of the buffer's first frame, as far as the buffer shows it."""
         if len(self._buffer) < LENGTH:
             return LENGTH
         size = int.from_bytes(self._buffer[:LENGTH], "big")

@@ -1,4 +1,7 @@
-"""Tell whoever keeps something for executions that some have ended. It imports nothing: the engine tells, and need not run tasks itself."""
+"""Notices that executions have ended, for modules that keep something for them.
+
+It imports nothing of the sandbox: the engine sends the notices, and need not run tasks itself.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What confines code of playbooks on this machine: which layers it has, which of them are used, and what they cover.
+"""Layers that confine playbook code here: available ones, used ones, what they cover.
 
 ``detect`` tries, in a process of its own and once per process of a worker. ``choose_layers`` is a pure function of what
-was found. Whoever reports (``noetl doctor``, ``noetl serve``) shows ``Layers.protections``.
+was found. The reports (``noetl doctor``, ``noetl serve``) show ``Layers.protections``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a process is told before it gives anything up, as a file or pipe that it reads once (see ``noetl_guest.order``)."""
+"""The order of a process, as a file or pipe (see ``noetl_guest.order``).
+
+The process reads it once, before it drops any right.
+"""
 
 from __future__ import annotations
 

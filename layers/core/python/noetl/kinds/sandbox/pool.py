@@ -1,9 +1,10 @@
-"""Children between calls: each is kept for the execution it has worked for, and ended with that, or when nobody calls it for long.
+"""Children between calls, each kept for the execution it has worked for.
 
-One whose call left processes running is not kept; one whose threads fill its folder is ended.
+A child ends with its execution, or when no call uses it for long. One whose call left processes running is not kept; one whose threads
+fill its folder is ended.
 
-Who calls bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code, and begins with no more executions than may
-keep a child (``services.worker.ready_commands``). So nobody waits for a place here.
+The caller bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code, and begins with no more executions than
+may keep a child (``services.worker.ready_commands``). So no call waits for a place here.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ class ChildPool:
     """Safe to use from many threads. At most ``keep`` children are idle."""
 
     def __init__(self, keep: int, idle_seconds: float = IDLE_SECONDS) -> None:
-        """A child that nobody calls is ended after ``idle_seconds``, or when there are ``keep`` others: the one whose execution needs it
-        least, and of those the one that has been idle longest."""
+        """Make a pool that keeps at most ``keep`` idle children, each for ``idle_seconds``.
+
+        When there are too many, it ends the child whose execution needs it least, and of those the one that has been idle longest.
+        """
         self._keep = max(1, keep)
         self._idle_seconds = idle_seconds
         self._changed = threading.Condition()

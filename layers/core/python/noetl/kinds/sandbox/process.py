@@ -126,13 +126,15 @@ class Task(msgspec.Struct, frozen=True):
     own: Sequence[str] = ()
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     order: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """What the guest is told beside its confinement."""
+    """The guest's order beside its confinement."""
 
 
 def start_confined(mode: Mode, task: Task, streams: Streams, own: Sequence[int] = ()) -> Confined:
-    """Start the guest in ``mode``, in an empty folder: a fork of the template on Linux, an interpreter elsewhere.
+    """Start the guest in ``mode``, in an empty folder.
 
-    ``streams``: descriptors that become its standard input, output and error; ``own``: more that it is given. The caller
+    The guest is a fork of the template on Linux, and a new interpreter on other systems.
+
+    ``streams``: descriptors that become its standard input, output and error; ``own``: more that it receives. The caller
     closes them. Raises OSError when no process can be started, InfrastructureError when the layers of this machine
     cannot be found out.
     """
@@ -206,7 +208,7 @@ class CellKind(msgspec.Struct, frozen=True):
 
 
 def serving(limits: TaskLimits) -> dict[str, Any]:
-    """What a task of Python is told beside its confinement."""
+    """Return the part of a Python task's order that is not its confinement."""
     return {"answer_size": limits.output_bytes, "path": library_path()}
 
 

@@ -113,7 +113,7 @@ class Ground(msgspec.Struct, frozen=True):
 
 
 class Kept(Protocol):
-    """A cell, while nobody uses it (see ``noetl.kinds.sandbox.cell``)."""
+    """A cell, while no task uses it (see ``noetl.kinds.sandbox.cell``)."""
 
     @property
     def kind(self) -> Hashable: ...
@@ -247,7 +247,7 @@ class Template:
         return not self.folder.exists()
 
     def forget(self) -> None:
-        """This process ends now; the template sees that, and nobody waits for it."""
+        """Close the template without waiting for it: this process ends now, and it sees that."""
         self.close()
         if not self.ended():
             self._process.returncode = 0
@@ -268,7 +268,7 @@ def _identities(ground: Ground | None) -> tuple[Any, ...]:
 
 
 class _MountChanges:
-    """Counts how often this machine's mounts have changed, as far as anybody has asked."""
+    """A counter of the changes of this machine's mounts, as far as it was asked."""
 
     def __init__(self) -> None:
         self._file = os.open("/proc/self/mounts", os.O_RDONLY | os.O_CLOEXEC)
@@ -290,7 +290,7 @@ def _mount_changes() -> _MountChanges:
 
 
 MOST_TEMPLATES = 4
-"""One for each root that tasks of this process have in common; that which was used longest ago gives way."""
+"""One for each root that tasks of this process have in common; the one that was used longest ago is closed first."""
 
 
 class Templates:

@@ -1,4 +1,7 @@
-"""Statements over Snowflake's SQL API: submitted once, waited for, read part by part, cancelled when nobody waits any more."""
+"""Statements over Snowflake's SQL API.
+
+A statement is submitted once, waited for, read part by part, and cancelled when its task no longer waits for it.
+"""
 
 from __future__ import annotations
 
@@ -186,7 +189,7 @@ class Session:
         return Later({**later.state, "misses": misses}, later.delay)
 
     def _given_up(self) -> TaskError:
-        """Nobody waits any more: the statement is ended there too."""
+        """Cancel the statement on the server, because its task no longer waits; return the error."""
         with suppress(TaskError):
             self.cancel(self.query_id)
         if self._context.cancelled():

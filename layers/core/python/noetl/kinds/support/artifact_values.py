@@ -1,4 +1,7 @@
-"""What a reference stands for, loaded: a value, rows, text, bytes, or a slice of them, read as a stream up to there."""
+"""The content of a reference, loaded: a value, rows, text, bytes, or a slice of them.
+
+A slice is read as a stream up to its end.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ def load(
     path: str | None = None,
     part: Slice = Slice(),
 ) -> Any:
-    """What ``ref`` stands for, or the ``part`` of it. ``format``: instead of what the reference says.
+    """Load the content of ``ref``, or the ``part`` of it.
+
+    ``format`` replaces the format that the reference states.
 
     Raises TaskError: code ``REFERENCE_NOT_AVAILABLE``; ``result_too_large_to_load`` above the deployment's ``output_max_bytes``;
     ``object_format``, ``result_not_a_value`` when it is not what it is wanted as.

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Alarm:
-    """``with Alarm(deadline, stop) as alarm: …``; ``alarm.rang`` tells whether ``stop`` was called.
+    """``with Alarm(deadline, stop) as alarm: …``; ``alarm.rang``: whether ``stop`` was called.
 
     ``deadline`` is on ``time.monotonic()``. ``stop`` runs on another thread, at most once, never after the
     block was left, and must not block for long.

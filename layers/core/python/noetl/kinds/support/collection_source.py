@@ -77,7 +77,10 @@ def _parse(source: Any) -> Params:
 
 
 def _listed(bucket: str, prefix: str, params: Params, context: TaskContext) -> Iterator[Any]:
-    """In the order of their keys. What stands for the folder itself (an object called like the prefix) is none of its objects."""
+    """List the objects below the prefix in the order of their keys.
+
+    The object that represents the folder itself (its key is the prefix) is left out.
+    """
     s3, what = client("s3", params, context), f"s3://{bucket}/{prefix}"
     request: dict[str, Any] = {"Bucket": bucket, "Prefix": prefix, "MaxKeys": PAGE}
     while True:

@@ -17,7 +17,10 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment on two clocks: a machine that was frozen may have stopped the one, and somebody may have set the other."""
+    """A moment on two clocks.
+
+    A frozen machine may have stopped the one, and an operator may have set the other.
+    """
 
     steady: float
     wall: float
@@ -42,7 +45,7 @@ class _Entry(Generic[Key, Thing]):
 class Idle(Generic[Key, Thing]):
     """Idle connections by key. Safe to share between threads; a forked process starts with none.
 
-    What has been idle longest gives way to one too many. What is too old is closed without a call that asks for it.
+    Above the limit, the connection that has been idle longest is closed. One that is too old is closed without a call that asks for it.
     """
 
     def __init__(

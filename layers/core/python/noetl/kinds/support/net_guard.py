@@ -316,9 +316,10 @@ def resolve(host: str, port: int, timeout: float) -> list[Address]:
 
 
 class Names:
-    """Answers of DNS, for some seconds. They permit nothing: whoever connects asks the guard about each address.
+    """Answers of DNS, kept for some seconds.
 
-    Failures are not kept. Safe to share between threads.
+    They permit nothing: every caller that connects asks the guard about each address. Failures are not kept. Safe to share between
+    threads.
     """
 
     def __init__(

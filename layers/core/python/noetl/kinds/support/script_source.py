@@ -112,7 +112,7 @@ def fetch(source: Source, pin: str | None, context: TaskContext) -> Fetched:
 
 def unpinned(uri: str) -> TaskError:
     return TaskError(
-        f"the script of {uri} is not pinned, and whoever serves it could serve another one",
+        f"the script of {uri} is not pinned, and its server could serve another one",
         kind="schema",
         code="script_unpinned",
         hint="pin it: checksum: sha256:… (sha256sum of the file)",

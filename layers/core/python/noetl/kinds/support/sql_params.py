@@ -61,7 +61,7 @@ RowsResult = Annotated[
     BeforeValidator(_format_of),
     WithJsonSchema({"anyOf": [_CHOICE, _SAVE]}),
     Field(
-        description="What the last query's rows become: `rows` as a value, else a stream that nobody holds."
+        description="What the last query's rows become: `rows` as a value, else an artifact that is streamed."
     ),
 ]
 

@@ -20,7 +20,7 @@ SUFFIX = "-spill"
 """Beside the work folder and not in it: what lies in the work folder may be read by every task."""
 YOUNG_SECONDS = 60.0
 OLD_SECONDS = 24 * 3600.0
-"""A copy of a result that nobody reads any more."""
+"""A copy of a result that no task reads any more."""
 _LOCK = ".owner"
 _swept: set[Path] = set()
 _swept_lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""What the ends of transfers have in common, whatever their store is."""
+"""Common parts of the ends of transfers, for every store."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class Into(End[P]):
 
 
 class IntoFile(Into[P]):
-    """A file that is there when it is complete; a transfer that was cut off begins it anew. ``_rows``: made when it is entered."""
+    """A target file that exists only when it is complete.
+
+    A transfer that was cut off begins it again. ``_rows``: made when it is entered.
+    """
 
     _rows: RowFile
 
@@ -65,9 +68,11 @@ class IntoFile(Into[P]):
 
 
 class RowFile:
-    """A file that rows are written into as they come: there when it is complete, and begun anew by a transfer that was cut off.
+    """A file that rows are written into as they come; it exists only when it is complete.
 
-    ``types``: of Parquet columns; those of the source go before them, unless the playbook names the columns."""
+    A transfer that was cut off begins it again. ``types``: of Parquet columns; those of the source go before them, unless the playbook
+    names the columns.
+    """
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class Source(Protocol):
     """Rows in an order."""
 
     columns: Sequence[str] | None
-    """Their names, where the source tells them apart from its rows; known when ``chunks`` has begun."""
+    """Their names, where the source states them apart from its rows; known when ``chunks`` has begun."""
     types: Mapping[str, str]
     """Their types, as DuckDB names them, where the source knows them."""
 
@@ -60,7 +60,7 @@ class Target(Protocol):
         """Raises TaskError, with ``details.row`` where it is known."""
 
     def finish(self, source: Source) -> dict[str, Any]:
-        """All rows are there: what is to be told of them, ``rows_written`` among it."""
+        """Complete the target after the last row; return its report, with ``rows_written``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def plan_of(params: Params, idempotency_key: str) -> Plan:
 
 
 def resumable(params: Params) -> bool:
-    """Whether rows come in the same order again: of a query only when it is told by what."""
+    """Report whether rows come in the same order again: of a query only with ``order_by``."""
     source = params.source
     return source.kind not in ("postgres", "duckdb") or source.order_by is not None
 
@@ -142,10 +142,10 @@ def counts_differ(expected: int, counted: int, where: str) -> TaskError:
 
 def changed(what: str, why: str) -> TaskError:
     return TaskError(
-        f"{what} {why} since the transfer began, so it cannot go on where it was",
+        f"{what} {why} since the transfer began, so it cannot continue where it was",
         kind="client_error",
         code="source_changed",
-        hint="start the transfer anew: run the step again, or give it another `resume_key`",
+        hint="start a new transfer: run the step again, or give it another `resume_key`",
     )
 
 
@@ -168,7 +168,7 @@ def in_chunks(pieces: Iterable[Sequence[Row]], size: int) -> Iterator[list[Row]]
 
 @dataclass(slots=True)
 class Counted:
-    """Positions that are a number of rows and what else tells the source's identity."""
+    """Positions that are a number of rows and the source's identity."""
 
     about: Mapping[str, Any] = field(default_factory=dict)
     rows: int = 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLE", "SPEC", "Params", "check", "run"]
 
 CALL_SECONDS = 780.0
-"""What one call may take, so that it fits into a function; a transfer that can go on does so in a further one."""
+"""What one call may take, so that it fits into a function; a transfer that can continue does so in a further one."""
 _RESERVE = 0.1
 """The part of a call's time that is kept for committing what was read."""
 _TABLES = frozenset({"postgres", "duckdb", "snowflake"})
@@ -75,10 +75,11 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
-    """``{rows_read, rows_written, resumed_at, mode}`` and what the target tells: ``table``, ``uri`` and ``bytes``, or ``artifact``.
+    """Move the rows; return ``{rows_read, rows_written, resumed_at, mode}`` and the target.
 
-    What does not fit into one call goes on in another one, when it can. Raises TaskError: ``copy_count``, ``source_changed``,
-    ``transfer_overtaken``, ``transfer_differs``, ``order_not_unique``, ``transfer_unfinished``, and those of the stores.
+    The target adds ``table``, ``uri`` and ``bytes``, or ``artifact``. A transfer that does not fit into one call continues in another one,
+    when it can. Raises TaskError: ``copy_count``, ``source_changed``, ``transfer_overtaken``, ``transfer_differs``, ``order_not_unique``,
+    ``transfer_unfinished``, and those of the stores.
     """
     from noetl.kinds.transfer.endpoints import plan_of
 
@@ -110,7 +111,7 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
 
 
 def _where(params: Params) -> dict[str, Any]:
-    """What a table as a target tells of itself, by whichever attempt."""
+    """Return what a table as a target states of itself; it is the same for every attempt."""
     target = params.target
     told = {"table": getattr(target, "table", None)}
     return told | {"database": target.database} if target.kind == "duckdb" else told
@@ -163,7 +164,7 @@ def _unfinished(progress: Progress, context: TaskContext) -> TaskError:
         kind="timeout",
         code="transfer_unfinished",
         retryable=True,
-        hint="a source with `order_by`, and a table as its target, goes on where it was; or give it more time: spec.timeout",
+        hint="a source with `order_by`, and a table as its target, continues where it was; or give it more time: spec.timeout",
         details={"rows_read": progress.rows_read},
     )
 

@@ -1,7 +1,7 @@
 """Postgres as an end of a transfer.
 
-Rows are read through a cursor of the server. They are written by COPY; what says how far the transfer is (``noetl_transfer``, in the schema
-of the table) changes in the same transaction, so a chunk is there exactly once whoever dies when.
+Rows are read through a cursor of the server. They are written by COPY. The transfer's progress (``noetl_transfer``, in the schema
+of the table) changes in the same transaction, so a chunk is there exactly once after any crash.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ _LOCK = 0x6E6F65746C
 
 
 class FromPostgres(From[PostgresSource]):
-    """``order_by`` makes the query go on behind the last row that was committed, by the values of these columns."""
+    """A query as a source.
+
+    With ``order_by`` it continues behind the last committed row, by the values of these columns.
+    """
 
     def __enter__(self) -> Self:
         self._session = self._stack.enter_context(opened(self._params.auth, self._context))
@@ -263,7 +266,10 @@ class IntoPostgres(Into[PostgresTarget]):
             self._session.command(f"DROP TABLE IF EXISTS {quoted(f'{schema}.{name}')}")
 
     def _make_staging(self) -> None:
-        """With the constraints of the target, so that a row that breaks one is told where it is."""
+        """Make the staging table with the constraints of the target.
+
+        So the error of a row that breaks one names the row.
+        """
         if self._progress.rows_read:
             return
         self._run("DROP TABLE IF EXISTS $staging")

@@ -43,7 +43,7 @@ def _format(params: S3Object) -> RowFormat:
     found = params.format or format_of(params.place[1])
     if found is None:
         raise TaskError(
-            f"what rows {params.uri} has is not told by its name",
+            f"the format of {params.uri} is not known from its name",
             kind="schema",
             code="object_format",
             hint=f"say `format: {' | '.join(FORMATS)}`",
@@ -52,7 +52,7 @@ def _format(params: S3Object) -> RowFormat:
 
 
 class _Body:
-    """The content of an object, whose errors are told as a task's."""
+    """The content of an object; its errors are reported as a task's."""
 
     def __init__(self, answer: Mapping[str, Any], what: str) -> None:
         self._body = answer["Body"]
@@ -80,7 +80,7 @@ class FromS3(From[S3Source]):
         self._stack.callback(body.close)
         etag = str(answer.get("ETag", "")).strip('"')
         if position and position.get("etag") != etag:
-            raise changed(self._params.uri, "was written anew")
+            raise changed(self._params.uri, "was written again")
         skip = int(position["rows"]) if position else 0
         counted = Counted({"etag": etag}, skip)
         for chunk in in_chunks(self._pieces(body, form, skip), self._chunk_rows):

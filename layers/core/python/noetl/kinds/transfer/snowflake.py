@@ -1,8 +1,10 @@
-"""Snowflake as an end of a transfer, through its SQL API, where each request is a session of its own.
+"""Snowflake as an end of a transfer, through its SQL API.
 
-Read: Snowflake keeps the result of a statement for a day, so a transfer that was cut off goes on in the same result. Written: rows are gathered
-in a table beside the target, whose rows say themselves how far the transfer is (each statement that inserts is atomic); in the end one request
-with one transaction carries them into the target and notes that the transfer is over.
+Each request is a session of its own.
+
+Read: Snowflake keeps the result of a statement for a day, so a transfer that was cut off continues in the same result. Written: rows
+are gathered in a table beside the target, whose rows record the transfer's progress (each statement that inserts is atomic). In the end
+one request with one transaction carries them into the target and records that the transfer is over.
 """
 
 from __future__ import annotations
@@ -258,7 +260,10 @@ class IntoSnowflake(Into[SnowflakeTarget]):
     # --- the end ---------------------------------------------------------------------------------------
 
     def _exchange(self, any_rows: bool) -> list[str]:
-        """Into the target: each row once, whatever came twice; of rows with one key the last one."""
+        """Write the statements that carry gathered rows into the target, each row once.
+
+        Repeated rows are dropped; of rows with one key the last one is taken.
+        """
         cleared = [" ".join(["DELETE FROM", self._table])] if self._plan.mode == "replace" else []
         if not any_rows:
             return cleared

@@ -1,4 +1,4 @@
-"""Queries that a transfer reads: one statement each, wrapped so that it goes on behind a row."""
+"""Queries that a transfer reads: one statement each, wrapped to continue behind a row."""
 
 from __future__ import annotations
 
@@ -66,9 +66,11 @@ def last_key(
     before: Sequence[str] | None,
     binary: Collection[str] = (),
 ) -> list[str]:
-    """The values of ``order`` in the last row, as texts that the database reads. ``binary``: columns whose values are base64.
+    """Return the values of ``order`` in the last row, as texts that the database reads.
 
-    Raises TaskError: they do not tell where to go on.
+    ``binary``: columns whose values are base64.
+
+    Raises TaskError: the values do not identify where to continue.
     """
     first, last = (_key(rows[at], order, binary) for at in (0, -1))
     if before is not None and list(before) == first:

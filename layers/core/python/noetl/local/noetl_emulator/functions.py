@@ -37,7 +37,10 @@ NO_QUEUE = (
 
 
 def improve(runtime_python: str, layers: Path, site: Path | None = None) -> None:
-    """Patch the emulator (its version is pinned). ``site``: a site folder of every Python function."""
+    """Patch the emulator (its version is pinned).
+
+    ``site``: a site folder of every Python function.
+    """
     from ministack.core import lambda_runtime
     from ministack.services import eventbridge, lambda_svc, scheduler
 
@@ -153,7 +156,10 @@ def pointer_layer(folder: Path) -> bytes:
 
 
 def unpacked(data: bytes, layers: Path) -> Path:
-    """The folder with the contents of the zip ``data``, made once. Raises RuntimeError for names that lead outside."""
+    """The folder with the contents of the zip ``data``, made once.
+
+    Raises RuntimeError for names that lead outside.
+    """
     folder = layers / hashlib.sha256(data).hexdigest()[:24]
     if folder.is_dir():
         return folder

@@ -18,7 +18,9 @@ from noetl.ports.executions.loop_rows import GateChange, LoopRow
 
 
 class EventRow(msgspec.Struct, frozen=True):
-    """One row of history. ``facts`` is encoded (domain/facts/facts.py). ``lane`` 0 is the main lane; otherwise the run number of a loop.
+    """One row of history.
+
+    ``facts`` is encoded (domain/facts/facts.py). ``lane`` 0 is the main lane; otherwise the run number of a loop.
 
     ``seq``: place in the main lane (1, 2, …); for item rows the item's index. ``type``: stored name of the row's leading fact.
     """
@@ -51,13 +53,16 @@ Word = Literal["pause", "resume", "resume_below"]
 
 
 class ChildrenWord(msgspec.Struct, frozen=True):
-    """A Pause or Resume for every child that has begun and is not over, or below which an execution is left that is not over: a child that
-    has ended passes the word on. ``event_id``: the same for all of them. ``seq``: its place in the parent's history.
+    """A Pause or Resume for every live child of an execution.
+
+    It is for children that have begun and are not over, or below which an execution is left that is not over: a child that has ended
+    passes it on. ``event_id``: the same for all of them. ``seq``: its place in the parent's history.
 
     ``resume_below``: a Resume for those children only that have ended. No request can resume what is below them.
 
     A child that has not begun (it waits for a slot, or its Start is on its way) is paused at once: its row, in version 0, is ``paused``,
-    and no commit applies its Start until the parent's ``release``."""
+    and no commit applies its Start until the parent's ``release``.
+    """
 
     what: Word
     event_id: str
@@ -74,10 +79,11 @@ class Change(msgspec.Struct, frozen=True):
     whose commands go and whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``over_runs``: step
     runs whose slots of the scope ``callback`` go, with the timers of those callbacks. ``end``: the execution is over: all its commands,
     timers, loops' gates and slots of the scope ``undo`` go.
-    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child, and for
-    every child that has ended with live executions below it (unless one of this execution is on its way to it).
-    ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out, and its
-    children that were paused before they began may begin (unless ``cancel_children``).
+    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child, and for every
+    child that has ended with live executions below it (unless one of this execution is on its way to it), but for ``spared``: children whose
+    Start is in ``outbox`` and came after the request. Those that a run of ``drop_runs`` waits for are cancelled all the same.
+    ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out, and its children
+    that were paused before they began may begin (unless ``cancel_children``).
     """
 
     execution_id: int
@@ -101,6 +107,7 @@ class Change(msgspec.Struct, frozen=True):
     handled: tuple[str, ...] = ()
     end: bool = False
     cancel_children: bool = False
+    spared: tuple[int, ...] = ()
     cancel_reason: str = ""
     words: tuple[ChildrenWord, ...] = ()
     release: bool = False
@@ -120,18 +127,24 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """``events``: to be handled next (outbox of this commit, loops that ended by a gate). ``commands``: given out to the owner,
+    """The answer to a commit.
+
+    ``events``: to be handled next (outbox of this commit, loops that ended by a gate). ``commands``: given out to the owner,
     woken ones and a new loop's first chunks included, in issue order, without those that wait for a slot; and those of any execution
-    that have theirs now (starts are among ``events``). Without an owner all stay in the store for ``claim``/``undelivered``."""
+    that have theirs now (starts are among ``events``). Without an owner all stay in the store for ``claim``/``undelivered``.
+    """
 
     commands: tuple[Command, ...] = ()
     events: tuple[Event, ...] = ()
 
 
 class ItemBatch(msgspec.Struct, frozen=True):
-    """One ItemsDone, with the encoded row of each item (facts column holds the encoded Outcome). ``chunk``: items per new command
+    """One ItemsDone, with the encoded row of each item.
+
+    The facts column holds the encoded Outcome. ``chunk``: items per new command
     (pure policy decided by the shell). A closed command is followed by at most one new one (of up to ``chunk`` items, within the free
-    window), so the number of commands in flight stays what the loop started with; a partial flush refills nothing."""
+    window), so the number of commands in flight stays what the loop started with; a partial flush refills nothing.
+    """
 
     event: ItemsDone
     rows: tuple[EventRow, ...]
@@ -154,7 +167,9 @@ class ItemBatch(msgspec.Struct, frozen=True):
 
 
 class ItemsCommitted(msgspec.Struct, frozen=True):
-    """Answer to one ItemBatch. ``superseded``: the fence refused it (nothing was counted). ``counted``: items that were new.
+    """Answer to one ItemBatch.
+
+    ``superseded``: the fence refused it (nothing was counted). ``counted``: items that were new.
 
     ``early``: nothing was counted, because an earlier message of its command has to come first.
     """

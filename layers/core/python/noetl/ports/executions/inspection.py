@@ -47,7 +47,10 @@ class PoolWork(msgspec.Struct, frozen=True):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """Who has how many commands (``pool`` of them). ``seconds``: of the lease that are left, where there is one (processes have)."""
+    """Who has how many commands (``pool`` of them).
+
+    ``seconds``: of the lease that are left, where there is one (processes have).
+    """
 
     owner: str
     pool: str
@@ -57,8 +60,11 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Outstanding(msgspec.Struct, frozen=True):
-    """``events``: in the outbox. ``partly``: there is more than was looked at, numbers of commands are those of the oldest.
-    ``unreadable``: rows of commands and of the outbox that are set aside, because they cannot be read."""
+    """Outstanding work of the store.
+
+    ``events``: in the outbox. ``partly``: there is more than was looked at, numbers of commands are those of the oldest. ``unreadable``:
+    rows of commands and of the outbox that are set aside, because they cannot be read.
+    """
 
     pools: Sequence[PoolWork]
     leases: Sequence[Lease]
@@ -69,7 +75,10 @@ class Outstanding(msgspec.Struct, frozen=True):
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """``events``: on their way to the engine, those of accepted batches included. ``commands``: due, and not answered."""
+    """Counts of work that waits.
+
+    ``events``: on their way to the engine, those of accepted batches included. ``commands``: due, and not answered.
+    """
 
     events: int
     commands: int
@@ -85,4 +94,7 @@ class Inspection(Protocol):
         """All executions together; at most ``limit`` commands are looked at."""
 
     def backlog(self, most: int) -> Backlog:
-        """What waits, each counted up to ``most``; without what is held for later (paused executions, later starts)."""
+        """Count what waits, each up to ``most``.
+
+        What is held for later (paused executions, later starts) does not count.
+        """

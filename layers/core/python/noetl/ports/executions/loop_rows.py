@@ -48,7 +48,10 @@ class LoopRow(msgspec.Struct, frozen=True):
 
 
 class GateChange(msgspec.Struct, frozen=True):
-    """Close a loop's gate: nothing more is issued; when nothing is in flight any more the store emits its ``LoopDone``."""
+    """The closing of a loop's gate: nothing more is issued.
+
+    When nothing is in flight any more the store emits its ``LoopDone``.
+    """
 
     run: int
     round: int

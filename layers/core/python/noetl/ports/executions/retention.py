@@ -73,23 +73,36 @@ class Retention(Protocol):
         """What ``claim`` would name, and nothing is changed."""
 
     def remove_events(self, execution_ids: Sequence[int], limit: int) -> int:
-        """Rows of history of claimed executions: how many went. Fewer than ``limit``: none is left."""
+        """Rows of history of claimed executions: how many went.
+
+        Fewer than ``limit``: none is left.
+        """
 
     def remove(self, execution_ids: Sequence[int], deferred: range = NOTHING) -> Removed:
-        """Everything else of claimed executions: rows, keys, cached credentials, and the executions themselves.
+        """Remove everything else of claimed executions.
+
+        It removes rows, keys, cached credentials, and the executions themselves.
 
         ``deferred``: ids of executions whose history may stay, unseen, until ``drop_history`` removes it.
         """
 
     def partition_history(self, now: float, kept: float) -> HistoryLayout:
-        """Make partitions ahead, for executions that are kept ``kept`` seconds after their end. A store without partitions does nothing."""
+        """Make partitions ahead, for executions that are kept ``kept`` seconds after their end.
+
+        A store without partitions does nothing.
+        """
 
     def drop_history(self, before: float, overdue: float) -> bool:
-        """Remove history that ``remove`` deferred: partitions that ended before ``before``, and rows of those that ended before ``overdue`` and
-        hold too much that is still needed. The work of one call is bounded; True: ask again."""
+        """Remove history that ``remove`` deferred; True: call it again.
+
+        It removes partitions that ended before ``before``, and rows of those that ended before ``overdue`` and hold too much that is
+        still needed. The work of one call is bounded.
+        """
 
     def claim_expired(self, now: float, after: int, limit: int) -> Expired:
-        """Claim results whose own time was over by ``now``, of the next ``limit`` executions by id.
+        """Claim results whose own time was over by ``now``, of the next ``limit`` executions.
+
+        The executions are in the order of their ids.
 
         Only executions count that have results with a time of their own. A tree is over when its last member has ended and no other tree
         can reach its results. What was claimed is named again until it is forgotten. A tree that is being redriven at this moment is left

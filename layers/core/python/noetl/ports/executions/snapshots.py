@@ -32,7 +32,10 @@ class Fence(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """An execution at one version. ``state`` is encoded (domain/state.py). ``now``: the store's clock, epoch seconds."""
+    """An execution at one version.
+
+    ``state`` is encoded (domain/state.py). ``now``: the store's clock, epoch seconds.
+    """
 
     execution_id: int
     version: int

@@ -80,7 +80,7 @@ class CloudApi:
         )
 
     def handle(self, event: dict[str, Any], context: Any, call: Invocation) -> dict[str, Any]:
-        """Answer one request; ``call`` is told what came of it."""
+        """Answer one request, and record its result in ``call``."""
         self._call = call
         before = self._kms_calls()
         try:

@@ -50,7 +50,7 @@ REMEMBERED = 256
 WHOLE_RUNS = 200
 """Up to which step run an execution is read whole, the first time that a process decides it."""
 FRESH_SECONDS = 5.0
-"""How long a process decides without reading. With a snapshot the store tells its time, and whose commands are fetched over HTTP."""
+"""How long a process decides without reading. A read also returns the store's time, and the workers that fetch commands over HTTP."""
 
 
 @dataclass(slots=True)
@@ -142,7 +142,7 @@ class CloudEngine:
         return batch_answer([one.message_id for one in found])
 
     def sweep(self, engine: Engine, remaining: Callable[[], float], call: Invocation) -> None:
-        """Publish what nobody does; a sweep that cannot be ended is left to the next one."""
+        """Publish the events and commands whose owner died; the next sweep completes an unfinished one."""
         deps = engine.deps
         try:
             swept = sweep(

@@ -80,9 +80,9 @@ def fetch_object(bucket: str, key: str) -> bytes:
 
 
 def on_event(event: Mapping[str, Any], migration: Callable[[], Migration]) -> dict[str, Any]:
-    """The answer to the provider framework. Deleting a stack touches no data.
+    """Answer an event of the provider framework. Deleting a stack touches no data.
 
-    Raises RuntimeError with what CloudFormation shows to whoever deploys.
+    Raises RuntimeError with the message that CloudFormation shows to the operator.
     """
     kind = str(event.get("ResourceType", ""))
     if kind not in (MIGRATION, PLAYBOOKS):

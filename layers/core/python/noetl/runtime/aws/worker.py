@@ -62,7 +62,7 @@ class CloudWorker:
     longest_invocation: float = 0.0
 
     def work(self, deliveries: Sequence[Delivery], left: Callable[[], float] | None = None) -> Worked:
-        """Run a batch within the time that ``left`` tells in seconds (None: as long as it takes)."""
+        """Run a batch within the seconds that ``left`` returns (None: without a limit)."""
         return work_batch(deliveries, self.deps if left is None else self._bounded(left))
 
     def work_until(

@@ -73,7 +73,7 @@ class WorkerLoop:
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """Return whether a signal asked the loop to stop."""
         return self.stop_at < math.inf
 
     def _sleep(self, seconds: float) -> None:

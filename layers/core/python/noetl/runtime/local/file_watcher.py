@@ -114,7 +114,7 @@ class FileWatcher:
             except FileNotFoundError:
                 return None
             except ValueError:
-                self._log(f"what was seen by {place} cannot be read: it starts anew")
+                self._log(f"the record of the files seen by {place} cannot be read: a new one is begun")
                 return None
         return self._seen[place]
 

@@ -314,7 +314,7 @@ def _check_schema(found: _Found, body: Any) -> None:
     """
     if len(found.candidates) > 1:
         raise ConflictError(
-            f"step {found.asked.step} has not come to this callback yet",
+            f"step {found.asked.step} has not reached this callback yet",
             code="callback_early",
             hint="try again in a moment",
             retryable=True,
@@ -325,7 +325,7 @@ def _check_schema(found: _Found, body: Any) -> None:
         raise InvalidInputError(
             f"the body does not fit: {'; '.join(problems[:_TOLD])}",
             code="callback_schema",
-            hint="GET the same address: it tells the schema",
+            hint="GET the same address: it returns the schema",
             details={"problems": problems},
         )
 

@@ -49,7 +49,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 Exchange = Callable[[str, Mapping[str, Any]], Token]
-"""(credential's name, its data) → a token. Raises TaskError(kind="auth") when it is refused, kind "connection" when nobody answers."""
+"""(credential's name, its data) → a token. Raises TaskError(kind="auth") when the server refuses it, kind "connection" when none answers."""
 
 
 @dataclass(frozen=True, slots=True)

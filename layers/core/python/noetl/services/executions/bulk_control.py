@@ -231,7 +231,7 @@ class _Again:
         self.program = ""
         if wish.version is not None:
             if wish.filter.path is None:
-                raise _invalid("a version to go on with belongs to a path", "name the path in the filter")
+                raise _invalid("a version to continue with needs a path", "name the path in the filter")
             self.program = find_playbook(deps.catalog, wish.filter.path, wish.version).program
 
 

@@ -10,7 +10,7 @@ from noetl.domain.events import Event, Start
 from noetl.services.messaging.send_events import EventSender
 
 SECONDS = 15.0
-"""How long a request goes on with what its start causes; the rest goes through the queue."""
+"""How long a request handles the events that its start causes; later ones go through the queue."""
 
 
 @dataclass(slots=True)

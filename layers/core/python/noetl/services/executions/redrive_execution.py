@@ -186,7 +186,7 @@ def _arcs(old: Program, new: Program, state: ExecutionState) -> dict[int, int]:
             raise ConflictError(
                 f"the arc from {place[0]} to {place[1]} is gone from this version, and a token at a join came over it",
                 code="not_redrivable",
-                hint="name the step to go on from",
+                hint="name the step to continue from",
                 details={"candidates": [place[0]]},
             )
         if places[place] != index:

@@ -82,7 +82,7 @@ class HistoryReader:
         self._vocabulary = vocabulary
         self._seq = position.seq
         self._lanes: dict[int, tuple[str, int]] = {run: (step, last) for run, step, last in position.lanes}
-        """Run of a live loop → its step, and the place of the last item that was told."""
+        """Run of a live loop → its step, and the place of the last item that was returned."""
         self._places: dict[int, Places] = {}
 
     @property

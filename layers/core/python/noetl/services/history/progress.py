@@ -55,7 +55,7 @@ class StepRun(msgspec.Struct):
     awaits: int = 0
     """Callbacks that it waits for (all items of its loop, where these were read)."""
     until: float | None = None
-    """When it goes on, while it waits for a time."""
+    """When it continues, while it waits for a time."""
     resting: bool = False
     """The turn that is issued next waits: for a callback or for a time."""
 

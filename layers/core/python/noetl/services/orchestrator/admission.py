@@ -55,7 +55,7 @@ def admitted(
 def _resolved(
     event: Start, deps: EngineDeps, programs: dict[tuple[str, int | None], str]
 ) -> tuple[Start, Program | None]:
-    """Resolve a Start's program; None when that fails, since the decision of the Start reports why.
+    """Resolve a Start's program; None when that fails: the Start's decision reports why.
 
     ``programs``: what this batch has resolved already: a loop over sub-playbooks brings hundreds of Starts of one path.
     """
@@ -73,7 +73,10 @@ def _resolved(
 
 
 def _waits(event: Start, program: Program, deps: EngineDeps, handled: Handled) -> bool:
-    """Ask the store for a slot; True when the execution has to wait. Raises ConflictError(code="concurrency_limit"), TemplateError."""
+    """Ask the store for a slot; True when the execution has to wait.
+
+    Raises ConflictError(code="concurrency_limit"), TemplateError.
+    """
     admission = admission_of(program, event, time.time())
     if admission is None:
         return False

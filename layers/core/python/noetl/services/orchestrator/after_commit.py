@@ -13,7 +13,7 @@ MARKED = 100
 
 
 def add_effects(change: Change, handled: Handled) -> None:
-    """Add to ``handled`` the timers that ``change`` set, and what it ended, dropped or redrove."""
+    """Add the timers of ``change`` to ``handled``, and what it ended, dropped or redrove."""
     handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
     if change.end:
         handled.ended.append((change.execution_id, change.status))

@@ -1,4 +1,4 @@
-"""Decisions by request: the engine decides a worker's outcomes and answers with its next commands.
+"""Decisions by request: a worker sends outcomes, and the answer holds its next commands.
 
 The engine decides these outcomes as it decides those of a queue: the same authentication, decision and commit. The answer contains the
 next commands of the worker's own queue, leased to this worker. All other commands go to their queues. The engine returns every outcome

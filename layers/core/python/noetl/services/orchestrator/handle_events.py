@@ -1,4 +1,4 @@
-"""The engine's shell: one batch of events, of any kinds, applied to every execution that it names.
+"""The engine's shell: a batch of events applied to every execution that it names.
 
 The engine reads all executions at once, decides outside any lock, and writes once. So a batch costs two round trips; it costs more only
 when a decision needs a slot that could not be foreseen, or when a loop is folded. After a version conflict the engine decides each
@@ -235,7 +235,7 @@ def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
 
 
 def _reads_whole(work: Work, deps: EngineDeps) -> bool:
-    """Return whether to read all slots of an execution that this process does not know, to know it from then on."""
+    """Return whether to read all slots of an unknown execution, to remember it from then on."""
     runs = [event.run for event in work.events if isinstance(event, CommandDone)]
     return deps.recent is not None and bool(runs) and deps.recent.reads_whole(work.execution_id, max(runs))
 

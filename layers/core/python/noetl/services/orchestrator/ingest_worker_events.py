@@ -214,7 +214,11 @@ def _is_sign(event: CommandDone | ItemsDone) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BatchWish:
-    """``key``: of the caller, empty for none; ``batch_id``: made from the request. ``again``: an earlier attempt with this id ended in doubt."""
+    """A request to accept a batch of events.
+
+    ``key``: of the caller, empty for none. ``batch_id``: made from the request. ``again``: the outcome of an earlier attempt with this id
+    is unknown.
+    """
 
     batch_id: int
     events: Sequence[EventWish]
@@ -248,7 +252,10 @@ def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
 
 
 def _keep_batch(wish: BatchWish, texts: list[str], deps: EventsDeps) -> tuple[EventBatch, bool]:
-    """Keep it under the first id that no other batch has. Without a key, only a request in doubt is answered with what is there."""
+    """Store a batch under the first id that no other batch has.
+
+    A batch that is there already is the answer only when the request has a key, or its earlier attempt may have stored it.
+    """
     for number in range(TRIES):
         try:
             batch, fresh = deps.batches.accept(
@@ -316,7 +323,10 @@ def resume_batches(deps: EventsDeps, limit: int = 20) -> int:
 
 
 def _give_up(batch_id: int, deps: EventsDeps) -> None:
-    """End a batch that has broken its handler for long: its sender sees it, and may send its events one by one."""
+    """End a batch that has broken its handler for a long time.
+
+    Its sender sees that, and may send the events one by one.
+    """
     batch = deps.batches.get(batch_id)
     if batch is not None and deps.door.clock() - batch.created_at > GIVE_UP_SECONDS:
         told = [EventTold("", "", "batch_broken") for _ in range(batch.total)]

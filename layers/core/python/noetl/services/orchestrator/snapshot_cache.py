@@ -1,4 +1,4 @@
-"""Cache of snapshots that this process has just committed, so that it need not read them again.
+"""Cache of snapshots that this process has committed, so that it need not read them again.
 
 An entry is a Snapshot at one version, complete in its slots, so it never goes stale: if another process changed the execution, the commit
 over it conflicts, and the shell reads. Entries are taken out while they are worked on and put back only after a commit.
@@ -60,7 +60,10 @@ class Recent:
                 self._entries.popitem(last=False)
 
     def reads_whole(self, execution_id: int, run: int) -> bool:
-        """Return whether to read all of an execution at this step run: it is likely to be small, and asked for again."""
+        """Return whether to read an execution whole at this step run.
+
+        Such an execution is probably small, and is probably needed again.
+        """
         return run <= self._whole and execution_id not in self._large
 
     def heard(self, now: float) -> None:

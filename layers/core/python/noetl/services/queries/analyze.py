@@ -314,7 +314,7 @@ class _Live:
                 f"step {token.step} has {ended} of {loop.total} items, {loop.issued} issued, and no command for the others",
                 token.step,
                 token.run,
-                (f"`noetl replay {self.info.execution_id}` tells whether its history agrees",),
+                (f"`noetl replay {self.info.execution_id}` shows whether its history agrees",),
             )
 
     def _working(self, token: Token, command_id: str) -> Iterator[Finding]:

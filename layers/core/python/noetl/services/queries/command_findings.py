@@ -128,17 +128,17 @@ def _aside(token: Token, what: str, command: OpenCommand) -> Finding:
 
 
 def _delayed(token: Token, what: str, run: StepRun | None, command: OpenCommand) -> Finding:
-    """Tell what a command waits for that is not due yet."""
+    """Report what a command waits for that is not due yet."""
     soon = f"in {-command.due_for:.0f} s" if command.due_for <= -1 else "in a moment"
     if command.lost:
         died = "a process" if command.lost == 1 else f"{command.lost} processes"
         kind, why = "after_deaths", f"runs again {soon}, alone: {died} died while running it"
     elif command.remote:
-        kind, why = "waits_for_work", f"waits for work that goes on elsewhere; it asks again {soon}"
+        kind, why = "waits_for_work", f"waits for an external job; it asks again {soon}"
     elif run is not None and run.status == "waiting" and run.until is not None:
         kind, why = "waits_for_time", f"waits until {iso(run.until)}"
     elif run is not None and run.loop is not None:
-        kind, why = "delayed", f"goes on {soon}: its item waits, or is tried again"
+        kind, why = "delayed", f"continues {soon}: its item waits, or is tried again"
     else:
         kind, why = "delayed", f"is tried again {soon}"
     return Finding(kind, "info", f"{what} {why}", token.step, token.run)
@@ -148,7 +148,7 @@ def _free(token: Token, what: str, command: OpenCommand) -> Finding:
     """Report that no live worker has a command that is due."""
     pool = pool_of(command.owner)
     lost = bool(command.owner) and pool is None
-    lapsed = f"{who_has(command.owner)} had it and gave no sign of life" if lost else "nobody has taken it"
+    lapsed = f"{who_has(command.owner)} had it and sends no heartbeats" if lost else "no worker has taken it"
     lapsed += "" if pool is None else f"; it is offered to workers of the pool {pool}"
     return Finding(
         "orphan_command" if lost else "not_taken",

@@ -53,7 +53,7 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     child_execution_id: str | None = None
     error: dict[str, Any] | None = None
     until: float | None = None
-    """When it goes on, while it waits for a time (epoch seconds)."""
+    """When it continues, while it waits for a time (epoch seconds)."""
     failed_items: FailedItems | None = None
     """Items of its loop that failed, and why: of the latest loops, where they were read."""
 
@@ -243,7 +243,7 @@ def _no_result(info: ExecutionInfo) -> ConflictError:
         return ConflictError(
             f"execution {info.execution_id} {info.status}, so it has no result",
             code="execution_failed",
-            hint=error.message if error else f"`noetl status {info.execution_id}` tells why",
+            hint=error.message if error else f"`noetl status {info.execution_id}` shows why",
         )
     return ConflictError(
         f"execution {info.execution_id} is {status}; its result is known when it has completed",

@@ -20,8 +20,8 @@ from noetl.ports.results import ResultStore
 from noetl.services.results.stored_bytes import fetch, store_calls
 
 CACHE_BYTES = 4 * 1024 * 1024
-"""Most bytes of encoded parts and manifests kept decoded in one process (where rows take some ten times as much). Whoever goes over a
-list needs a part at a time."""
+"""Most bytes of encoded parts and manifests kept decoded in one process (where rows take some ten times as much). A reader of a
+list needs one part at a time."""
 
 
 def is_parted(value: Any) -> TypeGuard[Mapping[str, Any]]:

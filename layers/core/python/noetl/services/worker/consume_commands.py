@@ -1,4 +1,4 @@
-"""The consumer of a batch of commands: runs them together and sends their outcomes together.
+"""The consumer of a batch of commands: it runs them and sends their outcomes together.
 
 No command is lost and no failure is silent. A command is done when the queue of events has accepted all its outcomes. Any other command
 is returned to the queue, and the worker that receives it next runs it again. While a dependency is unavailable, the command waits,
@@ -199,7 +199,10 @@ class _Batch:
             self._staff()
 
     def _put_in_line(self, job: _Job, places: int) -> None:
-        """Make a job ready, under the lock. ``places``: of a pool that is new: executions that keep something warm in it."""
+        """Make a job ready, under the lock.
+
+        ``places``: for a new pool: how many executions keep a warm process in it.
+        """
         name = job.command.pool if job.command.pool in self.deps.slots else "io"
         pool = self.pools.get(name)
         if pool is None:

@@ -1,4 +1,7 @@
-"""Outcomes by request: a worker asks the engine directly, and uses the queue for every outcome that this fails for."""
+"""Outcomes by request: a worker asks the engine directly to decide them.
+
+It sends every outcome that such a request fails for through the queue.
+"""
 
 from __future__ import annotations
 
@@ -115,5 +118,5 @@ def heartbeat(command: Command, token: str) -> str:
 
 
 def unanswered(text: str, lease: str) -> str:
-    """Return an outcome's message as it goes through the queue after a request that was not answered."""
+    """Return an outcome's message for the queue, after a request that was not answered."""
     return encode_message(msgspec.structs.replace(decode_message(text), asked=lease)) if lease else text

@@ -46,7 +46,10 @@ class Doubts:
 
     @contextmanager
     def about(self, doubts: Sequence[Doubt]) -> Iterator[None]:
-        """Around a write. The same commit succeeding later proves that the lost one was not carried out."""
+        """Around a write.
+
+        The same commit succeeding later proves that the lost one was not carried out.
+        """
         began = time.monotonic()
         try:
             yield

@@ -74,7 +74,10 @@ _NOTHING: dict[str, bytes | None] = {**dict.fromkeys(_RARE), **dict.fromkeys(_CO
 
 
 class Writing:
-    """One commit: its parameters, and how to read the answer. ``changes`` are sorted by execution."""
+    """One commit: its parameters, and how to read the answer.
+
+    ``changes`` are sorted by execution.
+    """
 
     def __init__(self, changes: Sequence[Change], owner: str | None) -> None:
         self._changes = changes
@@ -310,9 +313,11 @@ def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> N
     rows["variables"] += variable_rows(execution, change.variables)
     if change.cancel_children or change.drop_runs:
         reason = codec.encode(change.cancel_reason).decode()
-        runs = (None,) if change.cancel_children else dict.fromkeys(change.drop_runs)
         cascade = {"execution": execution, "reason": reason, "id": cascade_of(change)}
-        rows["cancels"] += [{**cascade, "run": run} for run in runs]
+        if change.cancel_children:
+            rows["cancels"].append({**cascade, "run": None, "spared": change.spared})
+        if change.spared or not change.cancel_children:
+            rows["cancels"] += [{**cascade, "run": run} for run in dict.fromkeys(change.drop_runs)]
     rows["cancels"] += [
         {"execution": execution, "what": word.what, "id": word.event_id, "seq": word.seq}
         for word in change.words

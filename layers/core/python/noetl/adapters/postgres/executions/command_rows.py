@@ -30,7 +30,10 @@ _VALUES = attrgetter(*_FIELDS)
 
 
 def _optional(field: msgspec.structs.FieldInfo) -> Any:
-    """Return the default of a field. Required ones, which are never None, stand behind others: they have None."""
+    """Return the default of a field.
+
+    Required ones, which are never None, stand behind others: they have None.
+    """
     if field.default_factory is not msgspec.NODEFAULT:
         return msgspec.field(default_factory=field.default_factory)
     return None if field.default is msgspec.NODEFAULT else field.default

@@ -1,4 +1,7 @@
-"""Executions in Postgres. Every method is one statement (``ask_again``: two): one round trip, one transaction."""
+"""Executions in Postgres.
+
+Every method is one statement (``ask_again``: two): one round trip, one transaction.
+"""
 
 from __future__ import annotations
 

@@ -132,7 +132,9 @@ class Counting:
         return found
 
     def answer(self, rows: list[Row], unread: Unread) -> tuple[list[ItemsCommitted], Committed]:
-        """Return the answer to each batch, and what is given out. ``unread``: collects rows that cannot be read.
+        """Return the answer to each batch, and what is given out.
+
+        ``unread``: collects rows that cannot be read.
 
         Raises KeyError for an answer about a loop that it does not bring along.
         """

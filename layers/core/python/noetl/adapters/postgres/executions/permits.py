@@ -101,7 +101,10 @@ def moved_parts(batches: Sequence[ItemBatch]) -> dict[str, bytes | None]:
 
 
 def admitted(answers: Sequence[Row], owner: str | None, unread: Unread) -> tuple[Admitted, list[Event]]:
-    """Read the answer of ``noetl.admit_execution``. ``unread``: collects rows that cannot be read."""
+    """Read the answer of ``noetl.admit_execution``.
+
+    ``unread``: collects rows that cannot be read.
+    """
     word, most, holders = "held", 0, list[int]()
     events: list[Event] = []
     for kind, execution, identity, counts, body, _, _ in answers:
@@ -153,7 +156,10 @@ class Slots:
 
 
 class Loops:
-    """The loops of an answer. The answer brings each loop once, for any number of its commands."""
+    """The loops of an answer.
+
+    The answer brings each loop once, for any number of its commands.
+    """
 
     def __init__(self) -> None:
         self._loops: dict[tuple[int, int, int], LoopRow] = {}
@@ -175,8 +181,10 @@ def whole_command(
     child: bytes | None,
     loop: bytes | LoopRow | None,
 ) -> Command:
-    """A command from its row. ``counts``: run, round, attempt, first, past, and perhaps the microseconds of its delay and how many
-    owners died while they ran it."""
+    """A command from its row.
+
+    ``counts``: run, round, attempt, first, past, and perhaps the microseconds of its delay and how many owners died while they ran it.
+    """
     _, round_, attempt, first, past, *more = counts
     delay, lost = (*more, 0, 0)[:2]
     if round_ < 0 or loop is None:

@@ -1,8 +1,10 @@
-"""A cell: namespaces that serve one task after the other, and their first process, which forks each task's process.
+"""A cell: namespaces that serve one task after the other, and their first process.
+
+The first process forks each task's process.
 
 Its mounts, its user and process namespace, its Landlock rules and its filter of system calls are made once. Each task has a
 process, an IPC namespace and a Landlock domain of its own. The first process runs no code of playbooks, learns nothing of any
-task but how it ended, and cannot be read. When a task has ended it kills and reaps whatever is left, and then looks whether
+task but how it ended, and cannot be read. When a task has ended it kills and reaps every process that is left. Then it checks that
 everything that a task can change is as it was (``_Standing``). If anything differs, it says so and ends, and the kernel takes
 the cell down with it: nothing is cleaned up. Linux only.
 """
@@ -147,7 +149,10 @@ class _Cell:
             os.close(descriptor)
 
     def _end(self, *, asked: bool) -> None:
-        """End whatever runs here, tell how the task ended, and go on only if it has left nothing. One that crashed is followed by none."""
+        """End every process of the task, report its end, and continue if it has left nothing.
+
+        A task that crashed is the last one of its cell.
+        """
         # At once for all: a process that is forked meanwhile has the signal, too.
         with suppress(ProcessLookupError):
             os.kill(-1, _signal.SIGKILL)
@@ -181,7 +186,10 @@ class _Cell:
             self._launch(descriptors)
 
     def _serve(self, requests: int, output: int, answers: int) -> None:
-        """Serve calls of Python code. All that such tasks are told is the same for each one, and was read with the order of the cell."""
+        """Serve calls of Python code.
+
+        What such tasks receive is the same for each one, and was read with the order of the cell.
+        """
         os.dup2(output, 1)
         os.dup2(output, 2)
         self._confine_task()
@@ -212,13 +220,13 @@ class _Cell:
 
 
 class _Standing:
-    """How everything stands that a task can change and that stays when it has ended.
+    """The state that a task can change and that stays when it has ended.
 
-    * Folders that it can write to: contents, owner, modes, attributes and times. Whatever changes one of a folder changes ``ctime``,
-      which nobody can set. A file that never had a name changes the number of the next one, and takes room for as long as it is there.
+    * Folders that it can write to: contents, owner, modes, attributes and times. Every change of one of a folder changes ``ctime``,
+      which no process can set. A file that never had a name changes the number of the next one, and takes room for as long as it is there.
     * Locks of these folders: they last as long as the open file, which the kernel closes late when it was sent and not received.
     * The first process, which is of the same user: its limits, priorities and processors, which the next task would inherit.
-    * The number of the last process. A task that made no other process or thread has left none, and nobody learns how many there were.
+    * The number of the last process. A task that made no other process or thread has left none, and no task learns how many there were.
     """
 
     def __init__(self, folder: str) -> None:
@@ -253,7 +261,7 @@ class _Standing:
             if time.clock_gettime_ns(COARSE_CLOCK) > max(changed):
                 return
             time.sleep(0.001)
-        raise OSError(0, "the clock of files does not go on")
+        raise OSError(0, "the clock of files does not advance")
 
     def is_same(self, task: int) -> bool:
         """Whether a task that had this number has left everything as it was."""

@@ -1,7 +1,7 @@
-"""A process gives up what the code it is about to run must not have. There is no way back.
+"""The layers by which a process drops the rights that its next code must not have.
 
-``confine`` applies the layers that a ``Confinement`` names to the calling process; it starts no interpreter, and may
-be called in any fork of a process with one thread. Limits on memory, file size, open files and core dumps need no
+There is no way back. ``confine`` applies the layers that a ``Confinement`` names to the calling process; it starts no interpreter, and
+may be called in any fork of a process with one thread. Limits on memory, file size, open files and core dumps need no
 layer. On Linux also: no new privileges, no capabilities (a root user keeps its files but can no longer look into other
 processes), and memory that processes of the same user cannot read.
 """
@@ -29,7 +29,7 @@ PROCESS_FILES = (
     "sys/kernel",
     "sys/vm",
 )
-"""Of a /proc that shows all processes, what tells of none of them."""
+"""The files of a /proc with all processes that reveal none of them."""
 
 
 class Confinement:

@@ -34,7 +34,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "syscall": (ctypes.c_long,) * 6,
     "syscall of a path": (ctypes.c_long, ctypes.c_int, _TEXT, ctypes.c_int, _LONG, _LONG),
 }
-"""Of functions that are called here, the name first; addresses are numbers. Made once: what a child makes anew it copies many pages for."""
+"""Of functions that are called here, the name first; addresses are numbers. Made once: for what a child makes itself it copies many pages."""
 _HEADER = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
 _NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
 _ADMINISTRATION = (ctypes.c_uint32 * 6)(1 << 21, 1 << 21)

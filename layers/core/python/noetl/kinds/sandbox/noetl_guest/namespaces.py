@@ -142,7 +142,7 @@ class Ground:
         self.read = read
         self.write = _as_folders(write)
         self.temporary = temporary
-        """Folders that each task has to itself, beside those of ``SCRATCH``: what it is given in them is given to each anew."""
+        """Folders that each task has to itself, beside those of ``SCRATCH``: each task receives its own copy of their contents."""
 
     def enter(self) -> None:
         """Make that root and enter it, in namespaces of its own. The machine stays below ``OLD``, for the tasks' own folders.
@@ -162,10 +162,10 @@ class Ground:
         _change_flags("/", _Attributes(READ_ONLY | NO_SUID | NO_DEVICES), 0)
 
     def enter_task(self, folder: str, processes: int) -> None:
-        """As the first process of namespaces of tasks, which were copied from the ground's: leave it ``folder`` and what is its own.
+        """Leave a task's first process only ``folder`` and what is its own.
 
-        It enters a user namespace of its own, whose rights do not reach what was mounted. It must be dumpable. What /proc tells of it
-        (what the tasks before have used, among others) is covered. Raises OSError.
+        Its namespaces were copied from the ground's. It enters a user namespace of its own, whose rights do not reach what was mounted. It must
+        be dumpable. What /proc shows of it (what the tasks before have used, among others) is covered. Raises OSError.
         """
         _mount_scratch()
         made = {"/", *SCRATCH, *self.temporary}
@@ -217,7 +217,10 @@ class _CloneArguments(ctypes.Structure):
 
 
 class _Fork:
-    """The kernel's own call, since no other one makes namespaces for the child alone; the interpreter is told before and after."""
+    """The kernel's own fork call, which alone makes namespaces for the child only.
+
+    The interpreter is notified before and after.
+    """
 
     def __init__(self) -> None:
         api = ctypes.pythonapi

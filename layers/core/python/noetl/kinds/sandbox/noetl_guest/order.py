@@ -1,4 +1,7 @@
-"""What a worker tells a process before that gives anything up: one file that is read once, and descriptors."""
+"""The worker's order to a process: one file that it reads once, and descriptors.
+
+The process reads it before it drops any right.
+"""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class _Session:
         self._streams = (sys.stdout, sys.stderr)
 
     def answer(self, request: bytes) -> None:
-        """Run one call and send what came of it. ``request``: see ``noetl.kinds.sandbox.request``."""
+        """Run one call and send its outcome. ``request``: see ``noetl.kinds.sandbox.request``."""
         call_id, code, names, made, values, seconds = marshal.loads(request)
         sys.stdout, sys.stderr = self._streams
         _allow_cpu(seconds)
@@ -135,7 +135,7 @@ class _Session:
 
 _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""Made once, before a process is forked for a task: whatever a task makes or changes, it copies pages of memory for."""
+"""Made once, before a process is forked for a task: for everything that a task makes or changes, it copies pages of memory."""
 
 
 def _decode(data: bytes) -> Any:
@@ -229,7 +229,7 @@ def _end_with_parent(requests: int) -> None:
 
 
 def _leave() -> NoReturn:
-    """Nobody is left to remove the folder: do it, when it is empty."""
+    """Remove the folder if it is empty, since no other process will, and exit."""
     with suppress(OSError):
         os.rmdir(os.getcwd())
     os._exit(0)

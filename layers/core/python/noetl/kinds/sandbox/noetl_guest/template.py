@@ -1,9 +1,9 @@
-"""A process that has loaded the guest, and forks children: an interpreter is started once a worker.
+"""A process that has loaded the guest and forks children: one interpreter per worker.
 
-The worker sends descriptors alone, one message a child; what a task is told comes through one of them and is read by the
-child. So the template learns nothing of any task, and no child finds anything of another one in its memory. It runs no
+The worker sends descriptors alone, one message a child. The child's order arrives through one of them, and the child reads it.
+So the template learns nothing of any task, and no child finds anything of another one in its memory. It runs no
 code of playbooks, and has one thread. Where a machine has namespaces it makes, once, the root that all tasks have in common;
-its children are the first processes of cells then (``noetl_guest.cell``), and a task's own process elsewhere.
+its children are then the first processes of cells (``noetl_guest.cell``). On other machines a child is a task's own process.
 It ends when its worker has gone and its last child has ended, and removes the folder of the tasks' folders. Linux only.
 """
 
@@ -40,7 +40,7 @@ FAILED = 125
 
 
 class _Children:
-    """Those that run, and where their ends are told to the worker."""
+    """The running children, and the descriptors that report their ends to the worker."""
 
     def __init__(self, ground: namespaces.Ground | None) -> None:
         self.ground = ground

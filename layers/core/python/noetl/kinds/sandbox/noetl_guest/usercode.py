@@ -20,7 +20,7 @@ VAR_KEYWORDS = 0x08
 COROUTINE = 0x80
 
 Ask = Callable[[list[str]], Mapping[str, Any]]
-"""Gives the values of those names that the task's scope knows."""
+"""Returns the values of those names that the task's scope has."""
 
 _MISSING = object()
 _FELL_THROUGH = object()
@@ -40,9 +40,10 @@ def execute(
     names: tuple[str, ...] | None = None,
     made: tuple[bytes, bool] | None = None,
 ) -> Any:
-    """The code's result, whatever its type; None when it gives none. Raises what the code raises.
+    """Run the code and return its result, of any type; None when it has none.
 
-    ``names``: ``names_of(values)``. ``made``: what ``compile_code`` gives for them, by ``marshal``; None: it is compiled here.
+    Raises what the code raises. ``names``: ``names_of(values)``. ``made``: what ``compile_code`` returns for them, by ``marshal``; None:
+    the code is compiled here.
     """
     names = names_of(values) if names is None else names
     compiled, returns = _compile(code, names, made)

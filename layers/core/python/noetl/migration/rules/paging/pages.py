@@ -40,7 +40,10 @@ def overrides_of(retry: Map) -> Map | None:
 
 
 def bound(guard: Entry, retry: Map, into: Map) -> bool:
-    """Count the calls, and let the guard end them at ``max_attempts``. Return False when the guard is no single expression."""
+    """Count the calls, and let the guard end them at ``max_attempts``.
+
+    Return False when the guard is no single expression.
+    """
     most = plain(retry.get("max_attempts", "max_iterations"))
     if most is None:
         return True

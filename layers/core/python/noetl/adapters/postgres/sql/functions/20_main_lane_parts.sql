@@ -148,21 +148,21 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- A Cancel for every child that is not over (all of an execution, or those that one run of it waits for): those that exist, and those whose Start is on its way;
--- of an execution also for those that pass it on.
+-- of an execution also for those that pass it on. Children that this commit starts after it was asked for are spared.
 -- Rows that say 'what' are for noetl.tell_family instead.
 CREATE OR REPLACE FUNCTION noetl.cancel_children(p_owner TEXT, p_cancels JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY WITH children AS (
         SELECT e.execution_id, e.program, p.execution AS parent, p.id, p.reason
-        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT)
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT, spared BIGINT[])
         JOIN noetl.execution e ON p.what IS NULL AND e.parent_execution_id = p.execution AND e.ended_at IS NULL
-            AND (p.run IS NULL OR e.awaited_by = p.run)
+            AND (p.run IS NULL OR e.awaited_by = p.run) AND (e.execution_id = ANY (p.spared)) IS NOT TRUE
         UNION
         SELECT o.execution_id, o.program, p.execution, p.id, p.reason
-        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT)
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT, spared BIGINT[])
         JOIN noetl.outbox o ON p.what IS NULL AND o.source = p.execution AND starts_with(o.event_id, 'start') AND o.execution_id <> p.execution
-            AND (p.run IS NULL OR o.awaited_by = p.run)
+            AND (p.run IS NULL OR o.awaited_by = p.run) AND (o.execution_id = ANY (p.spared)) IS NOT TRUE
         WHERE NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution_id AND e.version > 0)
         UNION
         SELECT e.execution_id, e.program, p.execution, p.id, p.reason
