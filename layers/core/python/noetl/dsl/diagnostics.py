@@ -96,7 +96,7 @@ class Diagnostics:
     def __len__(self) -> int:
         return len(self._found)
 
-    def tells(self, code: str, line: int) -> bool:
+    def has_reported(self, code: str, line: int) -> bool:
         """Report whether a problem with ``code`` is recorded on ``line`` already."""
         return any(d.code == code and d.line == line for d in self._found.values())
 

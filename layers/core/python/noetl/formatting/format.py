@@ -20,7 +20,10 @@ from noetl.formatting.writing import write
 
 @dataclass(frozen=True, slots=True)
 class Formatted:
-    """``text`` is the playbook as it should be written; ``converted`` steps changed their form, ``kept`` ones could not."""
+    """A formatted playbook: ``text``, and what became of its steps.
+
+    ``converted`` steps changed their form, ``kept`` ones could not.
+    """
 
     text: str
     converted: tuple[str, ...] = ()
@@ -28,7 +31,10 @@ class Formatted:
 
 
 def format_text(text: str, *, source_name: str) -> Formatted:
-    """The playbook in its layout; what it says stays the same. Raises InvalidPlaybookError for what cannot be read."""
+    """Write the playbook in its layout; its meaning stays the same.
+
+    Raises InvalidPlaybookError for a text that cannot be read.
+    """
     document = read(text, source_name)
     order(document)
     made = write(document)
@@ -90,7 +96,7 @@ def _written(document: Document) -> str:
 def _one_by_one(
     document: Document, changes: list[_Change], kept: list[Kept], source_name: str, kinds: KindLookup
 ) -> str:
-    """Leave the steps as they were whose new form the compiler refuses. ``changes`` keeps the others."""
+    """Restore the steps whose new form the compiler refuses; ``changes`` keeps the others."""
     for change in changes:
         change.entry.value = change.before
     made = _written(document)
@@ -129,7 +135,10 @@ def _problem(text: str, source_name: str, kinds: KindLookup) -> str | None:
 
 
 def _check_same(before: str, after: str, source_name: str) -> None:
-    """What was written says what was read: a formatter that changed a value would be worse than none."""
+    """Check that the written text has the values that were read.
+
+    A formatter that changed a value would be worse than none.
+    """
     old, new = load(before, Diagnostics()), load(after, Diagnostics())
     if old is None or new is None or old.plain() != new.plain():
         raise _defect(source_name, "a value would change")

@@ -1,4 +1,4 @@
-"""The document as the formatter sees it: values with their style, entries with their comments."""
+"""The document for the formatter: values with their style, entries with their comments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 
 @dataclass(slots=True, eq=False)
 class Text:
-    """One value. ``raw`` is its spelling when it stood on one line (or in a folded block), to be printed as it was."""
+    """One value.
+
+    ``raw`` is its spelling when it was on one line (or in a folded block), to be printed as it was.
+    """
 
     value: Any
     raw: str | None = None

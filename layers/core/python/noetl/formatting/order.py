@@ -73,7 +73,10 @@ _TOGETHER = frozenset({"set_ctx", "set_iter"})
 
 
 def order(document: Document) -> None:
-    """Sort the keys of every block the language knows, in place. A document with anchors keeps its order: an alias follows its anchor."""
+    """Sort the keys of every block that the language has, in place.
+
+    A document with anchors keeps its order: an alias follows its anchor.
+    """
     if not document.anchors:
         _document(document.root)
     _hoist(document.root)

@@ -173,7 +173,10 @@ def _place_comments(document: Document, builder: _Builder) -> None:
 
 
 def _attach(builder: _Builder, target: Entry | None, group: list[Own]) -> list[str]:
-    """Comments above ``target`` (or at the end); those indented deeper stay below what they stand under."""
+    """Attach comments above ``target``, or at the end.
+
+    Comments that are indented deeper stay below their own entry.
+    """
     rest: list[str] = []
     before: Own | None = None
     for own in group:
@@ -209,7 +212,10 @@ def _next_start(starts: list[int], line: int) -> int | None:
 
 
 def _trail(builder: _Builder, by_line: dict[int, list[_Place]], line: int, offset: int, comment: str) -> None:
-    """A comment at the end of a line is about the last entry that begins there, outside of brackets that are closed by then."""
+    """Attach a comment at the end of a line to the last entry that begins there.
+
+    Entries in brackets that are closed by then do not count.
+    """
     open_brackets = any(start < offset < end for start, end in builder.brackets)
     here = [place for place in by_line.get(line, []) if place.offset < offset]
     fitting = [place for place in here if place.flow == open_brackets] or here

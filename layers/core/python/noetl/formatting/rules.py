@@ -175,7 +175,10 @@ def _retry_block(value: Value) -> Map:
 
 
 def _check_order(case: Case) -> None:
-    """The canonical form writes first; an entry that writes after it did something else is not the same."""
+    """Refuse an entry that writes after it did something else.
+
+    The canonical form writes first, so it would not mean the same.
+    """
     names = [action.name for action in case.actions]
     others = [place for place, name in enumerate(names) if name not in ("set", "collect", "sink")]
     last_write = max((place for place, name in enumerate(names) if name in ("set", "collect")), default=-1)

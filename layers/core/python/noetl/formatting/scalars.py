@@ -51,7 +51,10 @@ def spelled(value: Any) -> str:
 
 
 def quoted(value: str) -> str:
-    """In double quotes; in single ones when the text has double quotes and nothing that needs an escape."""
+    """Write a text in double quotes, or in single ones.
+
+    Single quotes are for a text that has double quotes and nothing that needs an escape.
+    """
     if '"' in value and not _UNPRINTABLE.search(value):
         return "'" + value.replace("'", "''") + "'"
     escaped = "".join(_ESCAPES.get(letter, letter) for letter in value)
@@ -59,7 +62,10 @@ def quoted(value: str) -> str:
 
 
 def is_block(text: Text) -> bool:
-    """Whether the value is written as a literal or folded block: it was, or it has several lines (code, queries)."""
+    """Report whether the value is written as a literal or folded block.
+
+    It is when it was one, or when it has several lines (code, queries).
+    """
     value = text.value
     if not isinstance(value, str):
         return False

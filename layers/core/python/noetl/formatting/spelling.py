@@ -56,7 +56,7 @@ def respell(document: Document, kinds: KindLookup) -> None:
                 _retry(map_of(owner.get("retry")))
     _rename_input(map_of(map_of(map_of(root.get("executor")).get("spec")).get("on_error")))
     raw = _raw_fields(kinds)
-    taken = _given(root)
+    taken = _assigned_names(root)
     old = {"outcome", "output"} if not taken & {"outcome", "output"} else set()
     if not taken & {"args", "input"}:
         old.add("args")
@@ -69,7 +69,7 @@ _NAMING = frozenset(
 )
 
 
-def _given(root: Map) -> set[str]:
+def _assigned_names(root: Map) -> set[str]:
     """Return the names that the document assigns: one of them may hide a built-in name."""
     found: set[str] = set()
     for entry in inside(root):
@@ -262,7 +262,10 @@ def _raw_fields(kinds: KindLookup) -> frozenset[str]:
 
 
 def _templates(block: Map, raw: frozenset[str], old: set[str]) -> None:
-    """``outcome`` → ``output``, ``outcome.result`` → ``output.data``, ``args`` → ``input``; only names in ``old``."""
+    """Rename ``outcome`` to ``output``, its ``result`` to ``data``, and ``args`` to ``input``.
+
+    Only names in ``old`` are changed.
+    """
 
     def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
         if name not in old:

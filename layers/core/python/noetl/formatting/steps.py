@@ -55,7 +55,10 @@ class Converter:
         ]
 
     def convert(self, entry: Entry) -> Map:
-        """The step in the canonical form, as a new tree; ``entry`` stays as it is. Raises CannotSayError."""
+        """Convert the step to the canonical form, as a new tree; ``entry`` stays as it is.
+
+        Raises CannotSayError.
+        """
         step: Map = copy.deepcopy(map_of(entry.value))
         tool = self._tool(step)
         loop = map_of(step.get("loop"))

@@ -26,7 +26,10 @@ Replace = Callable[[str, str | None], tuple[str, bool] | None]
 
 
 def substitute(text: str, change: Replace) -> str:
-    """A template text with names replaced. Raises CannotSayError when ``change`` does, or when the template binds names itself."""
+    """Replace names in a template text.
+
+    Raises CannotSayError when ``change`` does, or when the template binds names itself.
+    """
     if not has_template(text):
         return text
     try:
@@ -56,18 +59,18 @@ def substitute(text: str, change: Replace) -> str:
 
 def _is_part(tokens: list[tuple[str, str]], place: int) -> bool:
     """An attribute, the name of a filter or test, or the name of a keyword argument."""
-    before = _beside(tokens, place, -1)
-    after = _beside(tokens, place, 1)
+    before = _neighbour(tokens, place, -1)
+    after = _neighbour(tokens, place, 1)
     if before in (".", "|", "is"):
         return True
     return after == "=" and before in ("(", ",")
 
 
 def _is_bound(tokens: list[tuple[str, str]], place: int) -> bool:
-    return _beside(tokens, place, -1) in ("for", "set")
+    return _neighbour(tokens, place, -1) in ("for", "set")
 
 
-def _beside(tokens: list[tuple[str, str]], place: int, step: int) -> str:
+def _neighbour(tokens: list[tuple[str, str]], place: int, step: int) -> str:
     place += step
     while 0 <= place < len(tokens) and tokens[place][0] == "whitespace":
         place += step
@@ -89,7 +92,7 @@ def _attribute(tokens: list[tuple[str, str]], place: int) -> tuple[str | None, i
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A boundary a guard is looked at: every name the event has there, and which names are defined."""
+    """A boundary that looks at a guard: every name of its event, and the defined names."""
 
     events: frozenset[str]
     defined: frozenset[str] = frozenset()
@@ -97,7 +100,10 @@ class Moment:
 
 
 def simplified(guard: object, moment: Moment) -> bool | str:
-    """What is left of a guard at a boundary: True, False, or an expression. Raises CannotSayError for text around a template."""
+    """Simplify a guard at a boundary to True, False, or an expression.
+
+    Raises CannotSayError for text around a template.
+    """
     if (
         guard is None
         or guard is True

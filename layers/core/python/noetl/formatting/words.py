@@ -18,7 +18,10 @@ _THIS = {
 
 
 def after_call(name: str, attribute: str | None) -> tuple[str, bool] | None:
-    """What a rule of a ``case`` calls ``response``, ``result``, ``error`` and ``this``. Raises CannotSayError."""
+    """Rename a ``case`` rule's ``response``, ``result``, ``error`` and ``this``.
+
+    Raises CannotSayError.
+    """
     if name == "result":
         return "output.data", False
     if name == "error":
@@ -56,7 +59,10 @@ def at_exit(name: str, attribute: str | None) -> tuple[str, bool] | None:
 
 
 def reworded(value: Value, change: Replace) -> Value:
-    """The value with other names in its templates, in nodes of its own (comments go with it). Raises CannotSayError."""
+    """Copy the value with other names in its templates (comments go with it).
+
+    Raises CannotSayError.
+    """
     if isinstance(value, Text):
         text = value.value
         if not isinstance(text, str) or not has_template(text):

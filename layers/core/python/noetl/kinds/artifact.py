@@ -1,4 +1,4 @@
-"""The kind ``artifact``: reads a large result by its reference, whole or in part, and writes results."""
+"""The kind ``artifact``: reads a large result, whole or in part, and writes results."""
 
 from __future__ import annotations
 
@@ -121,7 +121,9 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """``get``: the value, or a part of it. ``head``: ``{ref, available, format, size, …}``. ``put``: the reference.
+    """Run the action. ``get``: the value, or a part of it. ``put``: the reference.
+
+    ``head``: ``{ref, available, format, size, …}``.
 
     Raises TaskError: code ``REFERENCE_NOT_AVAILABLE``, ``result_too_large_to_load``, ``result_not_a_value``, ``object_format``,
     ``result_too_large``.

@@ -100,7 +100,10 @@ def _value(said: bytes) -> Any:
 
 
 def _failed(function: str, said: bytes, answer: Mapping[str, Any]) -> TaskError:
-    """A function that ran out of time or memory may do better the next time; an exception of its code will not."""
+    """Classify a failed function.
+
+    One that ran out of time or memory may succeed the next time; an exception of its code will not.
+    """
     told = _value(said)
     error: Mapping[str, Any] = told if isinstance(told, dict) else {"errorMessage": str(told)}
     message = str(error.get("errorMessage") or "it failed")

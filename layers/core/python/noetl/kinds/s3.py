@@ -117,7 +117,9 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """By action: ``{body, size, …}``, ``{key, etag, …}``, ``{objects, prefixes, count, next}``, ``{deleted}``, ``{url, expires_in}``.
+    """Run the action against S3 and return its result.
+
+    By action: ``{body, size, …}``, ``{key, etag, …}``, ``{objects, prefixes, count, next}``, ``{deleted}``, ``{url, expires_in}``.
 
     Raises TaskError: ``code`` is that of S3 (``NoSuchKey``: not_found; ``AccessDenied``: auth), or ``object_too_large``,
     ``object_exists``, ``object_format``, ``bucket_refused``.

@@ -80,7 +80,9 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """As ``run_to_result``: the command ends at its first failing line (``set -eu``), with bash also inside a pipe.
+    """Run the command as ``run_to_result``; it ends at its first failing line (``set -eu``).
+
+    With bash it also ends when a part of a pipe fails.
 
     Raises its TaskErrors, and ``shell_missing``.
     """

@@ -1,4 +1,7 @@
-"""The kind ``wait``: waits for some time, until a moment, or for a callback, without holding a worker."""
+"""The kind ``wait``: waits for a time or a callback, without holding a worker.
+
+The time is a duration or a moment.
+"""
 
 from __future__ import annotations
 

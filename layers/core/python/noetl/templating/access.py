@@ -1,4 +1,7 @@
-"""``a.b`` and ``a[b]``: keys first, then a short list of harmless methods. Python attributes are never reached."""
+"""``a.b`` and ``a[b]``: keys first, then a short list of harmless methods.
+
+Python attributes are never reached.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +152,10 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def count_words(text: str) -> int:
-    """What ``len(text.split())`` is, without making all of the words: a text of 8 million characters holds a gigabyte of them."""
+    """Count the words of ``text`` without making all of them.
+
+    A text of 8 million characters holds a gigabyte of words.
+    """
     total, within = 0, False
     for piece in _pieces(text):
         total += len(piece.split()) - (within and not piece[0].isspace())
@@ -197,7 +203,10 @@ def _expandtabs(meter: Meter, text: str, tabsize: Any = 8) -> str:
 
 
 def iterate(meter: Meter, value: Any) -> list[Any]:
-    """The entries of a list, keys of a mapping or characters of a text, wrapped. Raises TemplateError for anything else."""
+    """Return the entries of a list, keys of a mapping or characters of a text, wrapped.
+
+    Raises TemplateError for anything else.
+    """
     if isinstance(value, Undefined):
         raise value.error()
     subject = resolve(value)
@@ -208,7 +217,10 @@ def iterate(meter: Meter, value: Any) -> list[Any]:
 
 
 def check_format(meter: Meter, spec: str) -> int:
-    """The sum of a format's width and precision. Raises TemplateError when one would make an enormous text."""
+    """Return the sum of a format's width and precision.
+
+    Raises TemplateError when one would make an enormous text.
+    """
     total = 0
     for digits in "".join(char if char.isdecimal() else " " for char in spec).split():
         if len(digits) > 9 or int(digits) > meter.limits.max_width:

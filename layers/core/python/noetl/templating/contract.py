@@ -22,7 +22,10 @@ class Scope(Protocol):
     """The source of names. Lookups are lazy: a name that no template touches costs nothing."""
 
     def lookup(self, name: str) -> Any:
-        """The value of a bare name (``ctx``, ``fetch``, ``workload``, ``x`` …). Raises KeyError when unknown."""
+        """Return the value of a bare name (``ctx``, ``fetch``, ``workload``, ``x`` …).
+
+        Raises KeyError when it is unknown.
+        """
 
     def names(self) -> Iterable[str]:
         """Known names, for "did you mean"."""

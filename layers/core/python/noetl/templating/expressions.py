@@ -30,7 +30,10 @@ _CALLABLE = (partial, FunctionType, BuiltinFunctionType, MethodType)
 
 
 def compile_node(node: nodes.Node) -> Evaluate:
-    """The function that evaluates an expression node. Raises TemplateError(code="template_syntax")."""
+    """Compile an expression node to the function that evaluates it.
+
+    Raises TemplateError(code="template_syntax").
+    """
     maker = _MAKERS.get(type(node))
     if maker is None:
         word = type(node).__name__
@@ -220,7 +223,7 @@ def _equality(first: Evaluate, second: Evaluate, apply: Callable[..., Any], want
 
 
 def _compared(run: Run, symbol: str, apply: Callable[..., Any], left: Any, right: Any) -> Any:
-    """Compare two values. In a lenient run a missing one is unequal to everything, and in nothing."""
+    """Compare two values; in a lenient run a missing one equals nothing, and is in nothing."""
     if run.lenient and (isinstance(left, Undefined) or isinstance(right, Undefined)):
         return symbol in ("ne", "notin")
     return apply(run.meter, left, right)
@@ -300,7 +303,10 @@ def make_filter(node: nodes.Filter, inner: Evaluate) -> Evaluate:
 
 
 def _of_nothing(run: Run, missing: Undefined, apply: Callable[..., Any], arguments: Any) -> Any:
-    """Apply a filter to a missing value as to an empty text; what it cannot be applied to stays missing."""
+    """Apply a filter to a missing value as to an empty text.
+
+    A filter that cannot be applied to it leaves it missing.
+    """
     args, named = arguments(run) if arguments is not None else ((), {})
     try:
         return apply(run.meter, "", *args, **named)

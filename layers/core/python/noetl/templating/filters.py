@@ -1,4 +1,4 @@
-"""Filters: Jinja's own names, minus what is unsafe or not repeatable, plus JSON, hashing and SQL helpers.
+"""Filters: Jinja's repeatable and safe ones, and JSON, hashing and SQL helpers.
 
 Each takes the meter and the value first. Values may be views; results are scalars, plain lists and mappings, or views.
 """

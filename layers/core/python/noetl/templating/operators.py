@@ -154,7 +154,7 @@ def _printed_size(value: Any) -> int:
 
 
 def _measure_directives(meter: Meter, template: str) -> tuple[int, list[str]]:
-    """The size of the text without its values but with all widths, and the names its directives use."""
+    """Measure the text without its values but with all widths; list its directives' names."""
     size, names = len(template), []
     for part in template.split("%")[1:]:
         if part.startswith("("):
@@ -191,7 +191,10 @@ _CONTAINERS = (View, list, tuple, dict)
 
 
 def comparable(meter: Meter, value: Any) -> Any:
-    """A value that can be compared in bounded time: containers a template made are weighed and made plain."""
+    """Return a value that can be compared in bounded time.
+
+    Containers that a template made are weighed and made plain.
+    """
     if isinstance(value, (list, tuple, dict, Made)):
         plain, weight = weighed(value)
         if weight > meter.limits.max_size:

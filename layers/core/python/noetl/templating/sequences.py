@@ -1,4 +1,4 @@
-"""Filters over lists and mappings. All of them give finished lists: nothing is left running."""
+"""Filters over lists and mappings. All return finished lists: nothing is left running."""
 
 from __future__ import annotations
 

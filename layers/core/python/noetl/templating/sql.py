@@ -1,4 +1,4 @@
-"""SQL with templates: expressions become bound parameters, or quoted identifiers where a name must stand."""
+"""SQL with templates: expressions become bound parameters, or quoted names where needed."""
 
 from __future__ import annotations
 
@@ -110,7 +110,10 @@ def _emit(run: Run, out: Out, value: Any) -> None:
 
 @lru_cache(1024)
 def compiled_sql(source: str) -> tuple[Statement, Plan | None, int]:
-    """The function of a SQL text, its plan when it is the same for every evaluation, and its number of expressions."""
+    """Compile a SQL text: its function, its plan or None, and its number of expressions.
+
+    The plan is there when it is the same for every evaluation.
+    """
     from jinja2 import nodes
 
     from noetl.templating.parser import parse_template

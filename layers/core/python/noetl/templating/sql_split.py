@@ -21,7 +21,7 @@ TokenKind = Literal[
 
 
 class Hole(msgspec.Struct, frozen=True):
-    """The place of an expression: its number among the expressions, and its line in the template.
+    """The place of an expression: its number, and its line in the template.
 
     ``same``: the number of the first expression that is written as this one.
     """
@@ -35,7 +35,10 @@ Piece = str | Hole
 
 
 class Token(msgspec.Struct):
-    """A lexical element. ``parts`` is all of it, in order; only quotes, comments and holes have ``Hole`` parts."""
+    """A lexical element. ``parts`` is all of it, in order.
+
+    Only quotes, comments and holes have ``Hole`` parts.
+    """
 
     kind: TokenKind
     parts: list[Piece] = msgspec.field(default_factory=list)
@@ -148,7 +151,9 @@ class _Lexer:
 
 
 def tokens_of(pieces: Iterable[Piece], meter: Meter | None = None) -> list[Token]:
-    """Tokens of a text with holes. Neighbouring texts are joined first, so a token may reach over them.
+    """Return the tokens of a text with holes.
+
+    Neighbouring texts are joined first, so a token may reach over them.
 
     Raises TemplateError(code="template_limit") when that takes too long.
     """
@@ -238,5 +243,8 @@ def _trim(statement: list[Token]) -> list[Token]:
 
 
 def split(text: str) -> list[str]:
-    """The statements of a SQL text, without their semicolons; empty ones and lone comments are left out."""
+    """Split a SQL text into statements without semicolons.
+
+    Empty statements and lone comments are left out.
+    """
     return ["".join(token.text for token in statement) for statement in group(tokens_of([text]))]

@@ -37,7 +37,7 @@ def quote_part(part: str, whole: str | None = None) -> str:
 
 
 def quote_name(value: Any) -> SqlName:
-    """``schema.table`` → ``"schema"."table"``; a list of names → names with commas between them."""
+    """Quote a name: ``schema.table`` → ``"schema"."table"``; a list becomes names with commas."""
     if isinstance(value, SqlName):
         return value
     value = raw(value)
@@ -52,7 +52,10 @@ def quote_name(value: Any) -> SqlName:
 
 
 def word_part(text: str) -> str:
-    """A value that is joined to a name, as in ``FROM sales_{{ year }}``: letters, digits and underscores only."""
+    """Check a value that is joined to a name, as in ``FROM sales_{{ year }}``.
+
+    It may have letters, digits and underscores only.
+    """
     if text and all(char == "_" or (char.isascii() and char.isalnum()) for char in text):
         return text
     raise TemplateError(
@@ -62,7 +65,10 @@ def word_part(text: str) -> str:
 
 
 def write_value(value: Any) -> str:
-    """A value as a SQL literal of its type, for code that has no parameters. Raises TemplateError."""
+    """Write a value as a SQL literal of its type, for code that has no parameters.
+
+    Raises TemplateError.
+    """
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -74,7 +80,10 @@ def write_value(value: Any) -> str:
 
 
 def quote_literal(text: str, *, escapes: bool = False) -> str:
-    """A text written out as a SQL literal, where no parameter may be. ``escapes``: backslashes may be written as ``E'…'``."""
+    """Write a text as a SQL literal, where no parameter may be.
+
+    ``escapes``: backslashes may be written as ``E'…'``.
+    """
     if escapes and "\\" in text and "\0" not in text:
         doubled = text.replace("\\", "\\\\").replace("'", "''")
         return f"E'{doubled}'"

@@ -20,7 +20,10 @@ Statement = Callable[[Run, Out], None]
 
 
 class Blocks:
-    """Compiles the statements of one template. ``emit`` decides what an expression's value becomes."""
+    """A compiler of one template's statements.
+
+    ``emit`` decides what an expression's value becomes.
+    """
 
     def __init__(self, emit: Emit, *, captures: bool = True) -> None:
         self._emit = emit

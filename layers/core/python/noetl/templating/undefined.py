@@ -46,7 +46,10 @@ class Undefined:
 
 
 def closest(name: str, candidates: Iterable[Any]) -> str | None:
-    """The candidate most like ``name``, if any is close; never ``name`` itself (a step that has no result yet)."""
+    """Return the candidate most like ``name``, if any is close.
+
+    It is never ``name`` itself (a step that has no result yet).
+    """
     among = islice(candidates, _MAX_CANDIDATES)
     known = [candidate for candidate in among if isinstance(candidate, str) and candidate != name]
     lowered = name.lower()

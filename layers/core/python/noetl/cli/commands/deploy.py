@@ -53,7 +53,9 @@ def deploy(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Deploy an environment to AWS with the CDK, after a check of tools and account; keep its API as a context for --remote.
+    """Deploy an environment to AWS with the CDK.
+
+    Tools and account are checked first; the API is kept as a context for --remote.
 
     \b
       noetl deploy dev --dry-run

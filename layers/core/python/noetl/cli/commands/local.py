@@ -15,7 +15,7 @@ from noetl.cli.render.progress import Progress
 from noetl.domain.errors import InfrastructureError
 
 local_app = typer.Typer(
-    help="The deployed system on this machine: an emulator of AWS, a Postgres, every stack.",
+    help="Deploy to an emulator of AWS on this machine.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

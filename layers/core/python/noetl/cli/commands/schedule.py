@@ -12,7 +12,7 @@ import typer
 from noetl.cli.options import Context, Home, Json, Remote, end, where
 
 schedule_app = typer.Typer(
-    help="Playbooks that start by themselves (metadata.schedule).",
+    help="Start playbooks at their times (metadata.schedule).",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

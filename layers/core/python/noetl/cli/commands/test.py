@@ -45,7 +45,7 @@ def test(
         typer.Option(metavar="KIND", help="Let tasks of this kind reach outside. Repeatable."),
     ] = None,
 ) -> None:
-    """Run the tests of playbooks: replies instead of services, virtual time, no database.
+    """Run tests of playbooks: mocked services and virtual time.
 
     \b
       noetl test                                # every *.test.yaml below here

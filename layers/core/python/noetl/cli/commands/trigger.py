@@ -12,7 +12,7 @@ import typer
 from noetl.cli.options import Context, Home, Json, Payload, Remote, Set, end, where
 
 trigger_app = typer.Typer(
-    help="Playbooks that start when something happens: a request, a file, an object in S3, an event, a message.",
+    help="Start playbooks by requests, files, S3 objects and events.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

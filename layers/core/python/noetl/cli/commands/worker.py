@@ -20,7 +20,7 @@ from noetl.domain.errors import InvalidInputError
 if TYPE_CHECKING:
     from noetl.runtime.server.http_worker import HttpWorker, WorkerWish
 
-worker_app = typer.Typer(help="Workers outside of the server's process.", no_args_is_help=True)
+worker_app = typer.Typer(help="Run workers outside of the server's process.", no_args_is_help=True)
 
 
 @worker_app.command()

@@ -57,7 +57,7 @@ def misfits(schema: dict[str, Any], payload: Any) -> list[str]:
         problem = schema_problem(schema)
         told = show_problem(problem) if problem else f"it cannot be used: {type(error).__name__}"
     else:
-        return [_told(one.absolute_path, one.message) for one in found[:MOST]]
+        return [_problem_line(one.absolute_path, one.message) for one in found[:MOST]]
     raise InvalidInputError(
         f"`input` of the playbook is no valid schema for payloads: {told}",
         code="input_schema",
@@ -91,7 +91,7 @@ def schema_problem(schema: dict[str, Any]) -> SchemaProblem | None:
 
 def show_problem(problem: SchemaProblem) -> str:
     """``place: message``, with the remedy."""
-    told = _told(problem.path, problem.message, "input")
+    told = _problem_line(problem.path, problem.message, "input")
     return f"{told} ({problem.hint})" if problem.hint else told
 
 
@@ -117,7 +117,7 @@ def _empty() -> Any:
     return EMPTY_REGISTRY
 
 
-def _told(path: Any, message: Any, root: str = "payload") -> str:
+def _problem_line(path: Any, message: Any, root: str = "payload") -> str:
     return f"{'/'.join(str(part) for part in path) or root}: {_cut(str(message))}"
 
 

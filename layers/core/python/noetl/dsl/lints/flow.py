@@ -336,10 +336,10 @@ def _check_races(program: Program, diagnostics: Diagnostics) -> None:
         other = reaches.get(right, 0) & ~reaches.get(left, 0)
         for steps, writes in by_step:
             if steps & one and steps & other:
-                _tell_races(writes, one, other, places, diagnostics)
+                _report_races(writes, one, other, places, diagnostics)
 
 
-def _tell_races(
+def _report_races(
     writes: list[_Write], one: int, other: int, places: dict[str, int], diagnostics: Diagnostics
 ) -> None:
     """``writes``: of one name. ``one``, ``other``: the steps of two branches, as bits."""

@@ -128,7 +128,7 @@ def _check_order(ordered: Sequence[Guarded], diagnostics: Diagnostics) -> None:
         if tree is None:
             continue
         for before, other in earlier:
-            if diagnostics.tells("never-fires", guarded.pos.line):
+            if diagnostics.has_reported("never-fires", guarded.pos.line):
                 break
             if before.closes and guarded.on <= before.on and logic.follows(tree, other):
                 same = logic.same(tree, other)
@@ -166,7 +166,7 @@ def _check_constant(guarded: Guarded, diagnostics: Diagnostics) -> None:
             )
         return
     if decided is False:
-        if diagnostics.tells("never-fires", guarded.pos.line):
+        if diagnostics.has_reported("never-fires", guarded.pos.line):
             return
         diagnostics.warning(
             "never-fires",
@@ -186,7 +186,7 @@ def _check_constant(guarded: Guarded, diagnostics: Diagnostics) -> None:
 
 def _check_text(guard: Text, place: Pos, diagnostics: Diagnostics) -> None:
     """``{{ a }} == 1`` renders to text and is never true or false."""
-    beside = _beside(guard.source)
+    beside = _text_outside(guard.source)
     words = "".join(TRUE_WORDS | FALSE_WORDS)
     odd = [char for char in beside if not char.isspace() and char.lower() not in words]
     if not odd:
@@ -200,7 +200,7 @@ def _check_text(guard: Text, place: Pos, diagnostics: Diagnostics) -> None:
     )
 
 
-def _beside(source: str) -> str:
+def _text_outside(source: str) -> str:
     """Return the text outside every brace of a guard without blocks."""
     found: list[str] = []
     try:

@@ -46,7 +46,7 @@ def expand(lowering: Lowering, body: Mapping, seen: tuple[str, ...] = ()) -> tup
         return body, []
     found = _find(lowering, body, seen)
     if found is None:
-        return _nothing(body), []
+        return _noop_call(body), []
     name, entry = found
     lowering.workbook_used.add(name)
     for key, _ in body.items():
@@ -109,7 +109,7 @@ def _find(lowering: Lowering, body: Mapping, seen: tuple[str, ...]) -> tuple[str
     return name, lowering.workbook[name]
 
 
-def _nothing(body: Mapping) -> Mapping:
+def _noop_call(body: Mapping) -> Mapping:
     """Replace a refused call by a ``noop``, so that the rest can still be checked."""
     pos = body.key_pos("kind")
     kept = {

@@ -1,4 +1,4 @@
-"""AWS clients of tasks: their identity (a credential, or the worker's role) and their errors."""
+"""AWS clients of tasks: their identity (a credential or the worker's role), their errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def client(service: str, params: AwsParams, context: TaskContext) -> Any:
 
     Raises TaskError(kind="auth") for a credential that is none of AWS, or a role that cannot be assumed.
     """
-    given = _given(context.credential(params.auth)) if params.auth else {}
+    given = _client_options(context.credential(params.auth)) if params.auth else {}
     region = params.region or given.get("region")
     key = hashlib.sha256(codec.encode([service, region, sorted(given.items())])).hexdigest()
     with _lock:
@@ -85,7 +85,10 @@ def forget_clients() -> None:
 
 @contextmanager
 def answering(service: str, what: str) -> Iterator[None]:
-    """Errors of the client inside become TaskErrors. ``what``: what was asked for, in words for a message (``s3://bucket/key``)."""
+    """Convert errors of the client inside to TaskErrors.
+
+    ``what``: what was asked for, in words for a message (``s3://bucket/key``).
+    """
     from botocore import exceptions as wrong
 
     try:
@@ -130,7 +133,7 @@ def _refusal(error: Any, service: str, what: str) -> TaskError:
     )
 
 
-def _given(credential: Credential) -> dict[str, str]:
+def _client_options(credential: Credential) -> dict[str, str]:
     """What the credential holds, by our names."""
     data = credential.data
     found = {

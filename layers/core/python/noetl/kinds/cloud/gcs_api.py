@@ -1,4 +1,4 @@
-"""The JSON API of Google Cloud Storage as the kind ``gcs`` and the tier ``gcs`` both speak it."""
+"""The JSON API of Google Cloud Storage, for the kind ``gcs`` and the tier ``gcs``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def upload_url(endpoint: str, bucket: str, **query: str) -> str:
 
 
 def multipart(about: Mapping[str, Any], data: bytes) -> tuple[bytes, dict[str, str]]:
-    """(body, headers) of an upload of metadata and content in one request. ``about``: with ``name`` and ``contentType``."""
+    """Make (body, headers) of an upload of metadata and content in one request.
+
+    ``about``: with ``name`` and ``contentType``.
+    """
     mark = randomness.token_hex(16)
     body = b"".join(
         [

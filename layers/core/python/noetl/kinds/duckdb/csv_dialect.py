@@ -17,7 +17,10 @@ _HEAD_BYTES = 64 * 1024
 
 
 def csv_options(path: Path, *, ours: bool) -> Iterator[str]:
-    """Options of ``read_csv``. ``ours``: a kind has written it, and no stranger, whose file may begin without a header."""
+    """Yield options of ``read_csv``.
+
+    ``ours``: a kind has written the file. A file of another origin may begin without a header.
+    """
     # An empty text is no null; a line that begins with # is a row, not a comment.
     yield "allow_quoted_nulls = false"
     yield "comment = ''"

@@ -26,7 +26,10 @@ _GLOB = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where files may be: ``readable`` in the order relative names are looked for, ``writable`` for COPY … TO."""
+    """The folders that may hold files.
+
+    ``readable``: in the order in which relative names are looked for; ``writable``: for COPY … TO.
+    """
 
     readable: tuple[str, ...]
     writable: str | None
@@ -39,7 +42,7 @@ class Folders:
 
 
 def place_files(statement: RenderedStatement, folders: Folders) -> RenderedStatement:
-    """The statement with every relative file name (text or bound value) replaced by the file it means.
+    """Replace every relative file name of the statement (text or bound value) by its file.
 
     Raises TaskError: ``storage_access`` (``path_outside``, ``write_refused``) or ``not_found`` (``file_not_found``).
     """

@@ -1,4 +1,4 @@
-"""What a duckdb task takes: statements, where their tables come from, and what becomes of the last one's rows."""
+"""Parameters of a duckdb task: statements, their tables, and the use of the last rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLACES = ("ref", "postgres", "s3", "file")
 
 
 class Source(BaseModel):
-    """A table of the statements: exactly one of ``ref``, ``postgres``, ``s3`` and ``file`` says where it comes from."""
+    """A table of the statements, from exactly one of ``ref``, ``postgres``, ``s3``, ``file``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 

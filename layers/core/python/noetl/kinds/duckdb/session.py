@@ -68,8 +68,10 @@ class Session:
         self._folders = folders
 
     def run(self, statement: RenderedStatement, *, keep: bool, names_files: bool = True) -> dict[str, Any]:
-        """``{columns, rows, row_count}`` and/or ``{affected_rows}``. ``names_files``: False for a statement of our own, which has none, and
-        may be long. Raises TaskError."""
+        """Run a statement; return ``{columns, rows, row_count}`` and/or ``{affected_rows}``.
+
+        ``names_files``: False for the kind's own statements, which name no files and may be long. Raises TaskError.
+        """
         self._refuse_late()
         kind = self._kind_of(statement)
         text, used = _bound(self._placed(statement) if names_files else statement)
@@ -80,9 +82,9 @@ class Session:
             raise failure_of(error, text) from error
 
     def save(self, statement: RenderedStatement, format: str, path: Path) -> tuple[int, list[str]]:
-        """Write the rows of a query to ``path``, one of those that this session may write: how many, and their columns.
+        """Write the rows of a query to ``path``; return their number and their columns.
 
-        ``format``: parquet, csv or jsonl. Raises TaskError.
+        ``path`` is one of those that this session may write. ``format``: parquet, csv or jsonl. Raises TaskError.
         """
         self._refuse_late()
         if self._kind_of(statement) != "SELECT":
@@ -127,7 +129,10 @@ class Session:
             )
 
     def _kind_of(self, statement: RenderedStatement) -> str:
-        """DuckDB's own word for what the statement is. Raises TaskError for what a task may not do."""
+        """Return DuckDB's own word for the statement's kind.
+
+        Raises TaskError for what a task may not do.
+        """
         text = native_text(statement, lambda name: f"${name}")
         _refuse_surrogates(text)
         try:
@@ -179,7 +184,10 @@ def _bound(statement: RenderedStatement) -> tuple[str, dict[str, Any]]:
 
 
 def _plain_columns(columns: Sequence[Any], format: str) -> str:
-    """All columns, in what Parquet has of its own and text has not written as other kinds read it: nested values as JSON, blobs as base64."""
+    """Select all columns as other kinds read them.
+
+    Parquet keeps its own types. In text, nested values are written as JSON and blobs as base64.
+    """
     if format == "parquet":
         return "*"
     changed = []
@@ -212,9 +220,11 @@ def open_session(
     folder: Path,
     output: Path | None = None,
 ) -> Iterator[Session]:
-    """A session in memory, or on a database file below the work folder. All of it is one transaction.
+    """Open a session in memory, or on a database file below the work folder.
 
-    ``tables``: views over files that the task was given; ``folder``: where memory spills to; ``output``: a file to write results to.
+    All of it is one transaction.
+
+    ``tables``: views over files that the task may read; ``folder``: where memory spills to; ``output``: a file to write results to.
     Raises TaskError; ``db_timeout`` once the task's time is up.
     """
     deadline = time.monotonic() + context.timeout
@@ -325,7 +335,10 @@ _files_lock = threading.Lock()
 
 @contextmanager
 def _exclusive(path: Path | None, deadline: float) -> Iterator[None]:
-    """A database file has one user at a time in this process; DuckDB itself keeps other processes out."""
+    """Admit one user of a database file at a time in this process.
+
+    DuckDB itself keeps other processes out.
+    """
     if path is None:
         yield
         return

@@ -33,7 +33,10 @@ _CHUNK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A view to be made: ``select`` reads ``files``. ``wide``: how else, when these turn out to have very many columns."""
+    """A view to be made: ``select`` reads ``files``.
+
+    ``wide``: another SELECT, for files that have very many columns.
+    """
 
     name: str
     select: str
@@ -44,7 +47,9 @@ class Table:
 def tables_of(
     sources: Mapping[str, Source], context: TaskContext, folder: Path, stack: ExitStack
 ) -> list[Table]:
-    """Bring every source here. ``folder``: where copies may be written; ``stack`` is left when nothing is read any more.
+    """Bring every source here.
+
+    ``folder``: where copies may be written; ``stack`` is left when nothing is read any more.
 
     Raises TaskError; ``details.source`` is the source's name.
     """
@@ -117,7 +122,10 @@ class _Maker:
         return self._over(paths, told, ours=promised_rows(kept) is not None)
 
     def _json(self, paths: list[Path]) -> tuple[list[Path], str]:
-        """A JSON list is read by DuckDB as it is; the rows of a mapping are taken out of it, one after the other."""
+        """Prepare JSON files: DuckDB reads a list as it is; rows of a mapping are taken out.
+
+        They are taken out one after the other.
+        """
         plain = []
         for number, path in enumerate(paths):
             with path.open("rb") as file:

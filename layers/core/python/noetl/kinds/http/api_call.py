@@ -1,4 +1,7 @@
-"""Calls of an HTTP API by kinds that know it: the same guard, connections and bounds as ``http`` tasks have."""
+"""Calls of an HTTP API by other kinds, with the guard and bounds of ``http`` tasks.
+
+They share its connections, too.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ CONNECT_SECONDS = 5.0
 
 
 class Caller(Protocol):
-    """On whose behalf calls are made: a task (``TaskContext``), or a part of the system itself."""
+    """The caller of an API: a task (``TaskContext``), or a part of the system itself."""
 
     @property
     def timeout(self) -> float:

@@ -26,7 +26,10 @@ Source = bytes | Streamed
 
 
 def body_from(value: Any, headers: Headers, context: TaskContext) -> Source | None:
-    """``value`` as it is kept, when it is a result that was written as a stream; else as ``body`` sends it. Raises TaskError."""
+    """Return a streamed result as it is stored, and any other value as ``body`` sends it.
+
+    Raises TaskError.
+    """
     if not is_ref(value):
         return encode_body(value, None, headers)
     if not _is_said_by_its_bytes(value, context):
@@ -93,7 +96,7 @@ def _about(name: str, filename: str | None, media: str | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As browsers do it (the HTML standard): what would end the name, or the line, is percent-encoded."""
+    """Percent-encode what would end the name or the line, as browsers do (HTML standard)."""
     return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -182,7 +185,10 @@ def _file(path: Path) -> Streamed:
 
 
 def _exactly(size: int, read: Callable[[int], bytes], what: str) -> Iterator[bytes]:
-    """The size was announced: a body that is longer or shorter would be taken for a part of the next request."""
+    """Yield exactly ``size`` bytes, as announced.
+
+    The server would take a longer or shorter body for a part of the next request.
+    """
     left = size
     while piece := read(_PIECE):
         left -= len(piece)

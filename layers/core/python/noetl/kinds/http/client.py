@@ -49,7 +49,10 @@ _BODY_HEADERS = frozenset({"content-type", "content-encoding", "content-language
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """A body that is never whole in memory. ``pieces``: from its beginning, as often as it is sent."""
+    """A body that is never whole in memory.
+
+    ``pieces``: from its beginning, as often as it is sent.
+    """
 
     size: int
     pieces: Callable[[], Generator[bytes]]
@@ -57,7 +60,10 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to send. ``secret_headers``: further (lower-case) names that must not leave the first origin."""
+    """A request to send.
+
+    ``secret_headers``: further (lower-case) names that must not leave the first origin.
+    """
 
     method: str
     url: Target
@@ -79,7 +85,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back from the last hop. Header names are lower case; repeated ones are joined by ``, ``."""
+    """The answer of the last hop.
+
+    Header names are lower case; repeated ones are joined by ``, ``.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -150,7 +159,10 @@ def _follow(
 
 
 def _redirected(request: Request, status: int, location: str) -> Request:
-    """The next request, as browsers do it: 303 and a redirected POST become a GET without a body."""
+    """Make the next request of a redirect, as browsers do.
+
+    303 and a redirected POST become a GET without a body.
+    """
     url = joined(request.url.url, location)
     if url.origin != request.url.origin:
         request = without_credentials(request)
@@ -238,7 +250,10 @@ def _owner(request: Request) -> bytes:
 
 @contextlib.contextmanager
 def _opened(body: bytes | Streamed | None) -> Iterator[bytes | Generator[bytes] | None]:
-    """What urllib3 sends. A body that was not sent to its end is closed, with what it reads from."""
+    """Open the body for urllib3.
+
+    A body that was not sent to its end is closed, with what it reads from.
+    """
     if not isinstance(body, Streamed):
         yield body
         return
@@ -302,7 +317,10 @@ def _body(response: BaseHTTPResponse) -> Iterator[bytes]:
 
 
 def _pieces(request: Request, response: BaseHTTPResponse, limit: int) -> Iterator[bytes]:
-    """The decoded body, never more than ``limit`` bytes of it. What says beforehand that it is larger is not read at all."""
+    """Yield the decoded body, never more than ``limit`` bytes of it.
+
+    A body that is announced as larger is not read at all.
+    """
     declared = response.headers.get("content-length", "")
     bare = request.method == "HEAD" or response.status == 304
     size = (

@@ -63,7 +63,10 @@ class Exchange:
 
     @property
     def was_stale(self) -> bool:
-        """Whether a request that failed may have met the end of a kept connection, which says nothing of the server."""
+        """Report whether a failed request may have met the end of a kept connection.
+
+        Such a failure says nothing of the server.
+        """
         return self.is_reused and not self.is_answered and not self._is_cut
 
     def __enter__(self) -> Self:
@@ -84,11 +87,17 @@ class Exchange:
         self._replace(sock, None)
 
     def hold_opening(self, sock: socket.socket) -> None:
-        """The same while TLS is being set up: the handshake takes the descriptor away from ``sock``."""
+        """Hold the socket while TLS is being set up.
+
+        The handshake takes the descriptor away from ``sock``.
+        """
         self._replace(None, sock.dup())
 
     def let_go(self) -> None:
-        """Wait for no socket any more: the connection may be another call's from now on, and ``cut`` must not end that one."""
+        """Stop waiting for the socket.
+
+        The connection may be another call's from now on, and ``cut`` must not end that one.
+        """
         self._replace(None, None)
 
     def cut(self) -> None:
@@ -171,7 +180,10 @@ def _exchange() -> Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Who may use a kept connection. ``owner``: a digest of the credentials that a request carries; empty for none."""
+    """The key of a kept connection: the calls that may use it.
+
+    ``owner``: a digest of the credentials that a request carries; empty for none.
+    """
 
     allowed: Allowed
     scheme: str
@@ -329,7 +341,7 @@ def pool_of(key: Key) -> HTTPConnectionPool:
 
 
 def forget() -> None:
-    """Close and forget what is kept: connections, sessions of TLS, answers of DNS, trusted authorities."""
+    """Close and forget connections, sessions of TLS, answers of DNS, trusted authorities."""
     IDLE.close_idle()
     pool_of.cache_clear()
     _tls.cache_clear()

@@ -46,7 +46,9 @@ def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """``{status_code, headers, url, elapsed, data}``; ``data`` of a streamed body is its reference.
+    """Send the request; return ``{status_code, headers, url, elapsed, data}``.
+
+    ``data`` of a streamed body is its reference.
 
     Raises TaskError: a status of 400 and above by its kind (docs/kinds.md), and what ``http.client.send`` raises.
     """

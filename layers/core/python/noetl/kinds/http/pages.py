@@ -51,7 +51,9 @@ class _Sink(Protocol):
 
 
 def read_pages(params: Params, how: Paginate, context: TaskContext, *, streamed: bool) -> TaskResult:
-    """``{status_code, headers, url, elapsed, data, pages, count, more}``: those of the last page, and the items of all.
+    """Read all pages; return the last page's fields and the items of all pages.
+
+    They are ``{status_code, headers, url, elapsed, data, pages, count, more}``.
 
     Raises TaskError: as a single call does, with ``details.page``, and ``pagination``, ``page_elsewhere``, ``too_many_pages``.
     """
@@ -187,10 +189,13 @@ class _Course:
         self._param = how.param or how.by
         self._passed = 0
         self._seen: set[str] = set()
-        self.start = how.start if how.start is not None else self._told()
+        self.start = how.start if how.start is not None else self._first_number()
 
-    def _told(self) -> int | None:
-        """The first number, where the playbook does not say `start`: what its address or parameters have in that place."""
+    def _first_number(self) -> int | None:
+        """Return the first number, where the playbook does not say `start`.
+
+        It is the number that its address or parameters have in that place.
+        """
         usual = {"page": 1, "offset": 0}.get(self._how.by)
         if usual is None or self._how.send != "query":
             return usual

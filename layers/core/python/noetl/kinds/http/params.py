@@ -36,7 +36,7 @@ class Save(BaseModel):
 
 
 class Part(BaseModel):
-    """One file of a form: what it holds (one of ``file``, ``content``, ``ref``), and what it is called."""
+    """One file of a form: its content (``file``, ``content`` or ``ref``), and its name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 

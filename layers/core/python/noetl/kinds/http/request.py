@@ -23,7 +23,10 @@ _AUTH_TYPES = ("basic", "bearer", "header")
 
 
 class Headers:
-    """Header fields by name without regard to case; a later ``set`` replaces, ``default`` does not."""
+    """Header fields by name without regard to case.
+
+    A later ``set`` replaces, ``default`` does not.
+    """
 
     def __init__(self) -> None:
         self._fields: dict[str, tuple[str, str]] = {}
@@ -71,7 +74,10 @@ def _bad_header(message: str, hint: str | None = None) -> TaskError:
 
 
 def with_query(path: str, params: Mapping[str, Any]) -> str:
-    """``path`` with ``params`` appended: a list repeats its name, None is left out. Raises TaskError."""
+    """Append ``params`` to ``path``: a list repeats its name, None is left out.
+
+    Raises TaskError.
+    """
     pairs: list[str] = []
     for name, value in params.items():
         for item in value if isinstance(value, (list, tuple)) else [value]:

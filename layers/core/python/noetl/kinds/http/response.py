@@ -28,7 +28,9 @@ _CHARSET = re.compile(
 
 
 def result_of(answer: Answer, elapsed: float) -> dict[str, Any]:
-    """``{status_code, headers, url, elapsed, data}``; binary data is base64 and says ``encoding: base64``.
+    """Make the result: ``{status_code, headers, url, elapsed, data}``.
+
+    Binary data is base64 and says ``encoding: base64``.
 
     Raises TaskError(kind="parse", code="invalid_json").
     """
@@ -54,7 +56,7 @@ def helper_of(answer: Answer) -> dict[str, Any]:
 
 
 def failure_of(request: Request, answer: Answer) -> TaskError:
-    """The error of a status that means failure; ``details`` keeps the body and, parsed, Retry-After."""
+    """Make the error of a failed status; ``details`` has the body and Retry-After, parsed."""
     status = answer.status
     kind = _KINDS.get(status) or ("server_error" if status >= 500 else "client_error")
     details: dict[str, Any] = {
@@ -88,7 +90,10 @@ def http_phrase(status: int) -> str:
 
 
 def retry_after(value: str | None, now: float) -> float | None:
-    """Seconds to wait by a Retry-After header (seconds or a date); ``now`` is Unix time. None when it says nothing."""
+    """Return the seconds to wait by a Retry-After header (seconds or a date), or None.
+
+    ``now`` is Unix time.
+    """
     if value is None:
         return None
     if re.fullmatch(r"\d{1,9}", value.strip()):
@@ -162,7 +167,7 @@ def _json(answer: Answer) -> Any:
 
 
 def _shown_body(answer: Answer) -> Any:
-    """The body of a failed call: as JSON when it is small and JSON, else its beginning as text."""
+    """Show the body of a failed call: as small JSON, else its beginning as text."""
     if len(answer.body) <= SHOWN_BODY_BYTES and not answer.truncated:
         try:
             return data_of(answer)[0]

@@ -1,4 +1,7 @@
-"""The body of an answer as a result that is streamed: from the connection to where large results live, piece by piece."""
+"""The body of an answer as a streamed result.
+
+It goes piece by piece from the connection to the result store.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ _VAGUE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-
 
 
 class Download:
-    """Context manager: what is left without ``close`` leaves nothing behind. ``wanted``: None where the answer decides."""
+    """A download as a context manager; one that ends without ``close`` leaves nothing behind.
+
+    ``wanted``: None where the answer decides.
+    """
 
     def __init__(self, artifacts: Artifacts, wanted: ArtifactFormat | None) -> None:
         self._artifacts = artifacts

@@ -46,10 +46,10 @@ _NO_DATABASE = re.compile(r'database ".*" does not exist')
 
 
 def connection_string(credential: Credential) -> str:
-    """A credential's libpq connection string. Raises TaskError(kind="auth", code="auth_invalid").
+    """Return a credential's libpq connection string.
 
     Only settings that name a server, a user and their protection pass: none that read files of the worker.
-    Nothing is taken from the worker's environment.
+    Nothing is taken from the worker's environment. Raises TaskError(kind="auth", code="auth_invalid").
     """
     data = credential.data
     text = next((data[name] for name in _CONNECTION_STRINGS if data.get(name)), None)
@@ -94,13 +94,19 @@ def _invalid(credential: Credential, why: str) -> TaskError:
 
 
 class Connections:
-    """Idle connections by connection string, and so by server, user and password. Safe to share between threads."""
+    """Idle connections by connection string, and so by server, user and password.
+
+    Safe to share between threads.
+    """
 
     def __init__(self, most: int = CONNECTIONS_KEPT, seconds: float = IDLE_SECONDS) -> None:
         self._idle: Idle[str, psycopg.Connection[Any]] = Idle(most, seconds, psycopg.Connection.close)
 
     def take(self, conninfo: str, timeout: float) -> psycopg.Connection[Any]:
-        """An idle connection that still answers, or a new one. Raises TaskError (auth, db_connection, db_timeout)."""
+        """Take an idle connection that still answers, or open a new one.
+
+        Raises TaskError (auth, db_connection, db_timeout).
+        """
         while (kept := self._idle.take(conninfo)) is not None:
             if _is_alive(kept):
                 return kept

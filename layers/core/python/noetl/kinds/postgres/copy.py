@@ -1,4 +1,4 @@
-"""Rows into a table of Postgres with COPY: read from a stream some at a time, sent as they come, and counted.
+"""Rows into a table of Postgres with COPY, read some at a time and counted.
 
 One call belongs to one transaction of its caller's: when it raises, nothing of it stays. Shared by the kinds
 ``postgres`` and ``transfer``.
@@ -30,7 +30,9 @@ _LINE = re.compile(r"\bline (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows go. ``table``: ``schema.table``, taken exactly; ``columns``: those that are written (empty: what the rows have).
+    """The target of rows.
+
+    ``table``: ``schema.table``, taken exactly; ``columns``: those that are written (empty: what the rows have).
 
     ``append`` adds rows; ``replace`` deletes what is there first; ``upsert`` replaces rows of the same ``key`` (of several rows
     with one key the last one counts).
@@ -53,7 +55,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """``row_count``: rows that were carried; ``affected_rows``: rows of the table that were written (fewer where keys repeat)."""
+    """The counts of a copy.
+
+    ``row_count``: rows that were carried; ``affected_rows``: rows of the table that were written (fewer where keys repeat).
+    """
 
     row_count: int
     affected_rows: int
@@ -72,7 +77,7 @@ def copy_rows(
     source = iter(chunks)
     first = next((chunk for chunk in source if chunk), None)
     if first is None:
-        return _nothing(session, target, expected)
+        return _copy_nothing(session, target, expected)
     columns = target.columns or tuple(first[0])
     types = column_types(session, target.table, columns)
     lines = Lines(columns, types, strict=not target.columns)
@@ -82,7 +87,9 @@ def copy_rows(
 
 
 def copy_csv(session: Session, target: Target, stream: Readable, expected: int | None = None) -> Copied:
-    """Carry CSV with a header as it is, without reading its fields: the fastest way. An empty field is null, ``""`` an empty text.
+    """Copy CSV with a header as it is, without reading its fields: the fastest way.
+
+    An empty field is null, ``""`` an empty text.
 
     ``columns`` has to name those of the header, in any order. ``expected``: how many rows there have to be. Raises TaskError;
     ``details.line`` is the line at fault, counted from 1, which is the header.
@@ -111,7 +118,10 @@ def copy_csv(session: Session, target: Target, stream: Readable, expected: int |
 
 
 def column_types(session: Session, table: str, columns: Sequence[str]) -> list[int]:
-    """The types (object ids; that of a domain is its base) of columns of a table. Raises TaskError for those that it does not have."""
+    """Return the types (object ids; a domain's base) of columns of a table.
+
+    Raises TaskError for columns that the table does not have.
+    """
     found = _described(session, table)
     missing = [name for name in columns if name not in found]
     if missing:
@@ -165,7 +175,7 @@ def _again(first: Sequence[Row], rest: Iterator[Sequence[Row]]) -> Iterator[Sequ
     yield from rest
 
 
-def _nothing(session: Session, target: Target, expected: int | None) -> Copied:
+def _copy_nothing(session: Session, target: Target, expected: int | None) -> Copied:
     """No rows: what a ``replace`` deletes is deleted all the same."""
     _verify(target, 0, expected or 0)
     if target.mode == "replace":
@@ -218,7 +228,10 @@ def _carry(
 
 
 def _merge(table: str, columns: Sequence[str], key: Sequence[str]) -> str:
-    """Of rows with the same key the last one: rows of the staging table lie in the order they came in."""
+    """Write the statement that merges staged rows; of rows with one key the last one counts.
+
+    Rows of the staging table are in the order they came in.
+    """
     names, keys = quoted_names(columns), quoted_names(key)
     others = [quoted_names([name]) for name in columns if name not in key]
     change = (
@@ -281,7 +294,10 @@ def _end(session: Session, why: bytes | None) -> None:
 
 
 def _until_taken(session: Session, offer: Callable[[], int]) -> None:
-    """Until libpq has it, and the server has it from libpq: memory does not grow when the server is slower."""
+    """Wait until libpq takes the data, and the server takes it from libpq.
+
+    So memory does not grow when the server is slower.
+    """
     try:
         while not offer():
             _flush(session)

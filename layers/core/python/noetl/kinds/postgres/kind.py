@@ -1,4 +1,4 @@
-"""The kind ``postgres``: queries with bound values, rows into a table, and results too large to hold."""
+"""The kind ``postgres``: bound queries, rows into a table, and results too large to hold."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ class Copy(BaseModel):
 
 
 class Params(SqlParams):
-    """``query``, or ``table`` with ``args``, or ``copy`` (with a query before it), on the database that ``auth`` names."""
+    """``query``, or ``table`` with ``args``, or ``copy`` (with a query before it).
+
+    They run on the database that ``auth`` names.
+    """
 
     refused: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("db_host", "db_port", "db_user", "db_password", "db_name", "host", "password", "dsn"),
@@ -111,7 +114,9 @@ def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """The last statement's ``{columns, rows, row_count}`` or ``{affected_rows}``; several also give ``results``.
+    """Run the statements; return the last one's result.
+
+    It is ``{columns, rows, row_count}`` or ``{affected_rows}``; several statements also have ``results``.
 
     With ``result: csv`` and such, the reference of the rows; of a ``copy``, ``{row_count, affected_rows}``.
     Raises TaskError: ``code`` is the SQLSTATE (docs/kinds.md has the kinds).

@@ -104,7 +104,9 @@ class Session:
         return True
 
     def run(self, statement: RenderedStatement, *, keep: bool) -> dict[str, Any]:
-        """``{columns, rows, row_count}`` and/or ``{affected_rows}``. With ``keep=False`` rows are only counted.
+        """Run a statement; return ``{columns, rows, row_count}`` and/or ``{affected_rows}``.
+
+        With ``keep=False`` rows are only counted.
 
         Raises TaskError.
         """
@@ -135,7 +137,7 @@ class Session:
             pgconn.set_single_row_mode()
 
     def _send_described(self, query: bytes, values: list[Any], text: str) -> None:
-        """Ask what each list is wanted as before writing it. The question must not end the transaction."""
+        """Ask for the type of each list before writing it, without ending the transaction."""
         pgconn = self.connection.pgconn
         in_transaction = pgconn.transaction_status == pq.TransactionStatus.INTRANS
         if in_transaction:
@@ -157,7 +159,10 @@ class Session:
         pgconn.send_query_prepared(b"", [dump_for(*pair) for pair in zip(places, values, strict=True)])
 
     def learn_type(self, error: TaskError) -> bool:
-        """Remember a parameter whose type the server could not find out; False when that is not what ``error`` says, or known."""
+        """Remember a parameter whose type the server could not find out.
+
+        Return False when ``error`` does not say that, or the parameter is known.
+        """
         found = _TYPELESS.search(error.message) if error.code == "42P18" else None
         if found is None:
             return False
@@ -208,7 +213,10 @@ class Session:
             raise failure_of(failed[0], text)
 
     def results(self) -> Iterator[pq.abc.PGresult]:
-        """Every result of what was sent, each as soon as it is there. Raises TaskError (time, connection)."""
+        """Yield every result of what was sent, each as soon as it is there.
+
+        Raises TaskError (time, connection).
+        """
         pgconn = self.connection.pgconn
         try:
             with selectors.PollSelector() as selector:

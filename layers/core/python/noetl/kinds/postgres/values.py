@@ -40,7 +40,10 @@ def is_open(value: Any) -> bool:
 
 
 def dump(value: Any) -> Wire:
-    """A value with the type it has by itself. Raises TaskError(kind="client_error", code="value_invalid")."""
+    """Dump a value with the type it has by itself.
+
+    Raises TaskError(kind="client_error", code="value_invalid").
+    """
     if value is None:
         return UNTYPED, None
     if isinstance(value, bool):
@@ -68,7 +71,10 @@ def dump_for(oid: int, value: Any) -> bytes | None:
 
 
 def text_bytes(text: str, what: str = "a value") -> bytes:
-    """UTF-8 of a text. Raises TaskError for what Postgres cannot hold: NUL and lone surrogates."""
+    """Encode a text in UTF-8.
+
+    Raises TaskError for what Postgres cannot hold: NUL and lone surrogates.
+    """
     if "\0" in text:
         raise _bad(f"{what} contains the character NUL, which Postgres text cannot hold", "22021")
     try:

@@ -12,7 +12,10 @@ Reader = Callable[[Any], Any]
 
 
 def json_readers(types: Iterable[Any]) -> Mapping[int, Reader]:
-    """What reads the values of those columns that have JSON in them, by their number. ``types``: as a cursor describes them."""
+    """Return a reader of values for each column with JSON in it, by its number.
+
+    ``types``: as a cursor describes them.
+    """
     found = {number: _reader(kind) for number, kind in enumerate(types)}
     return {number: read for number, read in found.items() if read is not None}
 

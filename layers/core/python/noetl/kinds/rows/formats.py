@@ -1,4 +1,4 @@
-"""The formats that rows are read from and written in, and how a file says which one it has."""
+"""The formats that rows are read from and written in, and how to recognise a file's."""
 
 from __future__ import annotations
 

@@ -70,7 +70,10 @@ def parquet_types(path: Path) -> dict[str, str]:
 def read_parquet(
     path: Path, *, what: str = "the file", chunk_rows: int = CHUNK_ROWS, skip: int = 0
 ) -> Iterator[list[dict[str, Any]]]:
-    """The rows of a Parquet file, after the first ``skip``, some at a time. Raises TaskError as ``read_rows``."""
+    """Read the rows of a Parquet file, after the first ``skip``, some at a time.
+
+    Raises TaskError as ``read_rows``.
+    """
     with _database() as connection:
         try:
             connection.execute("SELECT * FROM read_parquet(?) OFFSET ?", [str(path), skip])
@@ -86,12 +89,15 @@ def read_parquet(
 
 
 def parquet_options(redaction: Redaction | None) -> str:
-    """Return COPY options for ``redact_parquet``: with secrets to redact, texts are stored plainly."""
+    """Return COPY options for ``redact_parquet``; with secrets, texts are stored plainly."""
     return "FORMAT parquet" if redaction is None else "FORMAT parquet, COMPRESSION uncompressed"
 
 
 def redact_parquet(path: Path, redaction: Redaction | None) -> None:
-    """Take secrets out of a file. It is written again: its statistics have pieces of values, which need not be whole secrets."""
+    """Remove secrets from a file by writing it again.
+
+    Its statistics have pieces of values, which need not be whole secrets.
+    """
     if redaction is None:
         return
     copy = path.with_name(f"{path.name}.redacted")
@@ -110,10 +116,11 @@ def copy_out(path: Path, sink: Sink) -> None:
 
 
 class ParquetWriter:
-    """A ``RowWriter``. The rows are gathered in a file of JSON lines, which becomes one of Parquet in the end.
+    """A ``RowWriter`` of Parquet, which gathers the rows in a file of JSON lines first.
 
-    ``types``: of columns, as DuckDB names them; what is not given follows from the values. ``folder``: for files on the way.
-    ``redaction``: takes secrets out of it."""
+    ``types``: of columns, as DuckDB names them; other types follow from the values. ``folder``: for files on the way.
+    ``redaction``: removes secrets from the file.
+    """
 
     def __init__(
         self,
@@ -144,7 +151,10 @@ class ParquetWriter:
         self._file.write(b"".join(codec.encode(row) + b"\n" for row in rows))
 
     def close(self) -> int:
-        """Raises TaskError(kind="schema", code="column_type") for a value that its column's type cannot hold."""
+        """Write the Parquet file.
+
+        Raises TaskError(kind="schema", code="column_type") for a value that its column's type cannot hold.
+        """
         with self._place:
             self._file.close()
             made = Path(self._place.name) / "rows.parquet"

@@ -50,7 +50,7 @@ def read_rows(
     skip: int = 0,
     folder: str | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
-    """The rows of ``stream`` after the first ``skip``, at most ``chunk_rows`` of them at a time.
+    """Read the rows of ``stream`` after the first ``skip``, ``chunk_rows`` at a time or fewer.
 
     ``what`` names the stream in messages. ``delimiter``: of CSV. ``nulls``: whether an empty field of CSV is null, which it has no other
     way to say.
@@ -147,13 +147,19 @@ def _header(fields: list[str]) -> list[str]:
 
 
 def _allow_wide_fields() -> None:
-    """The limit of the csv module is one of the process, and half a page of text is above its default."""
+    """Raise the csv module's limit of fields to that of rows.
+
+    The limit is one of the process, and half a page of text is above its default.
+    """
     if csv.field_size_limit() < ROW_BYTES:
         csv.field_size_limit(ROW_BYTES)
 
 
 class _CsvText:
-    """Lines for the csv module, which joins those of a quoted field: what one record may take is counted here."""
+    """Lines for the csv module, with a bound on what one record may take.
+
+    The module joins the lines of a quoted field.
+    """
 
     def __init__(self, stream: Readable, what: str) -> None:
         self._lines = _lines(stream, what)
@@ -275,7 +281,10 @@ class _JsonList:
         raise ValueError(f"it is a mapping without {self._member!r}, a list of rows")
 
     def _refuse_rest(self) -> None:
-        """Behind a list that is the whole document nothing may stand; behind a member's list other members may."""
+        """Refuse what follows the list.
+
+        After a list that is the whole document nothing may follow; after a member's list other members may.
+        """
         if self._peek() not in (("",) if self._whole else (",", "}")):
             raise ValueError("something follows the list" if self._peek() else "it ends behind the list")
 

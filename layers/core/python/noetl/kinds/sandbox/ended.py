@@ -11,7 +11,7 @@ _listeners: list[Callable[[Collection[int]], None]] = []
 
 
 def when_ended(listener: Callable[[Collection[int]], None]) -> None:
-    """Call ``listener`` with the ids of executions that have ended; it must not wait for anything."""
+    """Call ``listener`` with the ids of ended executions; it must not wait for anything."""
     _listeners.append(listener)
 
 

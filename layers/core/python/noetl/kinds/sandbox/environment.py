@@ -1,4 +1,4 @@
-"""The environment of a task: nothing of its worker's but what an interpreter needs to start."""
+"""The environment of a task: of its worker's, only what an interpreter needs to start."""
 
 from __future__ import annotations
 

@@ -45,7 +45,10 @@ def send_descriptors(to: socket.socket, mode: str, descriptors: Sequence[int]) -
 
 
 def retry_sending(send: Callable[[], None]) -> None:
-    """Call ``send`` again while the kernel says that too many descriptors of this user are in flight. Raises OSError."""
+    """Call ``send`` again while the kernel has too many descriptors of this user in flight.
+
+    Raises OSError.
+    """
     until = time.monotonic() + RETRY_SECONDS
     while True:
         try:

@@ -69,7 +69,10 @@ class Detected:
 
 
 class Protection(msgspec.Struct, frozen=True):
-    """One thing that confinement is for. ``by`` names the layers, ``missing`` what a task can do without them."""
+    """One purpose of confinement.
+
+    ``by`` names the layers, ``missing`` what a task can do without them.
+    """
 
     name: str
     by: str
@@ -195,7 +198,10 @@ def detect() -> Detected:
 
 
 def without(found: Detected, left_out: str) -> Detected:
-    """``found`` as if this machine lacked what ``left_out`` names: words of ``SWITCHES`` with commas. Raises InvalidInputError."""
+    """Return ``found`` without the layers that ``left_out`` names.
+
+    ``left_out``: words of ``SWITCHES`` with commas. Raises InvalidInputError.
+    """
     names = {word.strip() for word in left_out.split(",") if word.strip()}
     if unknown := sorted(names - SWITCHES.keys()):
         raise InvalidInputError(
@@ -212,7 +218,10 @@ def without(found: Detected, left_out: str) -> Detected:
 
 
 def layers() -> Layers:
-    """Those of this machine, without what ``WITHOUT`` leaves out. Raises InfrastructureError and InvalidInputError."""
+    """Return the layers of this machine, without what ``WITHOUT`` leaves out.
+
+    Raises InfrastructureError and InvalidInputError.
+    """
     with _detecting:  # one thread tries, and the others take what it has found
         found = detect()
     return choose_layers(without(found, os.environ.get(WITHOUT, "")))

@@ -21,15 +21,15 @@ def as_bytes(order: Mapping[str, Any]) -> bytes:
 def as_file(order: Mapping[str, Any]) -> int:
     """A descriptor from which ``order`` is read; it lies in no folder. Raises OSError."""
     if sys.platform == "linux":
-        told = os.memfd_create("noetl-order")
+        order_file = os.memfd_create("noetl-order")
     else:
         with tempfile.TemporaryFile() as file:
-            told = os.dup(file.fileno())
+            order_file = os.dup(file.fileno())
     try:
-        with open(told, "wb", closefd=False) as file:
+        with open(order_file, "wb", closefd=False) as file:
             file.write(as_bytes(order))
-        os.lseek(told, 0, os.SEEK_SET)
+        os.lseek(order_file, 0, os.SEEK_SET)
     except BaseException:
-        os.close(told)
+        os.close(order_file)
         raise
-    return told
+    return order_file

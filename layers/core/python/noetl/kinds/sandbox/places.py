@@ -1,6 +1,7 @@
-"""Which folders and files a task may open: those of the system, of the interpreter, of the playbook and of the operator.
+"""The folders and files that a task may open.
 
-Everything else is closed. A folder that contains something hidden (the home folder of the engine) is given child by child.
+They are those of the system, of the interpreter, of the playbook and of the operator. Everything else is closed. A folder that contains
+something hidden (the home folder of the engine) is opened child by child.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ MOST_CHILDREN = 2000
 
 
 class Places(msgspec.Struct, frozen=True):
-    """Folders that tasks may use beside the system and the interpreter. ``hidden`` wins over ``read``."""
+    """Folders that tasks may use beside the system and the interpreter.
+
+    ``hidden`` wins over ``read``.
+    """
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
@@ -51,12 +55,18 @@ class Places(msgspec.Struct, frozen=True):
 
 
 def library_path() -> list[str]:
-    """Where this process finds libraries; relative entries are left out: a task works in another folder."""
+    """Return the places of this process's libraries, without relative ones.
+
+    A task works in another folder.
+    """
     return [entry for entry in sys.path if entry.startswith("/")]
 
 
 def readable(places: Places, own: Iterable[str] = ()) -> tuple[Place, ...]:
-    """What a task may read, folders before what lies in them. ``own`` is given even where it is hidden."""
+    """List what a task may read, folders before their contents.
+
+    ``own`` is readable even where it is hidden.
+    """
     fixed = _fixed(places.hidden, tuple(library_path()))
     more = [*_shown(places.read, places.hidden), *_pairs(own)]
     return tuple(_without_nested(fixed, more)) if more else tuple(fixed.values())
@@ -119,7 +129,10 @@ def _pairs(paths: Iterable[str]) -> Iterator[Pair]:
 
 
 def _without_nested(given: Mapping[str, Place], pairs: Iterable[Pair]) -> Iterator[Place]:
-    """``given`` and ``pairs``, without what lies in a folder that is given anyway. A second name of that is a link."""
+    """Yield ``given`` and ``pairs``, without what is in a folder of them anyway.
+
+    A second name of that is a link.
+    """
     kept = dict(given)
     links: list[Pair] = []
     for source, target in sorted(set(pairs), key=lambda pair: pair[1]):

@@ -55,7 +55,7 @@ class ChildPool:
 
     @contextmanager
     def lease(self, owner: Owner) -> Iterator[Child]:
-        """A child that works for ``owner`` only. It is kept afterwards, or ended when the body raised.
+        """Lease a child for ``owner`` only; keep it afterwards, or end it when the body raised.
 
         Raises InfrastructureError when no process can be started.
         """
@@ -129,7 +129,10 @@ class ChildPool:
         child.close()
 
     def _least_needed(self) -> int:
-        """The place of the idle child that goes: nothing of its execution is ready or running if there is such a one, and the longest idle."""
+        """Return the place of the idle child that is needed least.
+
+        Nothing of its execution is ready or running if there is such a child; of several it is the one that has been idle longest.
+        """
         needs = [need_of(one.child.owner.execution_id) for one in self._idle]
         return needs.index(min(needs))
 
@@ -159,7 +162,10 @@ class ChildPool:
                 looked = time.monotonic()
 
     def _end_overfull(self, children: list[Child]) -> None:
-        """End those whose threads went on writing to their folder. One that was leased meanwhile is looked at by its call."""
+        """End children whose threads continued to write to their folder.
+
+        A child that was leased meanwhile is checked by its call.
+        """
         full = [child for child in children if not child.fits_disk]
         if not full:
             return
@@ -170,7 +176,10 @@ class ChildPool:
             child.close()
 
     def _until_next_look(self) -> float | None:
-        """Seconds; None while there is no child. One that is at work will be idle soon: it need not wake the keeper each time."""
+        """Return the seconds until the next look; None while there is no child.
+
+        A child at work will be idle soon: it need not wake the keeper each time.
+        """
         if not self._idle:
             return min(LOOK_SECONDS, self._idle_seconds) if self._at_work else None
         return min(LOOK_SECONDS, max(0.01, self._idle[0].since + self._idle_seconds - time.monotonic()))

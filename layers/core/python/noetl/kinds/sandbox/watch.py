@@ -29,7 +29,10 @@ class Watch(msgspec.Struct, frozen=True):
         return self.deadline - time.monotonic()
 
     def refuse_late(self, what: str) -> None:
-        """Raises TaskError(kind="timeout") once time is up; ``what`` ("the code") is what was stopped."""
+        """Raise TaskError(kind="timeout") once time is up.
+
+        ``what`` ("the code") is what was stopped.
+        """
         if self.left <= 0:
             raise TaskError(
                 f"{what} ran longer than {self.context.timeout:g} s and was stopped",

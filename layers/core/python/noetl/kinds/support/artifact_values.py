@@ -28,7 +28,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """``limit`` elements after the first ``offset``: of a list, rows, characters of a text, or bytes."""
+    """``limit`` elements after the first ``offset``.
+
+    The elements are of a list, rows, characters of a text, or bytes.
+    """
 
     offset: int = 0
     limit: int | None = None

@@ -47,7 +47,7 @@ class Alarm:
         with self._lock:
             self._open = False
             # The clock keeps an alarm until its time; what it would have stopped must not live that long.
-            self._stop = _nothing
+            self._stop = _do_nothing
         _clock.discard(self)
 
     def ring(self) -> None:
@@ -63,7 +63,7 @@ class Alarm:
                 _log.exception("an alarm could not stop its call")
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """What a cleared alarm would do."""
 
 

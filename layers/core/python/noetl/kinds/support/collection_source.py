@@ -1,4 +1,4 @@
-"""The stream of a loop's collection: an object of S3, the objects under a prefix, or a file.
+"""The stream of a loop's collection: an object of S3, a prefix's objects, or a file.
 
 It is read element by element.
 """
@@ -150,7 +150,10 @@ def _format(params: Params, name: str, content_type: str, what: str) -> RowForma
 def read_elements(
     stream: Readable, format: RowFormat, what: str, params: Params | None, context: TaskContext
 ) -> Iterator[Any]:
-    """The elements of a stream of rows or values, a chunk of them in memory. Raises TaskError as ``elements``."""
+    """Read the elements of a stream of rows or values, a chunk of them in memory.
+
+    Raises TaskError as ``elements``.
+    """
     if format in ("jsonl", "json"):
         member = params.member if params is not None else "rows"
         yield from read_values(stream, format, what=what, member=member)

@@ -43,9 +43,10 @@ class _Entry(Generic[Key, Thing]):
 
 
 class Idle(Generic[Key, Thing]):
-    """Idle connections by key. Safe to share between threads; a forked process starts with none.
+    """Idle connections by key, safe to share between threads.
 
-    Above the limit, the connection that has been idle longest is closed. One that is too old is closed without a call that asks for it.
+    A forked process starts with none. Above the limit, the connection that has been idle longest is closed. One that is too old is closed
+    without a call that asks for it.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Idle(Generic[Key, Thing]):
             self._set_sweep(self._seconds)
 
     def take(self, key: Key) -> Thing | None:
-        """Give the connection that was used last, which is the caller's from now on; None where there is none."""
+        """Take the connection that was used last, or None; it is the caller's from now on."""
         now = self._now()
         with self._lock:
             self._own()

@@ -110,7 +110,10 @@ class Target:
 
 
 def parse_url(url: str) -> Target:
-    """Read a URL. Raises TaskError(kind="client_error", code="url_invalid") for all that is not plainly one."""
+    """Read a URL.
+
+    Raises TaskError(kind="client_error", code="url_invalid") for all that is not plainly one.
+    """
     text = url.strip()
     if not text or len(text) > MAX_URL:
         raise _invalid(
@@ -237,7 +240,10 @@ def allowed_of(entries: tuple[str, ...]) -> Allowed:
 
 @dataclass(frozen=True)
 class Allowed:
-    """Internal places that a deployment lets playbooks reach: host names, addresses, networks (CIDR)."""
+    """Internal places that a deployment lets playbooks reach.
+
+    They are host names, addresses, and networks (CIDR).
+    """
 
     entries: tuple[str, ...] = ()
 
@@ -250,7 +256,7 @@ class Allowed:
         return frozenset(entry.strip().lower() for entry in self.entries if _network(entry) is None)
 
     def check(self, host: str, address: Address) -> None:
-        """Raises TaskError(code="address_refused") when ``host`` may not be reached at ``address``."""
+        """Raise TaskError(code="address_refused") when ``host`` may not be reached there."""
         reason = why_internal(address)
         if reason is None or host in self._hosts:
             return

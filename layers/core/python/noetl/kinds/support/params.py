@@ -1,4 +1,4 @@
-"""Parameters of a kind: from what a playbook writes to the kind's model, and what is wrong with them.
+"""Parameters of a kind: from the playbook's text to the kind's model, and their problems.
 
 Three views of one ``Params`` model: ``parse`` for rendered values (a TaskError names the first bad field),
 ``check`` for parameters with ``HOLE`` where templates stand (every problem, by the spelling the author used),
@@ -97,7 +97,10 @@ class ParamsChecker:
         return [alias for alias, target in self._spec.aliases.items() if target == name]
 
     def _clashes(self, params: Mapping[str, Any]) -> list[ParamProblem]:
-        """Two spellings of one parameter: which of them wins is nothing an author should have to know."""
+        """Report two spellings of one parameter.
+
+        An author should not have to know which of them wins.
+        """
         seen: dict[str, str] = {}
         problems = []
         for given in params:
@@ -112,7 +115,7 @@ class ParamsChecker:
         return problems
 
     def _problems(self, error: ValidationError, params: Mapping[str, Any]) -> list[ParamProblem]:
-        """One problem for each place; where a union offers several types, what each of them wanted."""
+        """Return one problem for each place; of a union, what each of its types wanted."""
         given = self.canonical(params)
         places: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
         for detail in error.errors(include_url=False):
@@ -201,7 +204,10 @@ def accept_hole(cls: type[BaseModel], value: Any, validate: ValidatorFunctionWra
 
 
 def _or_template(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """``schema``, or a string with a template in it; annotations stay on the outside, where editors look."""
+    """Allow ``schema`` or a string with a template in it.
+
+    Annotations stay on the outside, where editors look.
+    """
     outside = {key: schema[key] for key in ("title", "description", "default") if key in schema}
     inside = {key: value for key, value in schema.items() if key not in outside}
     if not inside or inside == {"type": "string"}:

@@ -1,4 +1,4 @@
-"""Sources of a script: a file beside the playbook, S3, Google Cloud Storage, an address, or a result.
+"""Sources of a script: a file beside the playbook, S3, GCS, an address, or a result.
 
 A script that is pinned by its digest is fetched once by a process, and has that digest or is refused.
 """
@@ -265,5 +265,8 @@ _FETCH = {"http": _of_http, "s3": _of_s3, "gcs": _of_gcs, "result": _of_result}
 
 
 def time_left(context: TaskContext, began: float) -> TaskContext:
-    """The context of what comes after fetching: with the time that is left. ``began``: on the monotonic clock."""
+    """Return the context with the time that is left after fetching.
+
+    ``began``: on the monotonic clock.
+    """
     return replace(context, timeout=max(0.001, context.timeout - (time.monotonic() - began)))

@@ -14,7 +14,10 @@ from noetl.domain.errors import TaskError
 def sign(
     claims: Mapping[str, Any], pem: str, *, passphrase: str | None = None, key_id: str | None = None
 ) -> str:
-    """``header.claims.signature``. Raises TaskError(kind="auth", code="credential_shape") for what is no RSA key in PEM."""
+    """Sign the claims: ``header.claims.signature``.
+
+    Raises TaskError(kind="auth", code="credential_shape") for what is no RSA key in PEM.
+    """
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import padding
 

@@ -1,4 +1,4 @@
-"""A private folder of one task: other tasks cannot name it, and it is removed with the task."""
+"""A private folder of one task: no other task can name it, and it ends with the task."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def private_folder(context: TaskContext) -> Iterator[Path]:
 
 
 def copies_folder(work: str | None) -> str | None:
-    """Where copies of results lie that a task reads as files: where private folders are; None: the system's folder. Raises OSError."""
+    """Return the folder for copies of results that a task reads as files.
+
+    It is where private folders are; None: the system's folder. Raises OSError.
+    """
     return None if work is None else str(_place(work))
 
 

@@ -31,7 +31,10 @@ class Chunk:
 
 @dataclass(slots=True)
 class Progress:
-    """``position``: None when nothing is committed yet. ``done``: it has been carried out already."""
+    """The progress of a transfer.
+
+    ``position``: None when nothing is committed yet. ``done``: it has been carried out already.
+    """
 
     position: Position | None = None
     rows_read: int = 0
@@ -48,7 +51,10 @@ class Source(Protocol):
     """Their types, as DuckDB names them, where the source knows them."""
 
     def chunks(self, position: Position | None) -> Iterator[Chunk]:
-        """From ``position`` on. Raises TaskError; code ``source_changed`` when it is not what the position is of."""
+        """Yield chunks from ``position`` on.
+
+        Raises TaskError; code ``source_changed`` when the position belongs to another state of the source.
+        """
 
 
 class Target(Protocol):
@@ -65,7 +71,10 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a transfer is, apart from its stores. ``resumable``: its source can be read from a place on: chunks are committed one by one."""
+    """A transfer, apart from its stores.
+
+    ``resumable``: its source can be read from a place on, so chunks are committed one by one.
+    """
 
     key: str
     fingerprint: str
@@ -150,7 +159,10 @@ def changed(what: str, why: str) -> TaskError:
 
 
 def in_chunks(pieces: Iterable[Sequence[Row]], size: int) -> Iterator[list[Row]]:
-    """Pieces of any length as chunks of ``size`` rows; fewer where the pieces are few rows each, for then rows are wide."""
+    """Regroup pieces of any length into chunks of ``size`` rows.
+
+    Chunks have fewer rows where the pieces are few rows each, for then rows are wide.
+    """
     held: list[Row] = []
     count = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""The kind ``transfer``: moves rows from one store to another, a chunk at a time, each exactly once."""
+"""The kind ``transfer``: moves rows between stores, a chunk at a time, each exactly once."""
 
 from __future__ import annotations
 
@@ -143,7 +143,10 @@ def _carry(params: Params, source: Source, target: Target, progress: Progress, c
 
 
 def _mapped(rows: Sequence[Row], pairs: Mapping[str, str], before: int) -> list[Row]:
-    """Rows with the columns of the target. Raises TaskError: a row has not what they come from."""
+    """Map rows to the columns of the target.
+
+    Raises TaskError when a row lacks a column that they come from.
+    """
     try:
         return [{name: row[given] for name, given in pairs.items()} for row in rows]
     except KeyError as error:
@@ -180,7 +183,10 @@ def _target(params: Params, plan: Plan, context: TaskContext) -> AbstractContext
 
 
 def _ends(store: str) -> tuple[_MakeSource, _MakeTarget]:
-    """How rows leave a store, and how they come into it. Stores are imported when a transfer names them."""
+    """Return the makers of a store's source and target.
+
+    Stores are imported when a transfer names them.
+    """
     if store == "postgres":
         from noetl.kinds.transfer.postgres import FromPostgres, IntoPostgres
 

@@ -88,7 +88,10 @@ class FromPostgres(From[PostgresSource]):
 
 
 def _type(column: Column) -> str:
-    """What DuckDB calls it; nothing for a ``numeric`` without a precision, whose values tell what holds them exactly."""
+    """Return DuckDB's name of a column's type.
+
+    It is empty for a ``numeric`` without a precision, whose values decide which type holds them exactly.
+    """
     from noetl.kinds.duckdb.values import duckdb_type
 
     found = "BLOB" if column.type == _BYTEA else duckdb_type(column)
@@ -102,8 +105,10 @@ def _mappings(rows: Rows) -> Iterator[list[Row]]:
 
 
 class IntoPostgres(Into[PostgresTarget]):
-    """Each chunk a transaction, or all of them one when the source has no order. ``replace`` gathers rows in a table beside the target
-    and exchanges the content in one transaction at the end."""
+    """A table as a target; each chunk is a transaction, or all of them without an order.
+
+    ``replace`` gathers rows in a table beside the target and exchanges the content in one transaction at the end.
+    """
 
     def __init__(self, params: PostgresTarget, plan: Plan, context: TaskContext) -> None:
         super().__init__(params, plan, context)
@@ -115,7 +120,10 @@ class IntoPostgres(Into[PostgresTarget]):
         return self
 
     def begin(self) -> Progress:
-        """What was committed before. Raises TaskError: the table is not there, or may not be written."""
+        """Return what was committed before.
+
+        Raises TaskError: the table is not there, or may not be written.
+        """
         schema = self._schema()
         self._staging = f"{schema}.{self._plan.staging}"
         self._names = {

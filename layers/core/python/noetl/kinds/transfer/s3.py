@@ -68,7 +68,10 @@ class _Body:
 
 
 class FromS3(From[S3Source]):
-    """The object as it was when the transfer began (by its entity tag): rows are counted off to where the transfer was."""
+    """An object as a source, as it was when the transfer began (by its entity tag).
+
+    Rows are skipped up to the place where the transfer was.
+    """
 
     def chunks(self, position: Position | None) -> Iterator[Chunk]:
         bucket, key = self._params.place

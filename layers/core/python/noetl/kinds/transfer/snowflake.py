@@ -109,8 +109,11 @@ def _duckdb_type(column: Mapping[str, Any]) -> str:
 
 
 class IntoSnowflake(Into[SnowflakeTarget]):
-    """Rows of a source without an order are marked as those of this attempt, and others are left out. What is not over stays beside the target,
-    for the next attempt."""
+    """A table as a target.
+
+    Rows of a source without an order are marked as those of this attempt, and others are left out. What is not over stays beside the target,
+    for the next attempt.
+    """
 
     def __init__(self, params: SnowflakeTarget, plan: Plan, context: TaskContext) -> None:
         super().__init__(params, plan, context)
@@ -213,7 +216,10 @@ class IntoSnowflake(Into[SnowflakeTarget]):
     # --- rows ------------------------------------------------------------------------------------------
 
     def _insert(self, rows: Sequence[Row], position: str | None) -> None:
-        """One statement, and so one transaction. All values travel as text, and become what their columns are."""
+        """Insert rows by one statement, which is one transaction.
+
+        All values travel as text, and are converted to the types of their columns.
+        """
         width = len(self._columns)
         values: dict[str, Any] = {}
         lines = []

@@ -34,7 +34,10 @@ def statement_of(params: Query, context: TaskContext, quoted: Callable[[str], st
 
 
 def _loaded(value: Any, context: TaskContext) -> Any:
-    """``source`` reaches the kind with references in it; what is bound to a query is the value itself."""
+    """Load a reference for a query, which needs the value itself.
+
+    ``source`` reaches the kind with references in it.
+    """
     from noetl.kinds.support.artifact_values import load
 
     return load(value, context) if is_ref(value) else value
@@ -43,7 +46,7 @@ def _loaded(value: Any, context: TaskContext) -> Any:
 def after_clause(
     statement: RenderedStatement, order: Sequence[str], after: Sequence[str] | None
 ) -> RenderedStatement:
-    """``statement`` ordered by columns (quoted names), behind the row whose values of them are ``after``."""
+    """Order ``statement`` by columns (quoted names), behind the row with the values ``after``."""
     names = ", ".join(order)
     params = dict(statement.params)
     text, where = statement.text, ""

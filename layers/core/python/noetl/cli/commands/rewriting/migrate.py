@@ -194,7 +194,7 @@ def _verdict(name: str, made: Migrated, wishes: Wishes) -> None:
     else:
         count = len(made.changes)
         verb = "rewritten" if wishes.write else "would be rewritten"
-        proof = "the same program as before" if made.proved else "it compiles now"
+        proof = "it does the same as before" if made.proved else "the result compiles"
         hint = "" if wishes.write or wishes.check else "; --write saves it"
         out(f"{name}: {verb} at {count} {'place' if count == 1 else 'places'}: {proof}{hint}")
 

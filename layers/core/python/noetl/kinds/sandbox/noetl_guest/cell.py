@@ -5,7 +5,7 @@ The first process forks each task's process.
 Its mounts, its user and process namespace, its Landlock rules and its filter of system calls are made once. Each task has a
 process, an IPC namespace and a Landlock domain of its own. The first process runs no code of playbooks, learns nothing of any
 task but how it ended, and cannot be read. When a task has ended it kills and reaps every process that is left. Then it checks that
-everything that a task can change is as it was (``_Standing``). If anything differs, it says so and ends, and the kernel takes
+everything that a task can change is as it was (``_LastingState``). If anything differs, it says so and ends, and the kernel takes
 the cell down with it: nothing is cleaned up. Linux only.
 """
 
@@ -63,7 +63,10 @@ LIMITS = 16
 
 
 def live(order: Any, control: int, ground: Ground) -> NoReturn:
-    """As the first process of new namespaces: serve tasks until the worker goes, or the cell is not as it was."""
+    """Serve tasks as the first process of new namespaces.
+
+    It ends when the worker goes, or when the cell is not as it was.
+    """
     try:
         _Cell(order, control, ground).serve()
     except BaseException as error:
@@ -103,10 +106,10 @@ class _Cell:
         self._serving = order["serving"]
         serve.prepare_output()
         self._uses: int = order["uses"]
-        self._standing: _Standing | None = None
+        self._lasting_state: _LastingState | None = None
         if self._uses > 1:
             with suppress(OSError):  # on a system that does not show all of this a cell serves one task
-                self._standing = _Standing(self._folder)
+                self._lasting_state = _LastingState(self._folder)
         self._task = 0
         """The number of the task's process; 0: there is none."""
         self._status: int | None = None
@@ -161,13 +164,16 @@ class _Cell:
         status = int(_signal.SIGKILL) if self._status is None else self._status
         task, self._task = self._task, 0
         fit = self._uses > 0 and (asked or os.WIFEXITED(status))
-        serves_on = fit and self._standing is not None and self._standing.is_same(task)
+        serves_on = fit and self._lasting_state is not None and self._lasting_state.is_same(task)
         os.write(self._control.fileno(), ENDED + status.to_bytes(4, "little") + bytes((serves_on,)))
         if not serves_on:
             os._exit(0)
 
     def _reap(self, options: int) -> None:
-        """What has ended; without options, wait until nothing is left in this process namespace: orphans become children of this one."""
+        """Reap what has ended; without options, wait until this process namespace is empty.
+
+        Orphans become children of this process.
+        """
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, options)
@@ -197,7 +203,9 @@ class _Cell:
         serve.serve(requests, answers, self._serving)
 
     def _confine_task(self) -> None:
-        """Take away what the first process keeps, and the rules that it makes no use of itself. Raises OSError.
+        """Take away what the first process keeps, and add the rules that it does not use itself.
+
+        Raises OSError.
 
         The worker counts the task's memory, which the kernel shows of a process that may be read. Other tasks are in other user namespaces.
         """
@@ -219,7 +227,7 @@ class _Cell:
         launch.run(wanted, [])
 
 
-class _Standing:
+class _LastingState:
     """The state that a task can change and that stays when it has ended.
 
     * Folders that it can write to: contents, owner, modes, attributes and times. Every change of one of a folder changes ``ctime``,
@@ -230,7 +238,7 @@ class _Standing:
     """
 
     def __init__(self, folder: str) -> None:
-        """Wait for a tick of the clock of files, after which no change can have the time of this moment.
+        """Wait for a tick of the clock of files; no later change can have this moment's time.
 
         Raises OSError when this system does not show everything.
         """
@@ -319,7 +327,10 @@ class _Standing:
 
 
 def _is_locked(folder: int) -> bool:
-    """Return whether a lock is held on a folder: there are those of ``flock`` and those of an open file (``F_OFD_SETLK``)."""
+    """Report whether a lock is held on a folder, of ``flock`` or of an open file.
+
+    ``F_OFD_SETLK`` makes the latter.
+    """
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -329,7 +340,10 @@ def _is_locked(folder: int) -> bool:
 
 
 def _within(path: str, device: int) -> list[str]:
-    """All that lies below ``path`` on the same file system: links, and folders on the way to places that are mounted there."""
+    """List all that is below ``path`` on the same file system.
+
+    Links are listed, and folders on the way to places that are mounted there.
+    """
     found = []
     with os.scandir(path) as entries:
         for entry in entries:
@@ -341,7 +355,10 @@ def _within(path: str, device: int) -> list[str]:
 
 
 def be_child(act: Callable[[], None]) -> NoReturn:
-    """Run ``act`` as all of a process that was just forked, in a session of its own; end it with what it has printed written."""
+    """Run ``act`` as all of a process that was just forked, in a session of its own.
+
+    Then end the process, with what it has printed written.
+    """
     code = 0
     try:
         _signal.set_wakeup_fd(-1)

@@ -33,7 +33,10 @@ PROCESS_FILES = (
 
 
 class Confinement:
-    """What one task is left with. Places: where something is, where the task sees it, ``folder``, ``file`` or ``link``."""
+    """The rights that one task keeps.
+
+    Places: where something is, where the task sees it, ``folder``, ``file`` or ``link``.
+    """
 
     def __init__(
         self,
@@ -109,9 +112,10 @@ def confine(wanted: Confinement, lifeline: int) -> None:
 
 
 def confine_cell(wanted: Confinement) -> int:
-    """Take away what no task of a cell has, from its first process, which is in its namespaces and keeps one right for tasks to come.
+    """Take away what no task of a cell has, from the cell's first process.
 
-    Tasks inherit all of it. Returns the Landlock rules for them, or -1. Raises OSError.
+    That process is in the cell's namespaces and keeps one right for tasks to come. Tasks inherit all of it. Returns the Landlock rules
+    for them, or -1. Raises OSError.
     """
     from .kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, give_up_bounds, keep_administration, prctl
 
@@ -132,7 +136,10 @@ def confine_cell(wanted: Confinement) -> int:
 
 
 def restrict_self(wanted: Confinement) -> None:
-    """The layers that need no other process: limits, privileges, Landlock, the filter of system calls. Raises OSError."""
+    """Apply the layers that need no other process.
+
+    They are limits, privileges, Landlock, and the filter of system calls. Raises OSError.
+    """
     limit(resource.RLIMIT_FSIZE, wanted.file_size)
     limit(resource.RLIMIT_NOFILE, OPEN_FILES)
     if sys.platform == "linux":

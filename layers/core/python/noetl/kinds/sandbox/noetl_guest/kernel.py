@@ -58,9 +58,10 @@ def call(function: str, *arguments: int | bytes | None) -> int:
 
 
 def prepare(function: str, *arguments: int) -> Callable[[], int]:
-    """Make a call of the C library that a process makes soon after its fork. It answers with less than 0 where the kernel refuses.
+    """Prepare a call of the C library for the time soon after a fork.
 
-    Nothing is looked up or converted when it is made, so the process copies fewer pages.
+    The call returns less than 0 where the kernel refuses it. Nothing is looked up or converted when it is made, so the process copies fewer
+    pages.
     """
     found = getattr(ctypes.CDLL(None), function)
     found.restype = ctypes.c_long
@@ -82,12 +83,15 @@ def prepare_to_give_up_capabilities() -> Callable[[], int]:
 
 
 def keep_administration() -> None:
-    """Give up all capabilities but that of administration, in the user namespace of this process. Raises OSError."""
+    """Give up all capabilities but administration in this process's user namespace.
+
+    Raises OSError.
+    """
     call("capset", ctypes.addressof(_HEADER), ctypes.addressof(_ADMINISTRATION))
 
 
 def give_up_bounds() -> None:
-    """All capabilities that a program could bring along, as far as this process has the right to."""
+    """Drop all capabilities that a program could bring along, where this process may."""
     drop = _function("prctl")
     capability = 0
     while drop(PR_CAPBSET_DROP, capability, 0, 0, 0) >= 0:  # until the first that this kernel does not know

@@ -1,4 +1,4 @@
-"""Landlock: which files this process and all that it starts may open from now on, and whom they may signal.
+"""Landlock: the files that this process and its children may open, and whom they signal.
 
 The numbers are those of ``linux/landlock.h``. Rights that a kernel does not know are left out, as its ABI number says.
 """

@@ -1,4 +1,4 @@
-"""Namespaces of a task: its own user, processes, mounts and shared memory, made without any privilege.
+"""Namespaces of a task, made without privileges: user, processes, mounts, shared memory.
 
 What is not bound into its root does not exist for it: neither files nor the sockets of servers, which Landlock does
 not close. Its processes are the only ones it can name, and end when its first one ends.
@@ -58,7 +58,7 @@ class _Attributes(ctypes.Structure):
 
 
 def leave_user_and_processes() -> None:
-    """Enter a user namespace with the same ids; children of this process get a process namespace.
+    """Enter a user namespace with the same ids; children get a process namespace.
 
     The process must have one thread and must be dumpable: the kernel keeps its maps closed otherwise. Raises OSError.
     """
@@ -68,7 +68,9 @@ def leave_user_and_processes() -> None:
 
 
 def end_first_without_memory(about: int | None = None) -> None:
-    """Let the kernel end this process, and all that it forks, before any other one when the machine is out of memory.
+    """Let the kernel end this process first when the machine is out of memory.
+
+    That holds for all that it forks, too.
 
     A task may take more than its processes are seen to have, so by their size the kernel would end the worker or the database.
     ``about``: as in ``_leave_user``, without it the machine's own. It cannot be asked for everywhere.
@@ -100,7 +102,10 @@ def _leave_user(others: int, about: int) -> None:
 
 
 def _bound_counts(about: int) -> None:
-    """Bound what the kernel counts for a user in all namespaces, in that of this process. A container may keep ``/proc/sys`` read-only."""
+    """Bound what the kernel counts for a user in all namespaces, in that of this process.
+
+    A container may keep ``/proc/sys`` read-only.
+    """
     for name, most in COUNTS.items():
         with suppress(OSError):
             _write(about, f"sys/user/max_{name}", str(most))
@@ -115,9 +120,9 @@ def _write(folder: int | None, path: str, text: str) -> None:
 
 
 def enter_own_root(read: Places, write: Places, folder: str, processes: int) -> None:
-    """As the first process of the namespace: a root with nothing but ``read`` (not writable), ``write`` and ``folder``.
+    """Enter a root with nothing but ``read`` (not writable), ``write`` and ``folder``.
 
-    Raises OSError.
+    The caller is the first process of the namespace. Raises OSError.
     """
     call("unshare", NEW_MOUNTS | NEW_IPC)
     _turn_root(folder)
@@ -134,7 +139,7 @@ def enter_own_root(read: Places, write: Places, folder: str, processes: int) -> 
 
 
 class Ground:
-    """The root that tasks have in common: what all of them are given. ``__dict__`` is the message that a template gets."""
+    """The root that all tasks have in common. ``__dict__`` is the message to a template."""
 
     def __init__(self, folder: str, read: Places, write: Places, temporary: Sequence[str]) -> None:
         self.folder = folder
@@ -145,9 +150,10 @@ class Ground:
         """Folders that each task has to itself, beside those of ``SCRATCH``: each task receives its own copy of their contents."""
 
     def enter(self) -> None:
-        """Make that root and enter it, in namespaces of its own. The machine stays below ``OLD``, for the tasks' own folders.
+        """Make that root and enter it, in namespaces of its own.
 
-        Mounts that the machine makes or takes away later change nothing here. Raises OSError.
+        The machine stays below ``OLD``, for the tasks' own folders. Mounts that the machine makes or takes away later change nothing here.
+        Raises OSError.
         """
         with _about_processes("/proc") as about:
             _leave_user(NEW_MOUNTS, about)
@@ -195,12 +201,18 @@ def temporary_above(folder: str) -> tuple[str, ...]:
 
 
 def renew_ipc() -> None:
-    """Enter an empty IPC namespace: what was in that of before is gone with the last process in it. Raises OSError."""
+    """Enter an empty IPC namespace; the old one goes with the last process in it.
+
+    Raises OSError.
+    """
     call("unshare", NEW_IPC)
 
 
 def fork_into_task() -> int:
-    """Fork, as ``os.fork`` does, into new mount, process and IPC namespaces. The caller has one thread. Raises OSError."""
+    """Fork, as ``os.fork`` does, into new mount, process and IPC namespaces.
+
+    The caller has one thread. Raises OSError.
+    """
     global _fork
     if _fork is None:
         _fork = _Fork()
@@ -259,7 +271,10 @@ _fork: _Fork | None = None
 
 
 def _turn_root(at: str) -> None:
-    """Become the root of an empty file system; the machine's is below ``OLD``. ``at``: any folder."""
+    """Become the root of an empty file system; the machine's is below ``OLD``.
+
+    ``at``: any folder.
+    """
     _mount(None, "/", None, SLAVE | RECURSIVE)
     _mount("tmpfs", at, "tmpfs", NO_SUID | NO_DEVICES, "size=1m,mode=755")
     os.mkdir(at + OLD)
@@ -312,7 +327,10 @@ def _close_root(writable: Sequence[str], processes: int) -> None:
 
 
 def _bound_processes(most: int) -> None:
-    """Before Linux 6.14 the number belongs to the machine; RLIMIT_NPROC bounds all users but root there."""
+    """Bound the processes of this namespace by their numbers.
+
+    Before Linux 6.14 the number belongs to the machine; RLIMIT_NPROC bounds all users but root there.
+    """
     with suppress(OSError), open("/proc/sys/kernel/pid_max", "w") as stream:
         stream.write(str(RESERVED_PIDS + most))
 

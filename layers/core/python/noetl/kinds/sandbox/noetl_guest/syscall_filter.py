@@ -59,7 +59,9 @@ def is_known() -> bool:
 
 
 def filter_calls(*, sockets: bool) -> None:
-    """From now on for this process and all that it starts. It needs ``no_new_privs``. Raises OSError.
+    """Filter the system calls of this process and all that it starts, from now on.
+
+    It needs ``no_new_privs``. Raises OSError.
 
     ``sockets``: refuse those of files, too; ``KEYS``, ``UNCOUNTED`` and the clock of the process with the number 1 are always refused.
     """

@@ -29,7 +29,7 @@ _compiled: dict[tuple[str, tuple[str, ...]], tuple[CodeType, bool]] = {}
 
 
 def names_of(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names that code finds its values under, in order: those that are names in Python."""
+    """Return the names of the code's values, in order: those that are names in Python."""
     return tuple(sorted(name for name in values if _is_name(name)))
 
 
@@ -91,7 +91,7 @@ def _compile(code: str, names: tuple[str, ...], made: tuple[bytes, bool] | None)
 
 
 def compile_code(code: str, names: tuple[str, ...]) -> tuple[CodeType, bool]:
-    """The compiled code for values of those ``names``, and whether it is a function body with ``return``.
+    """Compile the code for ``names``; report whether it is a function body with ``return``.
 
     Raises SyntaxError, ValueError (NUL), MemoryError or RecursionError (too deeply nested).
     """
@@ -160,7 +160,7 @@ Parameters = list[tuple[str, Any]]
 
 
 def _parameters(main: Callable[..., Any]) -> tuple[Parameters, Parameters, bool]:
-    """Positional and keyword-only parameters with their defaults, and whether ``**rest`` is taken."""
+    """Return positional and keyword-only parameters with their defaults, and any ``**rest``."""
     if not isinstance(main, FunctionType) or hasattr(main, "__wrapped__"):
         return _inspected_parameters(main)
     code = main.__code__
