@@ -157,9 +157,9 @@ def _fail(run: Run, frame: Frame, action: p.FailAction) -> Verdict:
         label = run.sequences[-1][frame.pc].label
         position = f"{run.around.source_name or 'playbook'}:{action.pos.line}:{action.pos.column}"
         frame.error = ErrorInfo(
-            message or f"{label} was failed by a rule",
+            message or f"a rule failed the task {label}",
             code="failed_by_rule",
-            hint="a rule with `do: fail` (or a case with `fail`) ended it; its guard says why",
+            hint="a rule with `do: fail` (or a case with `fail`) ended it: read its guard, and write a `message` beside `do: fail`",
             position=position if action.pos.line else None,
         )
     frame.answer = "fail"

@@ -108,7 +108,7 @@ def backfill(name: str, wish: BackfillWish, *, as_json: bool, at: Where) -> int:
     if done.next is not None:
         note(f"there are more: continue with --from {done.next}")
     if not at.remote and any(one.status == "started" for one in done.moments):
-        note("they run while `noetl schedule run` or `noetl serve` does")
+        note("`noetl schedule run` or `noetl serve` runs them; so does `noetl resume`")
     return errors.FAILED if any(one.status == "refused" for one in done.moments) else errors.DONE
 
 

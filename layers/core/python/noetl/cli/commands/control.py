@@ -1,4 +1,7 @@
-"""Commands that start and steer executions: their options and their help. What they do is in ``execute``."""
+"""Commands that start and steer executions: their options and their help.
+
+What they do is in ``execute``.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from noetl.services.executions.bulk_control import Verb
 
 NoCascade = Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")]
-patch_app = typer.Typer(help="Change what a running playbook sees.", no_args_is_help=True)
+patch_app = typer.Typer(help="Change the context of a running execution.", no_args_is_help=True)
 
 
 def exec_(
@@ -60,7 +63,7 @@ def exec_(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Start a playbook and print its execution's id, without following it.
+    """Start a playbook, print the execution's id, do not wait.
 
     \b
       noetl exec etl/daily --set day=2026-03-01 --remote
@@ -100,7 +103,9 @@ def cancel(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Cancel an execution and its sub-executions, or all that fit a filter.
+    """Cancel an execution, or all executions that fit a filter.
+
+    Its sub-executions are cancelled too.
 
     \b
       noetl cancel latest
@@ -129,7 +134,10 @@ def pause(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Begin nothing new in an execution and its sub-executions (or in all that fit a filter), until `noetl unpause`."""
+    """Pause an execution, or all executions that fit a filter.
+
+    Nothing new begins in it and its sub-executions until `noetl unpause`.
+    """
     from noetl.cli.actions import execute
 
     at = where(home, remote, context)
@@ -154,7 +162,10 @@ def unpause(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Continue a paused execution and follow it to its end; or continue all that fit a filter."""
+    """Continue a paused execution and follow it to its end.
+
+    With a filter: continue all executions that fit.
+    """
     from noetl.cli.actions import execute
 
     at = where(home, remote, context)
@@ -190,7 +201,9 @@ def redrive(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Run an ended execution again and follow it: from its failure, from a step, or from items of its loop; or all that fit a filter.
+    """Run an ended execution again from the place of its failure.
+
+    With --from: from a step, or from items of its loop. With a filter: all executions that fit.
 
     \b
       noetl redrive latest --reason "the service is back"
@@ -231,7 +244,7 @@ def inject(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Run a step of a running execution, once more or out of turn, with these arguments.
+    """Run a step of a running execution again or out of order.
 
     \b
       noetl inject latest notify --set to=ops --reason "the mail got lost"
@@ -270,7 +283,9 @@ def callback(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Answer a callback that an execution waits for, and follow the execution; without an answer, show the question.
+    """Answer a callback that an execution waits for.
+
+    Follow the execution then; without an answer, show the question.
 
     \b
       noetl callback latest

@@ -53,7 +53,9 @@ def deploy(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Deploy an environment to AWS with the CDK, after a check of tools and account; keep its API as a context for --remote.
+    """Deploy an environment to AWS with the CDK.
+
+    Tools and account are checked first; the API is kept as a context for --remote.
 
     \b
       noetl deploy dev --dry-run
@@ -119,7 +121,10 @@ def deploy(
 
 
 def _agree(where: Account, release: Release, bootstrap: bool, agreed: bool) -> None:
-    """Nothing is deployed to an account that was not seen, or not meant. Raises InfrastructureError and InvalidInputError."""
+    """Nothing is deployed to an account that was not seen, or not meant.
+
+    Raises InfrastructureError and InvalidInputError.
+    """
     if not where.bootstrapped and not bootstrap:
         raise InfrastructureError(
             f"account {where.id} is not prepared for the CDK in {where.region}",
@@ -150,7 +155,10 @@ def _tell_stacks(stacks: dict[str, int], release: Release, as_json: bool) -> Non
 
 
 def _file(given: Path | None) -> Path | None:
-    """The file of environments, in full: the CDK runs in another folder. Raises InvalidInputError."""
+    """The file of environments, in full: the CDK runs in another folder.
+
+    Raises InvalidInputError.
+    """
     place = given or Path("environments.yaml")
     if place.is_file():
         return place.resolve()

@@ -1,4 +1,7 @@
-"""``noetl limit``: its commands, their options and their help. What they do is in ``limits``, imported when called."""
+"""``noetl limit``: its commands, their options and their help.
+
+What they do is in ``limits``, imported when called.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import typer
 from noetl.cli.options import Context, Home, Json, Remote, end, where
 
 limit_app = typer.Typer(
-    help="What executions share by key: so many at once, so many in a time.",
+    help="Show and set limits of concurrency and rate, by key.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

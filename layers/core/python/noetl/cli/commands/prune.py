@@ -28,7 +28,7 @@ def prune(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Remove executions that ended long ago, with their history, variables and results.
+    """Remove executions that ended long ago, with all their data.
 
     \b
       noetl prune --older-than 30d --dry-run

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from noetl.api.http.local_tokens import LocalTokens
     from noetl.kinds.sandbox.layers import Protection
 
-token_app = typer.Typer(
-    help="Who may ask a local server (`noetl serve`), and for what.", no_args_is_help=True
-)
+token_app = typer.Typer(help="Make and remove access tokens of a local server.", no_args_is_help=True)
 
 TOKENS_FILE = "tokens.json"
 TOKEN_FILE = "token"
@@ -65,7 +63,9 @@ def serve(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Serve the whole API on this machine, with engine, workers and scheduler, until interrupted.
+    """Serve API, web UI, engine, workers and scheduler here.
+
+    It runs until it is interrupted.
 
     \b
       noetl serve

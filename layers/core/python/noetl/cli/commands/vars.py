@@ -11,7 +11,7 @@ from noetl.cli import errors
 from noetl.cli.options import Context, Home, Id, Json, Reason, Remote, Set, end, where
 
 vars_app = typer.Typer(
-    help="Variables of executions (`vars` in playbooks): look, set, remove.",
+    help="Read, set and remove variables of executions.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

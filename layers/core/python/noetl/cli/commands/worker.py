@@ -20,7 +20,7 @@ from noetl.domain.errors import InvalidInputError
 if TYPE_CHECKING:
     from noetl.runtime.server.http_worker import HttpWorker, WorkerWish
 
-worker_app = typer.Typer(help="Workers outside of the server's process.", no_args_is_help=True)
+worker_app = typer.Typer(help="Run workers outside of the server's process.", no_args_is_help=True)
 
 
 @worker_app.command()
@@ -134,7 +134,10 @@ def stop(
 
 @worker_app.command()
 def status(as_json: Json = False, home: Home = None) -> None:
-    """Workers of this home folder that run on this machine; 1 when there are none. The server knows them all: `GET /api/worker/pools`."""
+    """Workers of this home folder that run on this machine; 1 when there are none.
+
+    The server knows them all: `GET /api/worker/pools`.
+    """
     from noetl.cli.actions import daemons
 
     daemons.status(runtime_access.settings(home).home, "worker", as_json=as_json)

@@ -79,7 +79,7 @@ def limited(wait: WaitView) -> Finding:
 
 def waits_for_callback(execution_id: int, step: str, run: int, found: Awaited) -> Finding:
     """Tell that a task waits for its callback."""
-    until = "however long it takes" if found.until is None else f"until {iso(found.until)}"
+    until = "without a timeout" if found.until is None else f"until {iso(found.until)}"
     about = f" ({found.message})" if found.message else ""
     return Finding(
         "waits_for_callback",

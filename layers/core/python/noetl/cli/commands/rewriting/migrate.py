@@ -46,7 +46,9 @@ class _Read:
 
 
 def migrate(targets: Sequence[str], wishes: Wishes) -> int:
-    """Rewrite playbooks (folders: every playbook below; ``-``: stdin). A file that would not run afterwards is left as it is.
+    """Rewrite playbooks (folders: every playbook below; ``-``: stdin).
+
+    A file that would not run afterwards is left as it is.
 
     0: nothing to do, or all that was asked for is done. 1: with ``check``, a file would change. 2: a file cannot be rewritten.
     """
@@ -192,7 +194,7 @@ def _verdict(name: str, made: Migrated, wishes: Wishes) -> None:
     else:
         count = len(made.changes)
         verb = "rewritten" if wishes.write else "would be rewritten"
-        proof = "the same program as before" if made.proved else "it compiles now"
+        proof = "it does the same as before" if made.proved else "the result compiles"
         hint = "" if wishes.write or wishes.check else "; --write saves it"
         out(f"{name}: {verb} at {count} {'place' if count == 1 else 'places'}: {proof}{hint}")
 

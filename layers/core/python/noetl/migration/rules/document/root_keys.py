@@ -35,4 +35,6 @@ def apply(page: Page) -> None:
         block.flow = False
 
 
-RULE = Rule("root-keys", "Name, path and labels stand in `metadata`; the list of steps is `workflow`.", apply)
+RULE = Rule(
+    "root-keys", "Name, path and labels belong to `metadata`; the list of steps is `workflow`.", apply
+)

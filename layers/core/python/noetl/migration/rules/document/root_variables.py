@@ -47,4 +47,4 @@ def _read_from_workload(page: Page, name: str, keys: set[str]) -> None:
     page.substitute(change)
 
 
-RULE = Rule("root-variables", "Defaults of a playbook stand in `workload`.", apply)
+RULE = Rule("root-variables", "Defaults of a playbook belong to `workload`.", apply)

@@ -13,4 +13,4 @@ def apply(page: Page) -> None:
         respell(page.document, page.kinds)
 
 
-RULE = Rule("spelling", "What has several spellings is written in the newest one.", apply)
+RULE = Rule("spelling", "A key with several spellings is written in the newest one.", apply)

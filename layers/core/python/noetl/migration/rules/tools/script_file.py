@@ -72,5 +72,7 @@ def _asks_for_help(text: str) -> bool:
 
 
 RULE = Rule(
-    "script-file", "Code and SQL stand in the playbook; a file of the same folder is taken into it.", apply
+    "script-file",
+    "Code and SQL are part of the playbook; the text of a file in its folder is copied into it.",
+    apply,
 )
