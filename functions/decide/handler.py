@@ -1,4 +1,7 @@
-"""Decides outcomes that workers hand over by request. Follow ``services/orchestrator/answer_requests.py`` from here."""
+"""The decide function: it decides the outcomes that workers send by request.
+
+Follow ``services/orchestrator/answer_requests.py`` from here.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ engine = CloudEngine(CloudSettings.from_env())
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """``event``: messages of a worker (``domain/workers/direct_requests.py``). The answer has the commands that are leased to it."""
+    """Decide a worker's outcomes, and answer with the commands that are leased to it.
+
+    ``event``: messages of the worker (``domain/workers/direct_requests.py``).
+    """
     with telemetry.invocation(context) as call:
         return engine.answer(event, lambda: context.get_remaining_time_in_millis() / 1000, call)

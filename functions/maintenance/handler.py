@@ -1,5 +1,7 @@
-"""Publishes what nobody else will; answers commands that no worker could settle. Follow ``services/orchestrator/sweep.py`` and
-``services/orchestrator/fail_dead_commands.py`` from here."""
+"""The maintenance function: it relays unpublished rows and fails dead commands.
+
+Follow ``services/orchestrator/sweep.py`` and ``services/orchestrator/fail_dead_commands.py`` from here.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,9 @@ maintenance = CloudMaintenance(CloudSettings.from_env())
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """``event``: a tick of the clock, or dead letters from SQS. The answer names the messages that their queue has to keep."""
+    """Handle a tick of the clock, or a batch of dead letters from SQS.
+
+    The answer names the messages that their queue has to keep.
+    """
     with telemetry.invocation(context) as call:
         return maintenance.handle(event, lambda: context.get_remaining_time_in_millis() / 1000, call)

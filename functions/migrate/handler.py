@@ -1,7 +1,7 @@
-"""Migrates the schema and registers the deployment's playbooks, when CloudFormation says so. Follow ``runtime/aws/migrate.py`` from here.
+"""The migrate function: it migrates the schema and registers the deployment's playbooks.
 
-Two roles: the owner of the schema (this function signs in as it) and, where the deployment has one, the role of the other functions,
-which this function makes.
+CloudFormation calls it. Follow ``runtime/aws/migrate.py`` from here. The function signs in as the owner of the schema. It also makes the
+role of the other functions, where the deployment has one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ settings = CloudSettings.from_env()
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """``event``: a custom resource is created, updated or deleted. An error makes CloudFormation roll back."""
+    """Handle the creation, update or deletion of a custom resource.
+
+    An error makes CloudFormation roll back.
+    """
     with telemetry.invocation(context) as call:
         call.note(resource=event.get("ResourceType"), request=event.get("RequestType"))
         return on_event(event, lambda: open_migration(settings))

@@ -1,5 +1,7 @@
-"""Starts playbooks by their schedules and triggers: invoked by EventBridge Scheduler, EventBridge rules and SQS queues. Follow
-``services/automations/ingest_triggers.py`` from here."""
+"""The scheduler function: it starts playbooks by their schedules and triggers.
+
+EventBridge Scheduler, EventBridge rules and SQS queues invoke it. Follow ``services/automations/ingest_triggers.py`` from here.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,9 @@ scheduler = open_scheduler(CloudSettings.from_env())
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
-    """``event``: one firing, one event, or a batch of messages; of the last, the answer names those that the queue has to keep."""
+    """Handle one firing, one event, or a batch of messages.
+
+    For a batch, the answer names the messages that the queue has to keep.
+    """
     with telemetry.invocation(context) as call:
         return scheduler.handle(event, call)

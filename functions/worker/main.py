@@ -1,4 +1,4 @@
-"""The same worker as a process of its own, for commands that take longer than a function may: `python main.py`."""
+"""The worker as a process: `python main.py`, for commands longer than a function's limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl.runtime.aws.worker_loop import WorkerLoop
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serves its queue until it is told to end (SIGTERM, SIGINT)."""
+    """Serve the worker's queue until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(description="Runs commands of the queue that NOETL_WORKER names.")
     parser.add_argument(
         "--exit-when-idle", type=float, metavar="SECONDS", help="end after this long without work"
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=float,
         default=110.0,
         metavar="SECONDS",
-        help="time to end in, less than ECS gives (120)",
+        help="seconds to end in, less than the 120 of ECS",
     )
     options = parser.parse_args(argv)
     worker = open_worker(CloudSettings.from_env())

@@ -272,6 +272,17 @@ def test_cancelling_children_reaches_every_live_one(store, make):
     assert len({event.event_id for event in committed.events}) == 1
 
 
+def test_children_that_start_after_the_request_are_spared(store, make):
+    """Last tasks and compensations start children in the commit that cancels those of the workflow."""
+    before, with_it, after = (EID + number for number in (1, 2, 3))
+    store.commit([make.change(outbox=(Start(before, "start", "kid"),))], ME)
+    starts = tuple(Start(kid, "start", "kid") for kid in (with_it, after))
+    change = make.change(1, cancel_children=True, spared=(after,), drop_runs=(9,), outbox=starts)
+    events = store.commit([change], ME).events
+    assert {event.execution_id for event in events if isinstance(event, Cancel)} == {before, with_it}
+    assert {event.execution_id for event in events if isinstance(event, Start)} == {with_it, after}
+
+
 def test_a_redriven_child_is_cancelled_again(store, make):
     """A child applied the first cascade, was redriven, and its parent is given up a second time."""
     kid = EID + 1

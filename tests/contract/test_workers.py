@@ -88,9 +88,9 @@ def test_a_silent_worker_loses_its_commands_and_one_that_is_heard_of_keeps_them(
     assert had(claims.claim("silent", 1)) == [("1", 1)] and had(claims.claim("slow", 1)) == [("2", 1)]
     for _ in range(4):
         harness.sleep(0.6)
-        assert claims.sign_of_life(EID, "2", 1, 0)
+        assert claims.renew_lease(EID, "2", 1, 0)
     assert had(claims.claim("able", 9)) == [("1", 2)], "what is kept alive stays"
-    assert not claims.sign_of_life(EID, "1", 1, 0) and not claims.give_back(EID, "1", 1, 0)
+    assert not claims.renew_lease(EID, "1", 1, 0) and not claims.give_back(EID, "1", 1, 0)
     assert {one.name: one.running for one in claims.entries()} == {"able": 1, "silent": 0, "slow": 1}
     claims.deregister("able")
     assert had(claims.claim("silent", 9)) == [("1", 3)], "at once"

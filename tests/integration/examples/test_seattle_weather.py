@@ -86,6 +86,11 @@ def test_from_the_command_line(cli, observations) -> None:
     again = cli("result", "latest", "--json")
     assert json.loads(again.stdout) == last["result"]
     assert cli("replay", "latest").returncode == 0
+    count = cli(
+        "db", "shell", "--scratch", "--json", "-c", "SELECT count(*) > 0 AS loaded FROM seattle_weather"
+    )
+    assert json.loads(count.stdout) == {"loaded": True}, count.stderr
+    assert "read_only" in cli("db", "shell", "--scratch", "-c", "DELETE FROM seattle_weather").stderr
 
 
 def test_the_report_is_readable_on_a_terminal(cli) -> None:

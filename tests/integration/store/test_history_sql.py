@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 
 import psycopg
@@ -90,6 +91,27 @@ def test_rows_and_bytes_have_limits(history, monkeypatch):
     assert (len(found.rows) < 10, found.truncated) == (True, True)
 
 
+def test_rows_arrive_one_by_one_and_none_that_is_too_large(history):
+    """A query decides how large rows are: this process holds what it answers, not what the database could send."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = run_sql(history, "SELECT lpad('', 3000000, 'x') FROM generate_series(1, 400)", 400)
+    assert (len(found.rows), found.truncated) == (1, True)
+    found = run_sql(history, "SELECT lpad('', 200000000, 'x')", 1)
+    assert (found.rows, found.truncated) == ([], True)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kilobytes"
+
+
+def test_json_that_is_no_value_here_is_text(history):
+    deep = "[" * 3000 + "]" * 3000
+    assert rows(history, f"SELECT '1e999'::json, '{deep}'::json, 1 AS a, 2 AS a -- two of a name") == [
+        ["1e999", deep, 1, 2]
+    ]
+
+
+def test_the_order_of_a_query_is_that_of_the_answer(history):
+    assert rows(history, "SELECT n FROM generate_series(1, 5) AS g(n) ORDER BY n DESC", 3) == [[5], [4], [3]]
+
+
 def test_a_mistake_is_named_with_its_place(history):
     with pytest.raises(InvalidInputError) as caught:
         run_sql(history, "SELECT path,\n  statuss FROM executions", 10)
@@ -162,6 +184,8 @@ HOSTILE = [
     "SELECT /* ",
     "SELECT $tag$ x",
     "SELECT 1\x00",
+    "SELECT '\ud800'",
+    "SELECT 1) AS q (c0) OFFSET 0) AS q, (SELECT (SELECT 2",
 ]
 
 

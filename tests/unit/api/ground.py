@@ -194,7 +194,7 @@ class Ground:
             MemoryEventBatches(self.database.clock),
             forward=lambda found: self.forwarded.extend(event for _, event in found),
             refused=self.refusals.append,
-            sign_of_life=lambda *command: self.signs.append(command),
+            renew_lease=lambda *command: self.signs.append(command),
         )
 
     def _folder(self) -> Path:

@@ -12,6 +12,7 @@ from noetl.domain.events import LoopAlert
 from noetl.services.queries import analyze as analyze_module
 from noetl.services.queries import command_findings, diagnosis, queue_findings
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
+from tests.unit.cli.fake_runtime import Boom
 
 BRANCHING = HELLO.replace("demo/hello", "demo/branch") + (
     '    next: {arcs: [{step: end, when: "{{ (1 / 0) > 3 }}"}]}\n'
@@ -197,6 +198,24 @@ def test_a_failure_of_no_step_is_the_executions(ground):
 def names_of(group):
     found = group.registered_commands
     return {one.name or one.callback.__name__.rstrip("_").replace("_", "-") for one in found}
+
+
+def test_failed_items_count_until_a_redrive_repeats_them(ground, monkeypatch):
+    monkeypatch.setattr(Boom, "calls", 0)
+    tolerant = LOOPING.replace(
+        "- step: start\n", "- step: start\n    spec: {policy: {failure: {mode: best_effort}}}\n"
+    )
+    execution_id = ground.run(tolerant.replace("kind: double, value: 1", "kind: boom, times: 2"))
+    (failed,) = analyze(ground, execution_id)["findings"]
+    assert failed["kind"] == "items_failed" and failed["message"].startswith(
+        "2 of 2 items of step start failed"
+    )
+    (again,) = failed["next"]
+    assert again.startswith(f'`noetl redrive {execution_id} --from "start[failed]"`')
+    reply = ground.ask("POST", f"/api/executions/{execution_id}/redrive", {"from": "start[failed]"})
+    assert reply.status < 300, reply
+    ground.settle()
+    assert analyze(ground, execution_id)["findings"] == []
 
 
 def test_every_command_that_is_recommended_exists():

@@ -46,6 +46,7 @@ def test_help_lists_every_command_in_one_group_and_one_line(noetl):
     assert [title for title in GROUPS if f"\n{title}:\n" in text] == list(GROUPS)
     listed = text[text.index("\nRun:") :]
     assert all(re.search(rf"^  {re.escape(name)} +\S", listed, re.MULTILINE) for name in known)
+    assert "..." not in listed, "a line of help is cut off"
 
 
 @pytest.mark.parametrize("words", [("--version",), ("-V",), ("version",)])

@@ -116,7 +116,7 @@ def test_the_api_is_reached_by_path(
         ([(502, "starting"), None, (200, "")], None),
         ([(404, "no such API")], "404: no such API"),
         ([(503, "migrating")], "503: migrating"),
-        ([None], "nobody answers"),
+        ([None], "no server answers"),
     ],
 )
 def test_ready_is_waited_for(monkeypatch: pytest.MonkeyPatch, answers: list[Any], wanted: str | None) -> None:

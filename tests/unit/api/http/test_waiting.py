@@ -187,7 +187,7 @@ def test_an_outage_after_the_start_does_not_take_the_id_away():
 
     reply = start(ground)
     assert (reply.status, reply.json["status"]) == (201, "started")
-    assert any("cannot be told" in line for line in ground.logs)
+    assert any("cannot be read" in line for line in ground.logs)
 
 
 @pytest.mark.parametrize("route", ["", "/status"])

@@ -122,7 +122,7 @@ def test_a_failed_execution_is_one_and_tells_why(noetl, write):
         (["run", "greet.yaml", "--set", "a..b=1"], "is not name=value"),
         (["run", "greet.yaml", "--set", "a=[1, 2"], "begins like JSON but is not"),
         (["run", "greet.yaml", "--payload", "nothing.json"], "nothing.json cannot be read"),
-        (["run", "greet.yaml", "--payload", '{"n": 1}'], "--set NAME=VALUE gives a single value"),
+        (["run", "greet.yaml", "--payload", '{"n": 1}'], "--set NAME=VALUE sets a single value"),
         (["run", "greet.yaml", "--payload", "list.json"], "a payload is a mapping, not a list"),
         (["run", "greet.yaml", "--payload", "deep.yaml"], "deep.yaml:1:"),
         (["run", "greet.yaml", "--payload", "deep.json"], "nested"),

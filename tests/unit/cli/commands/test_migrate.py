@@ -31,7 +31,7 @@ def test_without_options_changes_are_explained_and_nothing_is_written(noetl: Any
     assert lines[0].startswith("old.yaml:1: api-version: ")
     assert "    - apiVersion: noetl.io/v1" in lines and "    + apiVersion: noetl.io/v2" in lines
     assert "old.yaml:6: tool-name: " in ran.out
-    assert lines[-1] == "old.yaml: would be rewritten at 3 places: it compiles now; --write saves it"
+    assert lines[-1] == "old.yaml: would be rewritten at 3 places: the result compiles; --write saves it"
 
 
 def test_a_file_is_written_once(noetl: Any, file: Path) -> None:

@@ -37,7 +37,7 @@ def registered(noetl, tmp_path):
 def test_registering_tells_when_it_fires(registered):
     assert registered.code == 0
     assert "etl/daily version 1  schedule etl.daily fires next at 2" in registered.out
-    assert registered.out.rstrip().endswith("Z (while `noetl schedule run` does)")
+    assert registered.out.rstrip().endswith("Z (if `noetl schedule run` or `noetl serve` is running then)")
 
 
 def test_registering_without_a_schedule_takes_it_away(noetl, registered, tmp_path):

@@ -87,7 +87,7 @@ def test_what_stands_beside_a_template_is_checked_as_well(name, params, path, wo
                 (
                     ("libs",),
                     "python does not take 'libs'",
-                    "install libraries where workers run; code may import whatever is installed there",
+                    "install libraries where workers run; code may import every library that is installed there",
                 )
             ],
         ),

@@ -24,7 +24,7 @@ from noetl.domain.workers.lease_owners import leaseholder
 from noetl.services.orchestrator.answer_requests import Answered, answer_request, begin_executions
 from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.orchestrator.sweep import sweep
-from noetl.services.worker.direct_outcomes import sign_of_life, unanswered
+from noetl.services.worker.direct_outcomes import heartbeat, unanswered
 from tests.doubles.workers import MemoryWorkers
 from tests.unit.services.engine_bench import HEAD, RING, Bench, delivery
 
@@ -144,7 +144,7 @@ def test_a_lease_ends_unless_its_worker_gives_signs_of_life():
     ((second, token),) = commands(bench.ask(bench.answer(bench.begun())).answer)
     for _ in range(3):
         bench.time += 0.8 * LEASE_SECONDS
-        bench.ask(held=[sign_of_life(second, token)])
+        bench.ask(held=[heartbeat(second, token)])
         assert bench.store.claim("sweeper", 9) == []
     bench.time += 1.1 * LEASE_SECONDS
     (claimed,) = bench.store.claim("sweeper", 9)
@@ -154,9 +154,9 @@ def test_a_lease_ends_unless_its_worker_gives_signs_of_life():
 def test_a_command_that_is_given_back_is_on_its_queue_at_once():
     bench = Asking()
     ((second, token),) = commands(bench.ask(bench.answer(bench.begun())).answer)
-    forged = sign_of_life(second, "x")
+    forged = heartbeat(second, "x")
     assert bench.ask(back=[forged]).returned == 0 and bench.given() == []
-    assert bench.ask(back=[sign_of_life(second, token)]).returned == 1
+    assert bench.ask(back=[heartbeat(second, token)]).returned == 1
     ((again, _),) = bench.given()
     assert (again.command_id, again.attempt) == (second.command_id, 2)
 

@@ -1,4 +1,7 @@
-"""The tier ``gcs``: a bucket of Google Cloud Storage. Objects are written once, and in parts where they are large."""
+"""The tier ``gcs``: a bucket of Google Cloud Storage.
+
+Objects are written once, and in parts where they are large.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,11 @@ class _Caller:
 
 @dataclass(frozen=True, slots=True)
 class GcsPlace:
-    """``key``: of a service account, as Google's file has it (or ``access_token``, ``endpoint``). ``allow``: internal hosts that may be
-    reached (an emulator). ``prefix``: what the names of all objects begin with."""
+    """A place in a bucket.
+
+    ``key``: of a service account, as Google's file has it (or ``access_token``, ``endpoint``). ``allow``: internal hosts that may be
+    reached (an emulator). ``prefix``: what the names of all objects begin with.
+    """
 
     bucket: str
     key: dict[str, Any] = field(repr=False)
@@ -44,7 +50,10 @@ class GcsPlace:
 
 
 class GcsResultStore(OneTier):
-    """``<prefix>/executions/<execution id>/<SHA-256 of the URI>``; ``<prefix>/permanent/…`` for what no execution takes along."""
+    """Large results in a bucket of Google Cloud Storage.
+
+    Names are ``<prefix>/executions/<execution id>/<SHA-256 of the URI>``, and ``<prefix>/permanent/…`` for what no execution takes along.
+    """
 
     name = "gcs"
 
@@ -157,7 +166,10 @@ class GcsResultStore(OneTier):
 
 
 class _Writer:
-    """What fits into one part is one request; more is a resumable upload, which is shown when its last part has come."""
+    """A writer of an object.
+
+    What fits into one part is one request. More is a resumable upload, which is shown when its last part has come.
+    """
 
     def __init__(self, store: GcsResultStore, name: str, uri: str) -> None:
         self._store = store
@@ -211,7 +223,10 @@ class _Writer:
 
 
 class _Reader:
-    """A range of the object at a time. The first is asked for at once, so that an object which is not there is told of at once."""
+    """A reader of an object, one range at a time.
+
+    It asks for the first range at once, so that a missing object is reported immediately.
+    """
 
     def __init__(self, store: GcsResultStore, name: str, uri: str, start: int) -> None:
         self._store = store
@@ -254,7 +269,10 @@ def _no_object(error: TaskError) -> bool:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Errors of the API become InfrastructureError: retryable unless the request itself is refused."""
+    """Turn errors of the API into InfrastructureError.
+
+    It is retryable unless the request itself is refused.
+    """
     try:
         yield
     except TaskError as error:

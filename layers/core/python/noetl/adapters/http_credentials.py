@@ -1,4 +1,7 @@
-"""Credentials of a worker that has no database: asked for over the API with the token of the command that needs them."""
+"""Credentials of a worker that has no database.
+
+It asks the API for them with the token of the command that needs them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from noetl.ports.credentials import Credentials
 KEEP_SECONDS = 300.0
 """How long one is used by this environment without asking again: what was replaced or removed is used no longer than that."""
 UNKNOWN_SECONDS = 60.0
-"""How long a name that nobody registered is looked for elsewhere without asking again."""
+"""How long a name that is not registered is looked for in the other source without asking the API again."""
 KEPT = 512
 PAUSES = (0.2, 1.0, 2.0)
 """Between the tries of a request that got no answer, or one that says to come again: an API that has just read the token keys reads them
@@ -31,8 +34,11 @@ Get = Callable[[str, Mapping[str, str]], tuple[int, bytes]]
 
 
 class HttpCredentials:
-    """``url``: of the API, without a slash at its end. ``otherwise``: asked for names that nobody registered, or that the API gives to no
-    command of this playbook (computed ones). One per process, shared by its threads; ``of`` binds it to a command."""
+    """Credentials that a worker fetches from the API.
+
+    ``url``: of the API, without a slash at its end. ``otherwise``: asked for names that are not registered, or that the API grants to no
+    command of this playbook (computed ones). One per process, shared by its threads; ``of`` binds it to a command.
+    """
 
     def __init__(
         self,
@@ -56,8 +62,11 @@ class HttpCredentials:
         return _OfCommand(self, capability)
 
     def read(self, capability: Capability, name: str) -> Credential:
-        """Raises TaskError: kind ``auth`` (``credential_not_found``, ``credential_not_named``, ``credential_refused``, ``token_refused``);
-        kind ``connection``, code ``credentials_away``, retryable."""
+        """Read a credential for a command.
+
+        Raises TaskError: kind ``auth`` (``credential_not_found``, ``credential_not_named``, ``credential_refused``, ``token_refused``);
+        kind ``connection``, code ``credentials_away``, retryable.
+        """
         for key in ((capability.execution_id, name), (0, name)):
             hit, found = self._remembered(key)
             if hit:

@@ -1,4 +1,7 @@
-"""What a worker has that reaches its server over HTTP alone: its queue of commands, the way back for events, programs and large values."""
+"""Adapters of a worker that reaches its server over HTTP alone.
+
+They are its queue of commands, the way back for events, programs and large values.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from noetl.domain.workers.command_token import HEADER
 from noetl.ports.queue import Delivery, Outgoing
 
 HOLD_SECONDS = 59
-"""What a worker asks for when it goes on with a command; any other delay means that it gives the command back."""
+"""What a worker asks for when it continues with a command; any other delay means that it returns the command."""
 POLL_SECONDS = 0.5
 EXECUTIONS = 10_000
 """Whose tokens a worker remembers: many times what it can have under way."""
@@ -51,16 +54,19 @@ class _Kept(msgspec.Struct, frozen=True):
     store: str = ""
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _Answer(msgspec.Struct, frozen=True):
     wanted: bool = True
 
 
 _KEPT = codec.decoder(_Kept)
-_TOLD = codec.decoder(_Told)
+_ANSWER = codec.decoder(_Answer)
 
 
 def call(exchange: Exchange, method: str, path: str, value: Any = None) -> bytes:
-    """The answer's body. Raises NotFoundError, InvalidInputError (the server refuses it for good), InfrastructureError."""
+    """The answer's body.
+
+    Raises NotFoundError, InvalidInputError (the server refuses it for good), InfrastructureError.
+    """
     status, body = exchange(method, path, None if value is None else codec.encode(value), {})
     return _answer(status, body, path)
 
@@ -81,7 +87,10 @@ def _answer(status: int, body: bytes, path: str) -> bytes:
 
 
 class CommandTokens:
-    """The newest command of each execution that this worker was given: what it keeps for an execution, it keeps in that command's name."""
+    """The newest command of each execution that this worker was given.
+
+    What the worker keeps for an execution, it keeps in that command's name.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -96,7 +105,10 @@ class CommandTokens:
                 self._newest.popitem(last=False)
 
     def header(self, execution_id: int) -> Mapping[str, str]:
-        """What to send with a request for this execution; for what belongs to none (0), any command's."""
+        """Return the headers of a request for this execution.
+
+        For what belongs to none (0), those of any command.
+        """
         with self._lock:
             newest = next(reversed(self._newest.values()), None)
             command = self._newest.get(execution_id) if execution_id else newest
@@ -112,12 +124,17 @@ class CommandTokens:
             del self._here.execution_id
 
     def reader(self, execution_id: int) -> Mapping[str, str]:
-        """What to send to read what belongs to this execution, which may be another one than this thread works for."""
+        """Return the headers to read what belongs to this execution.
+
+        It may be another execution than the one this thread works for.
+        """
         return self.header(getattr(self._here, "execution_id", execution_id))
 
 
 class HttpCommands:
-    """The commands of one pool, as a queue: claimed, held with signs of life, given back. ``name``: of this worker, unique.
+    """The commands of one pool, as a queue: claimed, held with signs of life, given back.
+
+    ``name``: of this worker, unique.
 
     ``tokens``: learns the token of each. ``stopping``: true once nothing more is to be received; a wait ends then.
     """
@@ -140,7 +157,10 @@ class HttpCommands:
         self._name = name
 
     def register(self) -> None:
-        """Raises InvalidInputError (no such pool, or the name is somebody else's), InfrastructureError."""
+        """Register this worker.
+
+        Raises InvalidInputError (no such pool, or the name belongs to another principal), InfrastructureError.
+        """
         call(self._exchange, "POST", "/api/worker/pool/register", self._worker)
 
     def deregister(self) -> None:
@@ -183,7 +203,7 @@ class HttpCommands:
         for delivery in deliveries:
             try:
                 if delay_seconds == HOLD_SECONDS:
-                    call(self._exchange, "POST", "/api/events", _sign_of_life(delivery.receipt))
+                    call(self._exchange, "POST", "/api/events", _heartbeat(delivery.receipt))
                 else:
                     call(self._exchange, "POST", "/api/commands/give-back", {"command": delivery.receipt})
             except (InvalidInputError, NotFoundError) as late:
@@ -193,30 +213,41 @@ class HttpCommands:
 
 
 class HttpMarks:
-    """Whether one command is still wanted: its sign of life is answered with that. ``command``: what was claimed with it."""
+    """Whether one command is still wanted: its sign of life is answered with that.
+
+    ``command``: what was claimed with it.
+    """
 
     def __init__(self, exchange: Exchange, command: str) -> None:
         self._exchange, self._command = exchange, command
 
     def revoke(self, execution_id: int, run: int | None = None) -> None:
-        """Raises InvalidInputError: what is wanted is decided elsewhere."""
+        """Refuse: the engine decides what is wanted. Raises InvalidInputError."""
         raise InvalidInputError("a worker revokes nothing", code="not_revoked")
 
     def is_revoked(self, execution_id: int, run: int) -> bool:
-        """Raises InfrastructureError; a server that refuses to say counts as one that cannot be reached."""
+        """Return whether the command is revoked.
+
+        Raises InfrastructureError; a server that refuses to say counts as one that cannot be reached.
+        """
         try:
-            body = call(self._exchange, "POST", "/api/events", _sign_of_life(self._command))
+            body = call(self._exchange, "POST", "/api/events", _heartbeat(self._command))
         except (InvalidInputError, NotFoundError) as refused:
-            raise InfrastructureError(f"nobody says whether it is wanted: {refused}") from refused
-        return not codec.decode_as(_TOLD, body).wanted
+            raise InfrastructureError(
+                f"the server does not say whether the command is wanted: {refused}"
+            ) from refused
+        return not codec.decode_as(_ANSWER, body).wanted
 
 
-def _sign_of_life(command: str) -> dict[str, str]:
+def _heartbeat(command: str) -> dict[str, str]:
     return {"name": "command.heartbeat", "command": command}
 
 
 class HttpEvents:
-    """Outcomes on their way to the engine. ``log``: one line per outcome that the server refuses."""
+    """Outcomes on their way to the engine.
+
+    ``log``: one line per outcome that the server refuses.
+    """
 
     def __init__(
         self,
@@ -309,7 +340,10 @@ _BYTES = {"Content-Type": "application/octet-stream"}
 
 
 class HttpResults(HeldStreams):
-    """A server's tiers of results. ``store``: the one to read from; ``wish``: the one that a playbook asks for."""
+    """A server's tiers of results.
+
+    ``store``: the one to read from; ``wish``: the one that a playbook asks for.
+    """
 
     def __init__(self, exchange: Exchange, tokens: CommandTokens, store: str = "", wish: str = "") -> None:
         self._exchange, self._tokens = exchange, tokens
@@ -317,7 +351,10 @@ class HttpResults(HeldStreams):
         self.name = self._store = store
 
     def choose(self, size: int | None, wish: str | None = None) -> HttpResults:
-        """The server chooses when it sees the value: ``name`` tells what it has chosen after ``put``."""
+        """Return a store for one value; the server chooses the tier when it sees the value.
+
+        ``name`` is the tier it has chosen, after ``put``.
+        """
         return HttpResults(self._exchange, self._tokens, wish=wish or "")
 
     def at(self, store: str | None) -> HttpResults:

@@ -1,4 +1,6 @@
-"""Loop commands as every store makes them: a command row says which items, the loop's row says the rest.
+"""Loop commands as every store makes them.
+
+A command row says which items, the loop's row says the rest.
 
 A chunk carries no payload of its own in a store: collection, scope and settings are kept once, in the loop's row, and are put
 back when the command is given out. A collection in the result store is not touched here: the worker reads the elements it needs.
@@ -23,22 +25,29 @@ OUTCOME = codec.decoder(Outcome)
 
 
 def is_given_up(change: Change, loop: LoopRow) -> bool:
-    """Tell whether a loop is over in the commit that begins it: its row is stored closed, and nothing of it is issued.
+    """Return whether a loop is over in the commit that begins it.
 
-    The row has to be there because history tells of the loop, and a redrive goes on from it.
+    Then its row is stored closed and none of its commands is issued. The row has to exist because history mentions the loop, and a
+    redrive continues from it.
     """
     return change.end or loop.run in change.drop_runs
 
 
 def first_chunks(loop: LoopRow) -> list[tuple[int, int]]:
-    """Ranges of a new loop's first commands: everything at once when sequential, else one item each, ``first`` of them within the window."""
+    """Return the ranges of a new loop's first commands.
+
+    They are everything at once when sequential, else one item each, ``first`` of them within the window.
+    """
     if loop.mode == "sequential":
         return [(0, loop.total)] if loop.total else []
     return [(index, index + 1) for index in range(min(loop.total, max(1, loop.window), max(1, loop.first)))]
 
 
 def refill(cursor: int, total: int, free: int, chunk: int, closed: int) -> list[tuple[int, int]]:
-    """Ranges of the commands that follow ``closed`` ones: ``chunk`` items each, from ``cursor`` on, within ``free`` places."""
+    """Return the ranges of the commands that follow ``closed`` ones.
+
+    They have ``chunk`` items each, from ``cursor`` on, within ``free`` places.
+    """
     step = max(1, chunk)
     stop = min(total, cursor + max(0, min(free, closed * step)))
     return [(start, min(start + step, stop)) for start in range(cursor, stop, step)]
@@ -121,12 +130,13 @@ def completed(command: Command, loop: LoopRow, start: int, stop: int) -> Command
 
 
 def resume(command: Command, done: Sequence[tuple[int, bytes]], suspended: Sequence[int] = ()) -> Command:
-    """A loop command given out again: finished items are skipped; in a sequential loop the later ones see their writes.
+    """Return a loop command as it is given out again.
 
-    Where the item that was suspended is finished by now, what it was to go on with is left out: no other item goes on with that.
+    Finished items are skipped; in a sequential loop the later ones see their writes.
+    When the suspended item is finished by now, the state it was to continue with is left out: no other item continues with that.
 
     ``done``: (index, encoded Outcome) of its finished items, in index order. ``suspended``: items of which a turn is recorded; those of a
-    parallel chunk went on in commands of their own.
+    parallel chunk continued in commands of their own.
     """
     piece = command.loop
     if piece is None:
@@ -162,7 +172,10 @@ class CountedRow(msgspec.Struct, frozen=True):
 
 
 def counted_rows(batch: ItemBatch) -> list[CountedRow]:
-    """Split the batch's totals over its rows, so that rows which were stored before can be left out of the count."""
+    """Split the batch's totals over its rows.
+
+    So rows that were stored before can be left out of the count.
+    """
     event = batch.event
     outcomes = {item.index: item.outcome for item in event.items}
     weights = [len(row.facts) for row in batch.rows]
@@ -181,7 +194,7 @@ def counted_rows(batch: ItemBatch) -> list[CountedRow]:
 
 
 def resumed_item(command: Command, chunk_id: str) -> int | None:
-    """The item that goes on alone in ``command``, or None when it is the rest of the chunk itself."""
+    """Return the item that continues alone in ``command``; None: it is the rest of the chunk."""
     if command.command_id == chunk_id or command.loop is None:
         return None
     return command.loop.start

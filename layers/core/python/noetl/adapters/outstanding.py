@@ -12,7 +12,10 @@ from noetl.ports.executions.inspection import Lease, Outstanding, PoolWork
 
 
 class Count(msgspec.Struct, frozen=True):
-    """Commands of one pool that one owner (empty: nobody) has. ``oldest``: seconds the oldest has been due. ``lease``: seconds left."""
+    """Commands of one pool that one owner has (empty: no owner).
+
+    ``oldest``: seconds the oldest has been due. ``lease``: seconds left.
+    """
 
     pool: str
     owner: str
@@ -41,7 +44,7 @@ def put_together(counts: Iterable[Count], events: int, timers: int, limit: int) 
 
 
 def _work(pool: str, group: list[Count]) -> PoolWork:
-    """What somebody dead has is nobody's, and so ready."""
+    """Count the work of a pool; what a dead owner has counts as free, and so as ready."""
     free = [one for one in group if _is_free(one)]
     held = [one for one in group if not _is_free(one)]
     return PoolWork(
@@ -55,5 +58,5 @@ def _work(pool: str, group: list[Count]) -> PoolWork:
 
 
 def _is_free(count: Count) -> bool:
-    """What is offered to workers of its pool is nobody's yet."""
+    """Return whether no live owner has these commands; what is offered to a pool has none yet."""
     return not count.alive or pool_of(count.owner) is not None

@@ -1,4 +1,7 @@
-"""Result URIs, checked before any store believes them: ``noetl://execution/<eid>/result/<step>/<uuid>``."""
+"""Result URIs, checked before a store uses them.
+
+They are ``noetl://execution/<eid>/result/<step>/<uuid>``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ MAX_LENGTH = 2048
 
 
 def check_uri(uri: str) -> tuple[int, str]:
-    """(execution id, rest after it). Raises InvalidInputError(code="result_uri") for anything that is not a result URI."""
+    """(execution id, rest after it).
+
+    Raises InvalidInputError(code="result_uri") for anything that is not a result URI.
+    """
     execution, separator, rest = uri.removeprefix(PREFIX).partition("/")
     known = uri.startswith(PREFIX) and separator and rest and len(uri) <= MAX_LENGTH
     number = int(execution) if execution.isascii() and execution.isdigit() and len(execution) <= 19 else -1
@@ -26,6 +32,9 @@ def check_uri(uri: str) -> tuple[int, str]:
 
 
 def result_key(uri: str) -> tuple[int, str]:
-    """(execution id, SHA-256 of the URI in hexadecimal): what objects are called in stores whose names must be safe."""
+    """Return (execution id, SHA-256 of the URI in hexadecimal).
+
+    They name objects in stores whose names must be safe.
+    """
     execution_id, _ = check_uri(uri)
     return execution_id, hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()

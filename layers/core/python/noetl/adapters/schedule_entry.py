@@ -10,8 +10,10 @@ from noetl.ports.schedules import ScheduleEntry
 
 
 def check_entry(entry: ScheduleEntry) -> ScheduleEntry:
-    """The entry in its one spelling. Raises InvalidInputError: ``invalid_schedule``, ``invalid_schedule_name``, ``invalid_cron``,
-    ``invalid_rate``, ``invalid_timezone``."""
+    """The entry in its one spelling.
+
+    Raises InvalidInputError: ``invalid_schedule``, ``invalid_schedule_name``, ``invalid_cron``, ``invalid_rate``, ``invalid_timezone``.
+    """
     check_name(entry.name)
     timing = check_timing(Timing(entry.cron, entry.rate, entry.timezone))
     return msgspec.structs.replace(entry, cron=timing.cron, rate=timing.rate)

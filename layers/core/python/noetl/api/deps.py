@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # a function of a deployment has neither, and starts faster w
 MAX_BODY = BODY_BYTES.value
 """Bytes of a request's body; Lambda takes 6 MB with everything around it."""
 MAX_ANSWER = ANSWER_BYTES.value
-"""Bytes of an answer as Lambda counts them (the body escaped once more); it gives 6 MB."""
+"""Bytes of an answer as Lambda counts them (the body escaped once more); its limit is 6 MB."""
 
 
 class Publisher(Protocol):
@@ -65,8 +65,8 @@ def _foreign(token: str) -> tuple[str, str]:
 @dataclass(frozen=True, slots=True)
 class ApiDeps:
     """``programs``: hash → Program (raises NotFoundError). ``compile``: (text, source name) → program and warnings (raises
-    InvalidPlaybookError). ``keep``: stores a program for engine and workers. ``registered``: told of each playbook that was registered.
-    ``link``: (result URI, seconds) → a URL that gives its bytes for so long, without further credentials. ``gauges``: how full queues are.
+    InvalidPlaybookError). ``keep``: stores a program for engine and workers. ``registered``: called with each playbook that was registered.
+    ``link``: (result URI, seconds) → a URL that serves its bytes for so long, without further credentials. ``gauges``: how full queues are.
     ``pressure``: refuses what is too much. ``names``: which credentials there are, for keychains. ``inspection``: what is outstanding.
     ``checks``: what has to be reachable, each raising NoetlError when it is not. ``clock``: epoch seconds."""
 
@@ -95,13 +95,13 @@ class ApiDeps:
     """Drop connections, so that the next call makes new ones."""
     registered: Callable[[Program, str, int], None] = lambda program, path, version: None
     keys: Callable[[bool], KeyRing] | None = None
-    """What tokens of commands are verified with (read anew when True); None: no command is known here."""
+    """What tokens of commands are verified with (read again when True); None: no command is known here."""
     workspace: str = ""
     """The credential of the scratch database, which tasks use that name none."""
     workers: Claims | None = None
-    """Who fetches commands over HTTP; None where nobody can."""
+    """The claims of workers that fetch commands over HTTP; None where no worker can."""
     metrics: Callable[[], str] | None = None
-    """This process in the text format of Prometheus; None where somebody else measures."""
+    """The metrics of this process in the text format of Prometheus; None where another system measures."""
     linked: Callable[[str], tuple[str, str]] = _foreign
     """The URI and the tier behind a link that this process answers itself. Raises NotFoundError."""
     log: Callable[[str], None] = lambda line: None
@@ -114,7 +114,7 @@ class ApiDeps:
     begin: Begin | None = None
     """Begins executions; None where no engine runs."""
     ending: Callable[[int], Ending | None] | None = None
-    """Reads what came of an execution, in one round trip with others that ask meanwhile."""
+    """Reads the outcome of an execution, in one round trip with concurrent requests for others."""
     waiting: Waiting = field(default_factory=Waiting)
     """How requests wait for the end of an execution."""
     public_url: str = ""

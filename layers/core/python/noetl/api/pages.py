@@ -1,4 +1,7 @@
-"""Pages for people who answer a callback: one to approve or reject, and what came of it. Plain HTML without scripts; everything is escaped."""
+"""Pages for people who answer a callback: one to approve or reject, and one with the outcome.
+
+Plain HTML without scripts; everything is escaped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The commands, their options and their help. What they do is in the modules beside this one, imported when called."""
+"""The commands, their options and their help.
+
+What they do is in the modules beside this one, imported when called.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ _HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed aft
   noetl resume                            continue after a crash
 
 Exit codes: 0 done (or waiting for approval), 1 the execution failed or was cancelled, 2 wrong usage or an invalid
-playbook, 3 the environment (see `noetl doctor`), 130 interrupted; what was interrupted can be resumed.
+playbook, 3 the environment (see `noetl doctor`), 130 interrupted: `noetl resume` continues it.
 """
 
 app = typer.Typer(
@@ -67,7 +70,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-database_app = typer.Typer(help="The database that executions live in.", no_args_is_help=True)
+database_app = typer.Typer(help="Inspect and migrate the database of the engine.", no_args_is_help=True)
 app.add_typer(context_app, name="context")
 app.add_typer(patch_app, name="ctx")
 app.add_typer(credential_app, name="credential")
@@ -171,7 +174,7 @@ def run(
       noetl run weather.yaml --dry-run
 
     With --json every event is a line, and the last line has execution_id, status, result, error and duration_ms.
-    An execution that waits for an approval ends this command with code 0 and tells how to approve. With --remote (or --context NAME)
+    An execution that waits for an approval ends this command with code 0 and shows how to approve. With --remote (or --context NAME)
     the server of a context runs it: noetl context --help.
     """
     from noetl.cli.actions import execute
@@ -192,7 +195,7 @@ def resume(
     quiet: Quiet = False,
     home: Home = None,
 ) -> None:
-    """Continue executions that a killed or interrupted process left unfinished."""
+    """Continue executions that a stopped process left unfinished."""
     from noetl.cli.actions import execute
 
     end(execute.resume(ids or [], as_json=as_json, quiet=quiet, timeout=_seconds(timeout), home=home))
@@ -207,7 +210,10 @@ def replay(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Rebuild state from history and compare it with what is stored; 1 when they differ."""
+    """Rebuild state from history and compare it with the stored one.
+
+    The exit code is 1 when they differ.
+    """
     from noetl.cli.actions import inspect
 
     end(inspect.replay(execution, everything=everything, as_json=as_json, home=home))
@@ -236,7 +242,9 @@ def validate(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Check playbooks: every problem with its line, column and what to write instead.
+    """Check playbooks for problems.
+
+    Each is shown with its line, its column and what to write instead.
 
     \b
       noetl validate playbooks/ --strict
@@ -267,7 +275,9 @@ def fmt(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write playbooks in one layout; comments stay where they belong, and what a playbook does stays the same.
+    """Format playbooks; what they do stays the same.
+
+    Comments stay where they belong.
 
     \b
       noetl fmt playbooks/
@@ -296,7 +306,9 @@ def migrate(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Rewrite playbooks of older dialects to what runs today; each change is explained with its rule and its line.
+    """Rewrite playbooks of older dialects so that they run today.
+
+    Each change is explained with its rule and its line.
 
     \b
       noetl migrate old.yaml               # explain what would change
@@ -321,7 +333,10 @@ def analyze(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Explain why an execution is not progressing: what failed, what is stuck or orphaned, and what to try next."""
+    """Explain why an execution failed or is stuck.
+
+    The output names what failed, what has no worker, and what to try next.
+    """
     from noetl.cli.commands import analyze
 
     end(analyze.show(execution, as_json=as_json, at=where(home, remote, context)))
@@ -336,7 +351,10 @@ def compare(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Show where two executions differ: playbooks, inputs, step runs, context, results."""
+    """Show where two executions differ.
+
+    It compares playbooks, inputs, step runs, context and results.
+    """
     from noetl.cli.history import compare
 
     end(compare.show(a, b, as_json=as_json, at=where(home, remote, context)))
@@ -354,7 +372,9 @@ def sql(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Ask history in SQL: executions, steps, facts, items, values, playbooks. It reads only.
+    """Query the history of executions in SQL, read only.
+
+    The views: executions, steps, facts, items, values, playbooks.
 
     \b
       noetl sql "SELECT path, status, count(*) FROM executions GROUP BY 1, 2"
@@ -375,7 +395,10 @@ def register(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Keep playbooks in the catalog, so that they can be called and run by path, and their schedules with them."""
+    """Register playbooks and their schedules in the catalog.
+
+    Other playbooks can then call them, and `noetl run PATH` runs them.
+    """
     from noetl.cli.commands import register as catalog
 
     end(catalog.register(files, as_json=as_json, at=where(home, remote, context), migrate=migrate))
@@ -386,7 +409,7 @@ def graph(
     file: Annotated[str, typer.Argument(metavar="FILE")],
     form: Annotated[str, typer.Option("--format", "-f", help="mermaid, dot or json.")] = "mermaid",
 ) -> None:
-    """A playbook as a flowchart: Mermaid, Graphviz or JSON."""
+    """Print a playbook as a flowchart: Mermaid, Graphviz or JSON."""
     from noetl.cli.commands import playbooks
 
     end(playbooks.graph(file, form))
@@ -399,7 +422,7 @@ def schema(
     ] = None,
     of_tests: Annotated[bool, typer.Option("--test", help="Of test files (`noetl test`) instead.")] = False,
 ) -> None:
-    """The JSON Schema of playbooks, for editors."""
+    """Print the JSON Schema of playbooks, for editors."""
     from noetl.cli.commands import playbooks
 
     end(playbooks.schema(output, of_tests=of_tests))
@@ -427,23 +450,29 @@ def database_shell(
         str | None, typer.Option("--command", "-c", metavar="SQL", help="Run this, and nothing else.")
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Let statements change rows.")] = False,
+    scratch: Annotated[
+        bool, typer.Option("--scratch", help="The database that `postgres` tasks without `auth` use.")
+    ] = False,
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """SQL on the database that executions live in, read only unless you ask otherwise; psql where there is one.
+    """Run SQL on the engine's database, read only without --write.
+
+    On a terminal this is psql, where there is one.
 
     \b
       noetl db shell
       noetl db shell -c "SELECT status, count(*) FROM noetl.execution GROUP BY status"
+      noetl db shell --scratch -c "SELECT count(*) FROM orders"
     """
     from noetl.cli.actions import database_shell
 
-    end(database_shell.shell(command, write=write, as_json=as_json, home=home))
+    end(database_shell.shell(command, write=write, scratch=scratch, as_json=as_json, home=home))
 
 
 @database_app.command("status")
 def database_status(as_json: Json = False, home: Home = None) -> None:
-    """Where the database is, and whether its schema is the newest."""
+    """Show where the database is, and whether its schema is the newest."""
     from noetl.cli.commands import database
 
     end(database.status(as_json=as_json, home=home))
@@ -464,7 +493,7 @@ def docs(
 
 @app.command()
 def version() -> None:
-    """The version of noetl, and of what it runs on."""
+    """Show the version of noetl, and of what it runs on."""
     import platform
     from importlib import metadata
 

@@ -1,4 +1,7 @@
-"""Exit codes, and errors as people and machines read them. Tracebacks go to the log, never to the terminal."""
+"""Exit codes, and errors as people and machines read them.
+
+Tracebacks go to the log, never to the terminal.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ _LOG_LIMIT = 5 * 1024 * 1024
 
 
 class ReportedError(Exception):
-    """The command has told what went wrong already; ``code`` is its exit code."""
+    """An error that the command has reported already. ``code``: its exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -47,7 +50,7 @@ class OutputFullError(ReportedError):
 
 
 class ReaderGoneError(ReportedError):
-    """Whoever read our output has left (``noetl events … | head``): nothing went wrong, and nobody is there to be told."""
+    """The reader of the output has left (``noetl events … | head``). It is no failure."""
 
     def __init__(self) -> None:
         super().__init__(DONE)
@@ -121,7 +124,7 @@ def silence_stdout() -> None:
 
 
 def _say(text: str) -> None:
-    """A stderr that cannot be written leaves the exit code to tell."""
+    """Print lines on stderr. When it cannot be written, the exit code alone reports the error."""
     with suppress(OSError):
         print(escape_block(text), file=sys.stderr, flush=True)  # noqa: T201
 

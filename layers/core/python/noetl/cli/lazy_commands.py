@@ -1,6 +1,6 @@
 """The part of the command line that is asked for.
 
-Typer reads the annotations of every command before it runs one, which with all of ours takes a third of the time of a short command.
+Typer reads the annotations of every command before it runs one, which for all commands takes a third of the time of a short one.
 """
 
 from __future__ import annotations

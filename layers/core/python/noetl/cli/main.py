@@ -1,4 +1,4 @@
-"""Entry of the ``noetl`` command: runs it, and turns whatever goes wrong into a message and an exit code."""
+"""Entry of the ``noetl`` command: it turns every error into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noetl.cli.errors import ENVIRONMENT, guarded
 
 
 def main() -> int:
-    """Run the command line in ``sys.argv``; gives the exit code (see ``noetl.cli.errors``)."""
+    """Run the command line in ``sys.argv``; return the exit code (see ``noetl.cli.errors``)."""
     collect_rarely()
     atexit.register(_freeze)
     for stream in (sys.stdout, sys.stderr):

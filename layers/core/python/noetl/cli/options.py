@@ -36,7 +36,7 @@ Correlation = Annotated[
     typer.Option(
         "--correlation-id",
         metavar="ID",
-        help="What it belongs to elsewhere, such as a ticket; kept in history.",
+        help="What it belongs to in another system, such as a ticket; kept in history.",
     ),
 ]
 Set = Annotated[
@@ -89,7 +89,7 @@ Before = Annotated[
 Limit = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=1000, help="At most this many, newest first.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 MaybeId = Annotated[str | None, typer.Argument(metavar="[ID]", help="An execution id, or `latest`.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="An execution id, or `latest`.")]

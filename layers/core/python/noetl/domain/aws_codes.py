@@ -35,7 +35,9 @@ _MISSING = ("nosuch", "notfound", "doesnotexist", "nonexistent")
 
 
 def family(code: str, status: int = 400) -> Family:
-    """``code``: as the service says it (``AccessDenied``). ``status``: of HTTP; 0 when nothing was answered.
+    """Classify an error of an AWS service.
+
+    ``code``: as the service says it (``AccessDenied``). ``status``: of HTTP; 0 when nothing was answered.
 
     refused: permissions or credentials; throttled: too often; missing: what was named is not there; failed: the service's
     fault, worth another try; rejected: anything else about the request.

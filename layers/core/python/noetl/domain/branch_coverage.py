@@ -1,6 +1,7 @@
-"""Told which of a program's branches are taken, while somebody measures that; otherwise nobody listens and nothing is kept.
+"""Reports of the branches of a program that are taken, while a listener measures coverage.
 
-What is told is the very object of the Program (a rule, an admission rule, an arc) whose guard held, so it has no effect on what is decided.
+Without a listener nothing is kept. The report is the object of the Program (a rule, an admission rule, an arc) whose guard held, so
+it has no effect on what is decided.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def taken(branch: object) -> None:
 
 @contextmanager
 def listening(listener: Callable[[object], None]) -> Iterator[None]:
-    """``listener`` is told of every branch that is taken in this thread while the context is open."""
+    """Call ``listener`` with every branch that this thread takes while the context is open."""
     token = _LISTENER.set(listener)
     try:
         yield

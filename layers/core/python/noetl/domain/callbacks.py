@@ -1,13 +1,13 @@
-"""Callbacks: what a playbook waits for from outside, and the token that authorizes the answer.
+"""Callbacks that a playbook waits for, and the tokens that authorize their answers.
 
 A token names an execution, a place in it and a number, and proves that with an HMAC: ``<key id>-<execution>-<place>-<serial>-<mac>``. The
-place is the command whose pipeline waits (of a loop: the item's own), the serial counts the callbacks of that pipeline from 0. All of that
-is known before the wait begins, so an earlier task of the same pipeline can send the address to the one who answers.
+place is the command whose pipeline waits (of a loop: the item's own), the serial counts the callbacks of that pipeline from 0. All of
+that is known before the wait begins, so an earlier task of the same pipeline can send the address to the one who answers.
 
 No worker has the key of tokens. One that runs a pipeline which waits is given a key of its own, made from it for that step run alone.
 
-A wait may outlive every key of the ring. So it keeps proofs of its tokens (digests, which answer nothing): a token counts that was made with
-a key of the ring, or that has its proof there.
+A wait may outlive every key of the ring. So it keeps proofs of its tokens (digests, which answer nothing): a token counts that was made
+with a key of the ring, or that has its proof there.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class CallbackId(msgspec.Struct, frozen=True):
 
 
 class Awaited(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A callback that an execution waits for, as it is kept while it does (a slot of the scope ``callback``, by place).
+    """A callback that an execution waits for, as stored in the scope ``callback`` (by place).
 
-    ``command``, ``turn``: what goes on when it comes. ``since``, ``until``: epoch seconds; ``until`` None: however long it takes.
+    ``command``, ``turn``: what continues when it comes. ``since``, ``until``: epoch seconds; ``until`` None: without a time limit.
     """
 
     serial: int
@@ -132,7 +132,10 @@ def make_token(key: str, found: CallbackId) -> str:
 
 
 def proofs(found: CallbackId, ring: KeyRing) -> list[str]:
-    """Return a digest for each token of a callback that there is when its wait begins: with the current key, and with those before it."""
+    """Return a digest for each token that a callback has when its wait begins.
+
+    One is made with the current key, the others with the keys before it.
+    """
     return [
         _proof(make_token(_run_key(kid, found.execution_id, found.run, ring), found)) for kid in ring.keys
     ]
@@ -176,7 +179,7 @@ def _mac(secret: str, found: CallbackId) -> str:
 
 
 def shown_path(path: str) -> str:
-    """A request's path as logs and answers may tell it: without the token of a callback, or of a webhook."""
+    """Return a request's path for logs, without the token of a callback or webhook."""
     for secret in (PATH, "/api/hooks/"):
         head, mark, _ = path.partition(secret)
         if mark:

@@ -2,7 +2,7 @@
 
 * A **command** carries a grant: ``kid.first-past.mac`` over (execution, command, attempt, turn, step run, stage, first, past). A worker
   sends it back with its outcomes, so it can speak for this command only, and only for the items ``first <= i < past`` it was given.
-* **Control** events (everything else) are signed over their whole text by whoever may make them: ``kid.mac``.
+* **Control** events (everything else) are signed over their whole text by a component that may make them: ``kid.mac``.
 * A **compiled program** that is kept outside of the process is signed with the name it is kept under: ``kid.mac``.
 """
 
@@ -23,14 +23,20 @@ _KEY_ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """``current`` signs; all of ``keys`` (id → key) verify, so that a rotation breaks nothing that is under way."""
+    """Keys of tokens by id: ``current`` signs, and all of ``keys`` verify.
+
+    So a rotation breaks nothing that is under way.
+    """
 
     current: str
     keys: Mapping[str, bytes] = field(repr=False)
 
     @classmethod
     def of(cls, secrets: Iterable[str]) -> KeyRing:
-        """Keys from secret texts; the first one signs. Raises ValueError when there is none, or one is shorter than 16 characters."""
+        """Keys from secret texts; the first one signs.
+
+        Raises ValueError when there is none, or one is shorter than 16 characters.
+        """
         keys = {
             _key_id(secret): hashlib.sha256(b"noetl token" + secret.encode()).digest() for secret in secrets
         }
@@ -40,7 +46,9 @@ class KeyRing:
 
 
 def verified(token: str, holds: Callable[[KeyRing], bool], keys: Callable[[bool], KeyRing]) -> bool:
-    """Whether ``token`` holds under its key. ``keys(fresh)``: the key ring, read again for a key that it lacks.
+    """Whether ``token`` holds under its key.
+
+    ``keys(fresh)``: the key ring, read again for a key that it lacks.
 
     Raises InfrastructureError(code="key_unknown") when the ring lacks it even so: a rotation may be younger than the last reading.
     """

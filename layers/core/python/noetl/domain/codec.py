@@ -45,7 +45,10 @@ def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 
 
 def convert(value: Any, shape: type[T]) -> T:
-    """Plain JSON values (numbers that are keys may be text) → ``shape``. Raises msgspec.ValidationError."""
+    """Plain JSON values (numbers that are keys may be text) → ``shape``.
+
+    Raises msgspec.ValidationError.
+    """
     decoder(shape)
     try:
         return msgspec.convert(value, shape, str_keys=True)
@@ -58,7 +61,9 @@ def convert(value: Any, shape: type[T]) -> T:
 
 
 def encode(value: Any) -> bytes:
-    """Value → compact JSON bytes. NaN and infinities become null; check results with ``find_unstorable`` first.
+    """Value → compact JSON bytes.
+
+    NaN and infinities become null; check results with ``find_unstorable`` first.
 
     Raises ValueError for an integer of more than 4,300 digits.
     """
@@ -77,7 +82,10 @@ def encode_sorted(value: Any) -> bytes:
 
 
 def _dumps(value: Any, in_order: bool = False) -> bytes:
-    """Encode by the standard library, which escapes half of a surrogate pair where msgspec refuses it."""
+    """Encode by the standard library, which escapes half of a surrogate pair.
+
+    msgspec refuses such a half.
+    """
     plain = _finite_only(msgspec.to_builtins(value, enc_hook=_document))
     return json.dumps(plain, separators=(",", ":"), allow_nan=False, sort_keys=in_order).encode()
 
@@ -101,7 +109,9 @@ def _document(value: Any) -> Any:
 
 
 def settled(value: T) -> T:
-    """Return ``value`` as every later reader gets it: halves of a surrogate pair that meet are one character in JSON.
+    """Return ``value`` as every later reader gets it.
+
+    Halves of a surrogate pair that meet are one character in JSON.
 
     Texts meet that way when they are joined (by ``~``, say). ``value`` itself comes back when it is plain, which costs one encoding.
     """
@@ -132,7 +142,9 @@ def decode_foreign(data: bytes, most: int = RESULT_VALUES.value) -> Any:
 
 
 def excess_entries(data: bytes, most: int, *, stop: bool = False) -> int:
-    """Count the lists and mappings of a JSON text, and the commas between their entries, where there are more than ``most``; else return 0.
+    """Count the entries of a JSON text when there are more than ``most``; else return 0.
+
+    Entries are the lists and mappings, and the commas between their entries.
 
     Nothing is made of ``data``, and most texts are counted at the speed of a search. ``stop``: count no further than needed.
     """
@@ -161,7 +173,10 @@ def _entries_outside_texts(data: bytes, most: int) -> int:
 
 
 def decode(data: bytes | str) -> Any:
-    """JSON → value. Raises ValueError (msgspec.DecodeError is one) for anything that is not JSON, or is nested too deeply."""
+    """JSON → value.
+
+    Raises ValueError (msgspec.DecodeError is one) for anything that is not JSON, or is nested too deeply.
+    """
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
@@ -196,7 +211,10 @@ def _loads(data: bytes | str) -> Any:
 
 
 def _with_documents(value: Any, shape: Any) -> Any:
-    """Encode the fields or items that ``shape`` keeps as documents (``msgspec.Raw``), which ``convert`` cannot make."""
+    """Encode the fields or items that ``shape`` keeps as documents (``msgspec.Raw``).
+
+    ``convert`` cannot make them.
+    """
     if shape == list[msgspec.Raw] and isinstance(value, list):
         return [msgspec.Raw(encode(item)) for item in value]
     if not (isinstance(value, dict) and isinstance(shape, type) and issubclass(shape, msgspec.Struct)):
@@ -232,11 +250,14 @@ _ALWAYS_FIT = frozenset((str, bool, type(None)))
 _HOLDS = (dict, list, tuple)
 
 _Path = tuple[Any, object] | None
-"""Where a value stands: the place of what holds it, and its key or index there."""
+"""The position of a value: the place of what holds it, and its key or index there."""
 
 
 class Unstorable(msgspec.Struct, frozen=True):
-    """Why a value cannot be kept as JSON. ``keys`` lead to the place; ``size`` is the limit that is exceeded, if it is one."""
+    """Why a value cannot be kept as JSON.
+
+    ``keys`` lead to the place; ``size`` is the limit that is exceeded, if it is one.
+    """
 
     keys: list[Any]
     problem: str
@@ -249,7 +270,9 @@ class Unstorable(msgspec.Struct, frozen=True):
 
 
 def find_unstorable(value: Any) -> Unstorable | None:
-    """Find the first value that cannot be kept as JSON: too deep, too many digits, or nothing that JSON has.
+    """Find the first value that cannot be kept as JSON.
+
+    It is too deep, has too many digits, or is nothing that JSON has.
 
     The one walk over what comes from outside. Results of tasks pass it as well, so scalars are looked at where they stand, and only what
     holds something is put aside.

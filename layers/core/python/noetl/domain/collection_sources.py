@@ -1,4 +1,4 @@
-"""Where a loop's collection may be, in place of a list: an object, what lies under a prefix, a file.
+"""Sources of a loop's collection in place of a list: an object, a prefix, a file.
 
 As a text, ``s3://bucket/key.csv``, ``s3://bucket/prefix/``, ``file:orders.csv``; as a mapping with more to say, ``{s3: …, format: csv}``.
 """
@@ -13,7 +13,10 @@ SOURCE_KEYS = frozenset((*SCHEMES, "format", "delimiter", "member", "auth", "reg
 
 
 def is_source(value: Any) -> bool:
-    """Whether ``value`` names a collection instead of being one. (What is wrong with it, its reader tells.)"""
+    """Return whether ``value`` names a collection instead of being one.
+
+    The reader of the collection reports what is wrong with it.
+    """
     if isinstance(value, str):
         return value.partition(":")[0] in SCHEMES and ":" in value
     return isinstance(value, dict) and any(isinstance(value.get(scheme), str) for scheme in SCHEMES)

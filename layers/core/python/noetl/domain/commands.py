@@ -1,4 +1,4 @@
-"""Commands: what the engine orders from a worker, and item outcomes that the worker returns.
+"""Commands that the engine sends to workers, and the item outcomes that they return.
 
 One command is one message: a whole pipeline of a step run, a stage after it (tasks that a case runs), or a chunk of a
 loop's items. A worker needs nothing else: the program (by hash), and the scope frozen when the command was issued.
@@ -20,7 +20,9 @@ reading of what its loop goes over."""
 
 
 class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The values templates of a command may read. Large ones are ``ResultRef`` mappings, hydrated only when touched.
+    """The values templates of a command may read.
+
+    Large ones are ``ResultRef`` mappings, hydrated only when touched.
 
     ``steps`` holds step slots: ``{"status", "data", "error", "labels"}``. ``extra`` holds names of the moment, for a stage after the
     body: ``event``, ``result``, ``this``, ``response``. What differs between the commands of an execution comes first (see ``ExecutionState``).
@@ -37,7 +39,9 @@ class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which items of which loop: indexes ``start <= i < stop``, without those in ``skip`` (already done before a crash).
+    """A slice of a loop's items: indexes ``start <= i < stop``, without those in ``skip``.
+
+    Items in ``skip`` were done before a crash.
 
     ``items`` are the elements of exactly this slice; empty where ``source`` is a collection in the result store, which the worker reads.
     ``parent`` is the enclosing iteration (``iter.parent``), if any. When only some of a loop of ``whole`` items runs again, ``indexes``
@@ -62,17 +66,21 @@ class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def continued(self) -> int | None:
-        """The item that goes on with what its turn was suspended with: the first of the slice, and none after it should that be done."""
+        """Return the item that continues with what its turn was suspended with, or None.
+
+        It is the first item of the slice. When that one is done, no later item takes its place.
+        """
         return None if self.start in self.skip else self.start
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``attempt`` counts deliveries after a lost worker; ``turn`` counts continuations of one command.
+    """One unit of work for a worker: a turn of a step run's pipeline, or of a chunk of a loop.
 
+    ``attempt`` counts deliveries after a lost worker; ``turn`` counts continuations of one command.
     ``machine`` is the pipeline state a suspension left (None on turn 0); ``child`` the outcome of the sub-execution it waited for.
     ``overlay`` are the writes that earlier items of a sequential loop made. ``rule`` is the index into ``Step.cases`` for stage ``case``.
     ``delay``: seconds, by the database's clock, before it may run. ``limits``: what it has to have before it is given out.
-    ``remote``: its machine stands for work that goes on elsewhere, which has to be stopped when the command is not wanted any more.
+    ``remote``: its machine refers to work in another system, which has to be stopped when the command is not wanted any more.
     ``lost``: how many processes have died while they ran this turn of it.
     """
 
@@ -99,8 +107,10 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Collected(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a command of stage ``collection`` gives (its outcome's result): the elements themselves while they are few and small, else
-    ``ref``, the reference of the manifest they were written to."""
+    """The result of a command of stage ``collection``.
+
+    ``items``: the elements themselves while they are few and small. Otherwise ``ref``: the reference of the manifest that lists them.
+    """
 
     total: int
     items: list[Any] | None = None
@@ -108,7 +118,10 @@ class Collected(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ItemOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One finished or suspended item. ``outcome.status == "suspended"`` only in parallel loops (the item goes on alone)."""
+    """One finished or suspended item.
+
+    ``outcome.status == "suspended"`` occurs only in parallel loops: there the item continues alone.
+    """
 
     index: int
     outcome: Outcome
@@ -127,7 +140,10 @@ class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommandIdentity(Protocol):
-    """What an outcome repeats of the command that it answers: the command itself has it, and so has a worker's capability."""
+    """The part of a command that its outcome repeats.
+
+    The command itself has it, and so has a worker's capability.
+    """
 
     @property
     def execution_id(self) -> int: ...

@@ -1,4 +1,4 @@
-"""Durations as people write them: ``30s``, ``10m``, ``1h30m``, ``7d``, or a number of seconds.
+"""Durations as people write them: ``30s``, ``1h30m``, ``7d``, or a number of seconds.
 
 Playbooks, commands and the parameters of kinds read every time through this module.
 """

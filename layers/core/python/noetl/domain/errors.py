@@ -8,10 +8,10 @@
     ├── NotFoundError         the caller's: no such playbook, execution, result
     ├── ConflictError         the caller's or a race: already ended, version moved on
     │   └── GoneError         it was there, and is over for good
-    └── InfrastructureError   ours: database away, result store unreachable
+    └── InfrastructureError   the system's: database unavailable, result store unreachable
         └── OverloadedError   more waits than is good: later
 
-Every error has a stable ``code``, tells whether trying again can help (``retryable``), and keeps
+Every error has a stable ``code``, states whether trying again can help (``retryable``), and keeps
 ``details`` that are safe to print. Boundaries map families, not messages: exit codes, HTTP status,
 partial batch failures.
 """
@@ -124,13 +124,18 @@ class InfrastructureError(NoetlError):
 
 
 class OverloadedError(InfrastructureError):
-    """More waits already than is good: the same request later, ``details["retry_after"]`` seconds from now."""
+    """A refusal because too many requests wait already.
+
+    The same request may succeed ``details["retry_after"]`` seconds from now.
+    """
 
     default_code = "overloaded"
 
 
 def as_exception(error: BaseException) -> Exception:
-    """Return ``error`` as an Exception, for a boundary that keeps one message from breaking its neighbours.
+    """Return ``error`` as an Exception.
+
+    A boundary uses it to keep one message from breaking its neighbours.
 
     A panic of a compiled library and ``sys.exit()`` in one are no Exceptions, yet they are defects like any other. Raises
     KeyboardInterrupt again: that one is meant for the process.

@@ -28,7 +28,10 @@ class Formal(msgspec.Struct, frozen=True):
 
 
 class Name(msgspec.Struct, frozen=True):
-    """What a stored name means. ``formal`` empty: it has no other name there and keeps its own."""
+    """What a stored name means.
+
+    ``formal`` empty: it has no other name there and keeps its own.
+    """
 
     entity: EntityType
     source: Source = "server"
@@ -131,7 +134,7 @@ CANONICAL: dict[str, tuple[Formal, ...]] = {
     "case.evaluated": (Formal("policy.task.evaluated"),),
     "loop.item": (Formal("loop.iteration.started", "in_progress"), Formal("loop.iteration.done")),
 }
-"""Names of the canonical runtime. Each try of a task is told as a task with one attempt; a sink is a task like any other."""
+"""Names of the canonical runtime. Each try of a task is shown as a task with one attempt; a sink is a task like any other."""
 _CANONICAL_FAILURES = {
     "task.attempt.done": "task.attempt.failed",
     "task.done": "task.failed",
@@ -156,7 +159,10 @@ def formal_names(event_type: str, status: EventStatus) -> list[tuple[str, EventS
 
 
 def canonical_names(event_type: str, status: EventStatus) -> list[tuple[str, EventStatus]]:
-    """The canonical events that one stored event stands for, in order: (name, status). Failures have names of their own."""
+    """Return the canonical events, (name, status) in order, that one stored event is shown as.
+
+    Failures have names of their own.
+    """
     failures = _CANONICAL_FAILURES if status == "error" else {}
     canonical = CANONICAL.get(event_type) or (Formal(event_type),)
     return [(failures.get(entry.name, entry.name), entry.status or status) for entry in canonical]

@@ -19,7 +19,7 @@ from noetl.domain.variables import VariableType
 
 
 class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who waits for a child execution: the parent's command and turn (and the loop item, when it was one)."""
+    """The parent's command that waits for a child: its id, turn and loop item, if any."""
 
     execution_id: int
     command_id: str
@@ -37,7 +37,10 @@ class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", tag_field="type", omit_defaults=True):
-    """Begin: materialise the workload, enter the entry step. ``path``/``version`` find the playbook when ``program`` is empty."""
+    """Begin: materialise the workload, enter the entry step.
+
+    ``path``/``version`` find the playbook when ``program`` is empty.
+    """
 
     execution_id: int
     event_id: str
@@ -82,9 +85,10 @@ class CommandDone(msgspec.Struct, frozen=True, tag="command", tag_field="type", 
 class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit_defaults=True):
     """A worker's outcomes for items of a loop chunk. It never locks the execution.
 
-    ``closed``: the command is finished (its row goes). ``rest``: it goes on as another turn. ``elapsed``: seconds of work on ``items``.
-    ``undone``: how many items its command answers for after this message, when that has to be so: at the end of a turn (items of
-    ``rest``, or those left out because the loop was broken), and always in a sequential loop. None: messages may come in any order.
+    ``closed``: the command is finished and its row is deleted. ``rest``: the command continues as another turn. ``elapsed``: seconds of
+    work on ``items``. ``undone``: how many items its command answers for after this message, when that has to be so: at the end of a turn
+    (items of ``rest``, or those left out because the loop was broken), and always in a sequential loop. None: messages may come in any
+    order.
     """
 
     execution_id: int
@@ -199,7 +203,10 @@ class TimerFired(msgspec.Struct, frozen=True, tag="timer", tag_field="type", omi
 
 
 class ChildDone(msgspec.Struct, frozen=True, tag="child", tag_field="type", omit_defaults=True):
-    """A sub-execution ended; ``outcome`` is what the waiting pipeline receives as its task's outcome."""
+    """The end of a sub-execution.
+
+    ``outcome`` is what the waiting pipeline receives as its task's outcome.
+    """
 
     execution_id: int
     event_id: str
@@ -210,8 +217,12 @@ class ChildDone(msgspec.Struct, frozen=True, tag="child", tag_field="type", omit
 
 
 class CallbackDone(msgspec.Struct, frozen=True, tag="callback", tag_field="type", omit_defaults=True):
-    """Somebody outside said what a pipeline waits for (or will). ``place``, ``serial``: which callback (domain/callbacks.py); ``outcome``: what
-    the waiting task receives; ``digest``: of what was said."""
+    """The answer of a person or another system to a callback.
+
+    A pipeline waits for it, or will wait for it.
+
+    ``place``, ``serial``: which callback (domain/callbacks.py). ``outcome``: what the waiting task receives. ``digest``: of the answer.
+    """
 
     execution_id: int
     event_id: str
@@ -238,7 +249,10 @@ class ItemAwaits(msgspec.Struct, frozen=True, tag="item.awaits", tag_field="type
 
 
 class WorkGotOn(msgspec.Struct, frozen=True, tag="work", tag_field="type", omit_defaults=True):
-    """Somebody outside tells that work which a task began elsewhere is over, or has got on: its command is woken, if it is asleep."""
+    """A report of another system: work that a task began there is over or has advanced.
+
+    The engine wakes the command of that task, if it is asleep.
+    """
 
     execution_id: int
     event_id: str
@@ -277,9 +291,12 @@ class TokenInjected(msgspec.Struct, frozen=True, tag="token", tag_field="type", 
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_defaults=True):
-    """Nothing new begins; what is out still reports, and waits. ``cascade``: children are paused as well.
+    """A request to pause an execution.
 
-    ``word``: when a parent says it, its place in the parent's history: a later word of a parent counts, in whatever order they come.
+    No new work begins; commands that are running still report, and wait.
+
+    ``cascade``: children are paused as well. ``word``: when a parent sends it, its place in the parent's history: the parent's later
+    request counts, in whichever order the requests arrive.
     ``after``: ids of pauses and resumes that were accepted before and not applied yet: they are applied first.
     """
 
@@ -294,7 +311,10 @@ class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_def
 
 
 class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="type", omit_defaults=True):
-    """Resume a paused execution, with the events that came meanwhile. ``cascade``: its children as well. ``word``, ``after``: see Pause."""
+    """Resume a paused execution, with the events that came meanwhile.
+
+    ``cascade``: its children as well. ``word``, ``after``: see Pause.
+    """
 
     execution_id: int
     event_id: str
@@ -307,9 +327,10 @@ class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="type", omit_d
 
 
 class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit_defaults=True):
-    """An execution that has ended runs again: from what was under way, or from ``step`` with ``args`` (``again``: only items of its loop).
+    """A request to run an execution that has ended again.
 
-    ``program``: what it goes on with. ``arcs``: number of an arc in the program it had → in this one, where they differ.
+    It continues from what was under way, or from ``step`` with ``args`` (``again``: only items of its loop).
+    ``program``: the program it continues with. ``arcs``: number of an arc in the program it had → in this one, where they differ.
     ``ended``: when it had ended, in epoch seconds; 0: not known.
     """
 
@@ -326,7 +347,10 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_defaults=True):
-    """``cascade``: children are cancelled as well. ``unreadable``: why the stored state cannot be read, which the shell finds out."""
+    """A request to cancel an execution.
+
+    ``cascade``: children are cancelled as well. ``unreadable``: why the stored state cannot be read, which the shell finds out.
+    """
 
     execution_id: int
     event_id: str
@@ -338,7 +362,10 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_d
 
 
 class Held(msgspec.Struct, frozen=True, tag="held", tag_field="type", omit_defaults=True):
-    """``event`` came while its execution was paused: it is kept in the outbox, and taken when the execution goes on."""
+    """An event that arrived while its execution was paused.
+
+    It is kept in the outbox until the execution continues.
+    """
 
     execution_id: int
     event_id: str

@@ -1,6 +1,8 @@
-"""Identity: execution ids are time-ordered 63-bit numbers; every other id is derived, never random.
+"""Identity: execution ids are time-ordered numbers; every other id is derived.
 
-Derived ids make repeats recognisable: handling the same happening twice gives the same event id, and the unique key
+Execution ids have 63 bits. No other id is random.
+
+Derived ids make repeats recognisable: handling one happening twice yields the same event id, and the unique key
 (execution, event id) drops the second. The attempt is in no event id, so two attempts of one command cannot both count.
 """
 
@@ -19,7 +21,7 @@ SHARD_BITS = 6
 SPREAD_BITS = 30
 """Most bits that tell the children of one parent apart: 16 beside the shard, and up to 14 of time, for the later items of large loops."""
 WIDEST_BITS = 36
-"""Most bits where ids are used up: no child sorts more than 18 minutes after its parent, whatever a worker reports."""
+"""Most bits where ids are used up: no child sorts more than 18 minutes after its parent, regardless of what a worker reports."""
 MOST_PASSED = 1 << 20
 """Derivations that a worker may pass over: more than any scope has ids."""
 LARGEST_ID = (1 << 63) - 1
@@ -27,7 +29,10 @@ LARGEST_ID = (1 << 63) - 1
 
 
 def execution_id(now_ms: int, random_bits: int) -> int:
-    """41 bits of milliseconds since EPOCH_MS, then 22 random bits. The store keeps it unique: see ADR 0038."""
+    """41 bits of milliseconds since EPOCH_MS, then 22 random bits.
+
+    The store keeps it unique: see ADR 0038.
+    """
     return ((now_ms - EPOCH_MS) << RANDOM_BITS) | (random_bits & ((1 << RANDOM_BITS) - 1))
 
 
@@ -56,7 +61,11 @@ KEPT_START = "start@"
 
 
 def start_event(origin: str = "", kept: bool = False) -> str:
-    """``origin``: tells this Start from others that might get the same execution id. ``kept``: ``create`` makes a row with this Start."""
+    """Return the event id of a Start.
+
+    ``origin``: distinguishes this Start from others that might get the same execution id. ``kept``: ``create`` makes a row with this
+    Start.
+    """
     if kept:
         return f"{KEPT_START}{origin}"
     return f"{START}:{origin}" if origin else START
@@ -125,7 +134,9 @@ def timer_event(timer: str, generation: int) -> str:
 
 
 def child_execution_id(parent: int, origin: str, taken: Container[int] = (), item: int = -1) -> int:
-    """Derive the id of the child that ``origin`` (``child_origin``) asks for: the same for the same question.
+    """Derive the id of the child that ``origin`` (``child_origin``) asks for.
+
+    The same question yields the same id.
 
     It shares its parent's shard and sorts soon after it: within a millisecond, or within 17 s for items of large loops (``item``: which).
     ``taken``: ids that other executions have; the next derivation that is not among them is used.
@@ -137,7 +148,9 @@ def child_execution_id(parent: int, origin: str, taken: Container[int] = (), ite
 def detached_execution_ids(
     parent: int, command: str, turn: int, item: int, passed: Iterable[int], taken: Container[int] = ()
 ) -> list[int]:
-    """Derive ids for the children that one turn (of one item) starts without waiting, in the order in which it asks for them.
+    """Derive ids for the children that one turn (of one item) starts without waiting.
+
+    They are in the order in which the turn asks for them.
 
     ``passed``: for each child, how many derivations the worker passed over (``derivation_to_tell``). No two ids are alike.
     """
@@ -150,9 +163,10 @@ def detached_execution_ids(
 
 
 def derivation_to_tell(parent: int, origin: str, known: Container[int]) -> tuple[int, int]:
-    """Choose the id that a worker tells a task for the child that ``origin`` asks for: (id, derivations that were passed over).
+    """Choose the id that a worker passes to a task for the child that ``origin`` asks for.
 
-    It has all bits that a child's id may have, whatever loop it belongs to: a task may use the id before the store has seen it.
+    Returns (id, derivations that were passed over).
+    It has all bits that a child's id may have, in any loop: a task may use the id before the store has seen it.
     ``known``: ids that the task can see. If the store refuses the id later, it is replaced in all that the task said; so a task that
     knew the same id as another execution's would be taken to mean its own child by both.
     """
@@ -177,7 +191,10 @@ def _derived(parent: int, origin: str, bits: int, derivation: int) -> int:
 
 
 def child_origin(command: str, turn: int, item: int = -1, number: int = 0) -> str:
-    """Which of its children an execution asks for. ``item``: of a loop; ``number``: among those that the turn does not wait for, from 1."""
+    """Which of its children an execution asks for.
+
+    ``item``: of a loop; ``number``: among those that the turn does not wait for, from 1.
+    """
     return command + (f"/{item}" if item >= 0 else "") + (f"#{number}" if number else "") + f":{turn}"
 
 
@@ -186,7 +203,7 @@ def child_done_event(command: str, turn: int) -> str:
 
 
 def callback_event(place: str, serial: int) -> str:
-    """Somebody outside has said what ``place`` waits for."""
+    """Return the event id of the answer to the callback that ``place`` waits for."""
     return f"callback:{place}:{serial}"
 
 
@@ -220,7 +237,10 @@ def given_up_event(event_id: str) -> str:
 
 
 def word_event(what: str, parent: int, seq: int) -> str:
-    """Name the Pause or Resume for children of ``parent``, which row ``seq`` of its history sends."""
+    """Return the event id of a Pause or Resume that ``parent`` sends to its children.
+
+    ``seq``: the row of the parent's history that sends it.
+    """
     return f"{what}:{parent}:{seq}"
 
 

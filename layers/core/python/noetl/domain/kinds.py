@@ -1,8 +1,8 @@
 """The declaration of a tool kind, and the context that a kind receives when it runs.
 
 A kind is one module in ``noetl.kinds`` with ``SPEC`` (a KindSpec), ``Params`` (a pydantic model that refuses unknown
-fields) and ``run(params, context) -> TaskResult | ChildRequest | WaitRequest | PollRequest``. One that answers with a PollRequest also has
-``stop(state, context)``, which ends the work that goes on elsewhere. See ``noetl.kinds.registry``.
+fields) and ``run(params, context) -> TaskResult | ChildRequest | WaitRequest | PollRequest``. One that answers with a PollRequest also
+has ``stop(state, context)``, which ends the work in the other system. See ``noetl.kinds.registry``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ CODE_CHARACTERS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class KindSpec:
-    """Static facts about a kind; everything outside (engine, worker, schema, docs, infra) reads them here."""
+    """Static facts about a kind.
+
+    The engine, the worker, the schema, the documentation and the infrastructure read them here.
+    """
 
     name: str
     summary: str
@@ -50,10 +53,11 @@ class KindSpec:
     needs_network: bool = False
     long_running: bool = False
     own_worker: bool = False
-    """It may more in the account than others: a deployment never gives its worker to other kinds."""
+    """Its worker has more rights in the account than others: a deployment never assigns that worker to other kinds."""
     poll_seconds: float = 0.0
-    """More than 0: it begins work elsewhere and asks how that is getting on (PollRequest). One call takes at most so many seconds; the
-    task's time-out counts from the first call to the end of the work."""
+    """More than 0: it begins work in another system and asks for its progress (PollRequest). One call takes at most this many seconds;
+    the task's time-out counts from the first call to the end of the work.
+    """
     layer: str = ""
     """The kind whose layer of libraries its workers have too (``duckdb``); its own, if there is one, unless this is given."""
     extra: str | None = None
@@ -72,7 +76,7 @@ class ParamProblem(msgspec.Struct, frozen=True):
 
 
 class Hole:
-    """Stands where a template stands when parameters are checked before rendering: fits any type."""
+    """A placeholder that fits any type, for templates in parameters that are not rendered yet."""
 
     def __repr__(self) -> str:
         return "<template>"
@@ -82,7 +86,10 @@ HOLE = Hole()
 
 
 class KindLookup(Protocol):
-    """The registry as the compiler needs it (given as an argument, so imports keep their direction)."""
+    """The registry as the compiler needs it.
+
+    It is an argument, so that imports keep their direction.
+    """
 
     def names(self) -> tuple[str, ...]:
         """Every kind, sorted."""
@@ -91,10 +98,13 @@ class KindLookup(Protocol):
         """Raises KeyError."""
 
     def check(self, name: str, params: Mapping[str, Any]) -> list[ParamProblem]:
-        """Check parameters with ``HOLE`` in the place of templates: unknown and missing fields, literal values."""
+        """Check parameters that have ``HOLE`` in the place of templates.
+
+        It reports unknown and missing fields, and wrong literal values.
+        """
 
     def sql_problem(self, text: str) -> tuple[str, str | None, int] | None:
-        """What is wrong with a SQL text whatever its values are: message, hint, line."""
+        """Return what is wrong with a SQL text, whichever values it gets: message, hint, line."""
 
     def schema(self, name: str) -> dict[str, Any]:
         """JSON Schema of the parameters (aliases included)."""
@@ -102,7 +112,10 @@ class KindLookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A named secret as a kind receives it. ``data`` must never reach an event, a log or a result."""
+    """A named secret as a kind receives it.
+
+    ``data`` must never reach an event, a log or a result.
+    """
 
     name: str
     type: str
@@ -156,7 +169,10 @@ class ResultWish(msgspec.Struct, frozen=True):
 
 
 class ArtifactWriter(Protocol):
-    """An artifact that is being written. A context manager: what is left without ``close`` leaves nothing behind."""
+    """An artifact that is being written.
+
+    A context manager: what is left without ``close`` leaves nothing behind.
+    """
 
     @property
     def size(self) -> int:
@@ -167,10 +183,16 @@ class ArtifactWriter(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
     def write(self, data: bytes) -> None:
-        """Raises TaskError(kind="storage_quota", code="result_too_large") above what the deployment keeps."""
+        """Write further bytes.
+
+        Raises TaskError(kind="storage_quota", code="result_too_large") above what the deployment keeps.
+        """
 
     def close(self, extracted: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The reference; durable now. ``extracted``: scalars that stay readable on it (``row_count``)."""
+        """The reference; durable now.
+
+        ``extracted``: scalars that stay readable on it (``row_count``).
+        """
 
 
 Redaction = Callable[[Path, Path], None]
@@ -178,7 +200,10 @@ Redaction = Callable[[Path, Path], None]
 
 
 class Artifacts(Protocol):
-    """Results as streams of bytes: written by a task where large results live, read by others without being held in memory."""
+    """Results as streams of bytes.
+
+    A task writes them where large results live; others read them without holding them in memory.
+    """
 
     def create(
         self, format: ArtifactFormat, content_type: str = "", wish: ResultWish | None = None
@@ -192,10 +217,16 @@ class Artifacts(Protocol):
         """
 
     def file(self, ref: Mapping[str, Any], suffix: str = "") -> AbstractContextManager[Path]:
-        """Its bytes as a file, to be read only: the tier's own where it is one, else a copy that goes with the context."""
+        """Open the artifact as a file, to be read only.
+
+        It is the tier's own file where it has one, else a copy that is removed with the context.
+        """
 
     def redaction(self) -> Redaction | None:
-        """What takes secrets out of a file whose texts stand in it as they are; None while the task knows no secrets."""
+        """Return what takes secrets out of a file that holds texts as they are.
+
+        None: the task knows no secrets.
+        """
 
 
 class NoArtifacts:
@@ -248,7 +279,7 @@ class TaskContext:
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     """Large results as streams."""
     pending: Mapping[str, Any] | None = None
-    """What the last call of this task said of the work that goes on elsewhere; None when nothing was begun."""
+    """What the last call of this task said of the work in the other system; None when none was begun."""
     left: float = 0.0
     """Seconds until the task's time-out is over; with ``pending`` it counts from the first call on."""
     jobs: Jobs = field(default_factory=NoJobs)
@@ -258,7 +289,10 @@ class TaskContext:
 
 
 class TaskResult(msgspec.Struct, frozen=True):
-    """What a call gave. ``meta`` carries helpers templates see on ``outcome``: ``http``, ``pg``, ``py``."""
+    """What a call gave.
+
+    ``meta`` carries helpers templates see on ``outcome``: ``http``, ``pg``, ``py``.
+    """
 
     result: Any
     meta: Mapping[str, Any] = msgspec.field(default_factory=dict)

@@ -1,4 +1,6 @@
-"""Limits of a step run or an execution by shared key: slots (``concurrent``) and times (``rate``).
+"""Limits of a step run or an execution by shared key: slots and rates.
+
+Slots are ``concurrent``, times are ``rate``.
 
 Slots and moments live beside the executions, in the store (docs/adr/0025-limits.md): nothing of them is in an execution's state.
 """
@@ -16,15 +18,18 @@ from noetl.domain.sizes.table import LIMIT_KEY, STEP_LIMITS
 EXECUTIONS = "execution:"
 """What the keys of ``executor.spec.concurrency`` begin with: an execution that holds its slot never waits for itself."""
 WHOLE = ""
-"""Stands where a command's id would: the execution itself holds the slot."""
+"""Used in the place of a command's id: the execution itself holds the slot."""
 LONGEST_KEY = LIMIT_KEY.value
 MOST = STEP_LIMITS.value
 """Limits of one step."""
 
 
 class Limit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``concurrent``: how many may hold a slot of ``key`` at once. ``rate``: how many may begin every ``per`` seconds, ``burst`` of them
-    at the same moment."""
+    """A limit of a shared key.
+
+    ``concurrent``: how many may hold a slot of ``key`` at once. ``rate``: how many may begin every ``per`` seconds, ``burst`` of them
+    at the same moment.
+    """
 
     key: str
     concurrent: int | None = None
@@ -34,7 +39,10 @@ class Limit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Numbers(msgspec.Struct, frozen=True):
-    """What holds for a key: an operator's numbers, or those that were asked for. None: no such limit."""
+    """What holds for a key: an operator's numbers, or those that were asked for.
+
+    None: no such limit.
+    """
 
     concurrent: int | None = None
     rate: float | None = None
@@ -43,7 +51,7 @@ class Numbers(msgspec.Struct, frozen=True):
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """What an execution needs before it begins: a slot of ``key``, of which there are ``concurrent``."""
+    """The slot of ``key`` (of ``concurrent``) that an execution needs before it begins."""
 
     key: str
     concurrent: int
@@ -52,8 +60,11 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """``held``: it may begin. ``queued``: its Start is kept until a slot is free. ``refused``: nothing was kept; ``most`` are held, by
-    ``holders`` (the oldest first, some of them)."""
+    """The answer to an execution that asks for a slot.
+
+    ``held``: it may begin. ``queued``: its Start is kept until a slot is free. ``refused``: nothing was kept; ``most`` are held, by
+    ``holders`` (the oldest first, some of them).
+    """
 
     status: Literal["held", "queued", "refused"]
     most: int = 0
@@ -75,7 +86,10 @@ def refusal(key: str, most: int, holders: Sequence[int]) -> ConflictError:
 def reserve(
     tat: float, now: float, count: int, rate: float, per: float, burst: int
 ) -> tuple[list[float], float]:
-    """The next ``count`` moments of a rate (generic cell rate algorithm), and what to remember. ``tat``: what was remembered."""
+    """Return the next ``count`` moments of a rate, and the state to store.
+
+    It uses the generic cell rate algorithm. ``tat``: the state that was stored.
+    """
     every = per / rate
     base = max(tat, now)
     tolerance = (burst - 1) * every

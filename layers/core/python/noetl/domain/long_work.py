@@ -1,4 +1,4 @@
-"""Admission of long computations: only a few requests may compute for long at the same time."""
+"""Admission of long computations: only a few requests may compute at the same time."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ FAILED = -1
 
 
 class Again(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``item``: its index, or FAILED. ``applied``: what the items of that run wrote is in the context already."""
+    """The earlier loop run that a new run of the loop continues.
+
+    ``item``: the index of the item that runs again, or FAILED. ``applied``: what the items of that run wrote is in the context already.
+    """
 
     run: int
     round: int
@@ -48,7 +51,10 @@ def indexes(ranges: Ranges) -> Iterator[int]:
 
 
 class Places:
-    """Where the items of a run are in the whole loop: place 0, 1, … in the run ↔ index. Without ranges the two are the same."""
+    """Where the items of a run are in the whole loop: place 0, 1, … in the run ↔ index.
+
+    Without ranges the two are the same.
+    """
 
     __slots__ = ("_ends", "_ranges")
 

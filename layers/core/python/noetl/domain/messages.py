@@ -1,6 +1,6 @@
 """Messages of queues: an event or a command, with the token that authorizes its sender.
 
-A message is one JSON text. Exactly one of ``event``, ``command`` and ``ref`` is there; ``ref`` stands for a text of this shape that was
+A message is one JSON text. Exactly one of ``event``, ``command`` and ``ref`` is there; ``ref`` refers to a text of this shape that was
 too large for the queue and lies in the result store.
 """
 
@@ -30,10 +30,13 @@ class MessageRef(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``token``: see ``domain/capability_tokens.py``. ``due``: epoch seconds before which it must not be acted upon; queues delay by minutes at
-    most, so a long delay is a message that is sent again until it is due. ``callbacks``: what a command that may wait for callbacks makes their
-    tokens with (domain/callbacks.py). ``digest``: SHA-256 of the compiled program that a command was issued for, as it is stored. ``asked``:
-    the lease of a request that had this outcome, and was not answered (domain/workers/direct_requests.py)."""
+    """A message of a queue.
+
+    ``token``: see ``domain/capability_tokens.py``. ``due``: epoch seconds before which it must not be acted upon; queues delay by minutes
+    at most, so a long delay is a message that is sent again until it is due. ``callbacks``: what a command that may wait for callbacks
+    makes their tokens with (domain/callbacks.py). ``digest``: SHA-256 of the compiled program that a command was issued for, as it is
+    stored. ``asked``: the lease of a request that had this outcome, and was not answered (domain/workers/direct_requests.py).
+    """
 
     v: int
     token: str = ""
@@ -67,7 +70,10 @@ def _about_collections(command: Command) -> bool:
 
 
 def decode_message(text: str) -> Message:
-    """Raises NewerMessageError, or InvalidInputError(code="message_invalid") for anything that is not a message."""
+    """Decode a message of a queue.
+
+    Raises NewerMessageError, or InvalidInputError(code="message_invalid") for anything that is not a message.
+    """
     try:
         message = codec.decode_as(_DECODER, text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, ValueError) as error:
@@ -91,7 +97,10 @@ def _version(text: str) -> int:
 
 
 def event_group(event: Event) -> str:
-    """The FIFO group of an event: its execution; items of loops have lanes of their own and never lock it."""
+    """Return the FIFO group of an event: its execution.
+
+    Items of loops have lanes of their own and never lock it.
+    """
     if isinstance(event, ItemsDone):
         shard = hashlib.sha256(event.command_id.encode()).digest()[0] % SHARDS
         return f"{event.execution_id}.{shard}"
@@ -101,7 +110,8 @@ def event_group(event: Event) -> str:
 def event_dedup(event: Event, sender: str) -> str:
     """Return what makes two sendings of one control event by ``sender`` the same.
 
-    (Outcomes of workers are told apart by their text: a second run of a chunk may cut its items into other messages under the same
-    event ids.)"""
+    (Outcomes of workers are distinguished by their text: a second run of a chunk may cut its items into other messages under the same
+    event ids.)
+    """
     text = f"{event.execution_id}/{event.event_id}/{sender}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

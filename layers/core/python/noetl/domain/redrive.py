@@ -18,15 +18,20 @@ MOST_DIGITS = 9
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a redrive begins. ``step`` empty: at what was under way. ``items``: of its loop, then of the loop within that; FAILED: all
-    that failed or never ran."""
+    """Where a redrive begins.
+
+    ``step`` empty: at what was under way. ``items``: of its loop, then of the loop within that; FAILED: all that failed or never ran.
+    """
 
     step: str = ""
     items: tuple[int, ...] = ()
 
 
 def parse_address(text: str) -> Address:
-    """``failure`` (or nothing), ``load``, ``load[3]``, ``load[failed]``, ``load[3][1]``. Raises InvalidInputError(code="invalid_redrive")."""
+    """``failure`` (or nothing), ``load``, ``load[3]``, ``load[failed]``, ``load[3][1]``.
+
+    Raises InvalidInputError(code="invalid_redrive").
+    """
     if text in ("", "failure"):
         return Address()
     found = _ADDRESS.match(text)
@@ -57,9 +62,9 @@ def refusal(state: ExecutionState, step: str) -> str:
     if step:
         return ""
     if state.status == "completed":
-        return "it completed: name the step to go on from"
+        return "it completed: name the step to continue from"
     if not state.left:
-        return "nothing was under way when it ended, or it was compensated: name the step to go on from"
+        return "nothing was under way when it ended, or it was compensated: name the step to continue from"
     if any(token.run == 1 and token.phase == "arrived" for token in state.left):
         return "it failed before its first step: start its playbook again"
     return ""

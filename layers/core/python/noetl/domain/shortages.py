@@ -1,4 +1,4 @@
-"""Detect an exhausted resource (disk, memory, processes, open files) in an exception or in output."""
+"""Detection of exhausted resources (disk, memory, processes, files) in errors and output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Shortage(msgspec.Struct, frozen=True):
 
 DISK = Shortage("the disk is full", "make room on the disk that holds it (`df -h` shows which is full)")
 MEMORY = Shortage(
-    "the system gives no more memory",
+    "the system has no more memory",
     "raise the limit of this process (`ulimit -v`, or the container's memory), or end what else uses memory",
 )
 PROCESSES = Shortage(

@@ -73,15 +73,15 @@ class Token(msgspec.Struct, omit_defaults=True):
     lock: str = ""
     """The lock this run waits for (while parked), or holds (from step.enter to its end)."""
     place: int = 0
-    """Where a run that waits for a lock stands in its queue: the lowest goes next."""
+    """The place in the queue of a run that waits for a lock: the lowest is next."""
     again: Again | None = None
-    """The loop run of an earlier round that its loop goes on from, until it does."""
+    """The loop run of an earlier round that its loop continues, until it does."""
     applied: bool = False
     """Its loop is over, and what the items wrote is in the context."""
     awaits: int = 0
     """Callbacks that this run (all items of its loop) waits for."""
     unbounded: int = 0
-    """Those of them that nothing but somebody outside will end."""
+    """Those of them that only a person or another system can end."""
     serial: int = -1
     """The callback that the run's own command waits for."""
     callbacks: int = 0
@@ -91,7 +91,9 @@ class Token(msgspec.Struct, omit_defaults=True):
 
 
 class Verdict(msgspec.Struct, omit_defaults=True):
-    """The outcome of an execution whose last tasks (``finally``, ``on_failure``, ``on_success``) still run.
+    """The outcome of an execution whose last tasks still run.
+
+    Last tasks are ``finally``, ``on_failure`` and ``on_success``.
 
     ``fired`` and ``waves``: those of the workflow, for a redrive.
     """
@@ -107,7 +109,10 @@ class Verdict(msgspec.Struct, omit_defaults=True):
 
 
 class ExecutionState(msgspec.Struct, omit_defaults=True):
-    """What changes with every event comes first, what stays comes last: the database logs a row up to where its old end begins."""
+    """The state of an execution.
+
+    What changes with every event comes first, what stays comes last: the database logs a row up to where its old end begins.
+    """
 
     v: int = 1
     status: Status = "running"
@@ -135,7 +140,7 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     error: ErrorInfo | None = None
     steps_done: int = 0
     left: list[Token] = []
-    """Tokens that were live when it failed or was cancelled (their arguments are kept too): a redrive goes on from them."""
+    """Tokens that were live when it failed or was cancelled (their arguments are kept too): a redrive continues from them."""
     heard: int = 0
     """The latest word of the parent to pause or resume."""
     lost: bool = False
@@ -163,7 +168,10 @@ def encode_state(state: ExecutionState) -> bytes:
 
 
 def decode_state(data: bytes | str) -> ExecutionState:
-    """Decode a state that an engine has written. Raises ValueError for any other document, an empty one too."""
+    """Decode a state that an engine has written.
+
+    Raises ValueError for any other document, an empty one too.
+    """
     state = codec.decode_as(_DECODER, data)
     if state == ExecutionState(status=state.status):
         # Every field has a default, so an empty document would pass for a state. One that was written has a row of history at least.
@@ -172,7 +180,10 @@ def decode_state(data: bytes | str) -> ExecutionState:
 
 
 def copy_state(state: ExecutionState) -> ExecutionState:
-    """A copy that can be changed without touching the original (tokens are copied, values are shared)."""
+    """Copy a state, so that changes do not touch the original.
+
+    Tokens are copied, values are shared.
+    """
     twin = copy.copy(state)
     twin.tokens = {run: copy.copy(token) for run, token in state.tokens.items()}
     twin.ends = list(state.ends)

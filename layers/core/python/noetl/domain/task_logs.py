@@ -14,7 +14,10 @@ def line_time(at: float) -> str:
 
 
 class TaskLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line, secrets taken out. ``time``: when it was printed (RFC 3339). ``index``: of a loop's item. ``attempt``: of the task."""
+    """One line, secrets taken out.
+
+    ``time``: when it was printed (RFC 3339). ``index``: of a loop's item. ``attempt``: of the task.
+    """
 
     time: str
     step: str
@@ -26,7 +29,10 @@ class TaskLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LinePage(msgspec.Struct, frozen=True):
-    """Lines in the order they were kept. ``next``: where the next page begins. ``more``: there are some already."""
+    """Lines in the order they were kept.
+
+    ``next``: where the next page begins. ``more``: there are some already.
+    """
 
     lines: Sequence[TaskLine]
     next: str

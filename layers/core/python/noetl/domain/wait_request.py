@@ -1,4 +1,7 @@
-"""The request of a ``wait`` task, read from its rendered parameters by worker and engine alike."""
+"""The request of a ``wait`` task, read from its rendered parameters.
+
+The worker and the engine read it in the same way.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def wait_request(given: Mapping[str, Any]) -> WaitRequest:
 
 
 def within(wait: WaitRequest, timeout: float | None) -> WaitRequest:
-    """``spec.timeout`` of the task is how long its callback may take, unless it says so itself."""
+    """Limit a callback to ``spec.timeout`` of its task, unless it has its own time."""
     if not wait.callback or not timeout or wait.timeout is not None:
         return wait
     return msgspec.structs.replace(wait, timeout=min(timeout, float(MAX_SECONDS)))
@@ -62,7 +65,10 @@ def callback_request(wait: WaitRequest, serial: int, task: str) -> CallbackReque
 
 
 def moment_of(text: Any) -> float:
-    """Epoch seconds of an ISO time with its offset. Raises TaskError(kind="schema", code="kind_params")."""
+    """Epoch seconds of an ISO time with its offset.
+
+    Raises TaskError(kind="schema", code="kind_params").
+    """
     try:
         found = datetime.fromisoformat(text) if isinstance(text, str) else None
         if found is not None and found.tzinfo is not None:

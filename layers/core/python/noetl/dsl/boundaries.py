@@ -32,7 +32,7 @@ EVENT_NAMES = frozenset().union(DONE, FAILED, *CASE_EVENTS.values())
 
 
 def truth(analysis: Analysis | None, names: frozenset[str]) -> bool | None:
-    """What the guard is at the boundary called ``names``: True, False, or None when it depends on more."""
+    """Evaluate the guard at the boundary called ``names``; None when it needs more."""
     if analysis is None or analysis.root is None:
         return None
     return _truth(analysis.root, names)
@@ -100,7 +100,10 @@ def _constants(node: nodes.Node, *, single: bool) -> set[object] | None:
 
 
 def compared_names(analysis: Analysis | None) -> set[str]:
-    """Every text that ``event.name`` is compared with (to find names that no event has)."""
+    """Return every text that ``event.name`` is compared with.
+
+    They serve to find names that no event has.
+    """
     if analysis is None or analysis.root is None:
         return set()
     root = analysis.root
@@ -117,17 +120,20 @@ def compared_names(analysis: Analysis | None) -> set[str]:
 
 
 def possible(analysis: Analysis | None, boundaries: dict[str, frozenset[str]]) -> tuple[str, ...]:
-    """The boundaries at which the guard is not proven false (all of them for no guard)."""
+    """Return the boundaries at which the guard is not proven false.
+
+    These are all boundaries for no guard.
+    """
     return tuple(name for name, names in boundaries.items() if truth(analysis, names) is not False)
 
 
 def certain(analysis: Analysis | None, boundaries: dict[str, frozenset[str]]) -> tuple[str, ...]:
-    """The boundaries at which the guard is proven true."""
+    """Return the boundaries at which the guard is proven true."""
     return tuple(name for name, names in boundaries.items() if truth(analysis, names) is True)
 
 
 def tests_event(analysis: Analysis | None) -> bool:
-    """Whether a guard reads the event's name, or the event as a whole."""
+    """Report whether a guard reads the event's name, or the event as a whole."""
     if analysis is None or "event" not in analysis.names:
         return False
     parts = {entry for name, entry in analysis.entries if name == "event"}
@@ -135,10 +141,10 @@ def tests_event(analysis: Analysis | None) -> bool:
 
 
 def unnamed_events(analysis: Analysis | None, *, answers_calls: bool) -> tuple[str, ...]:
-    """Return the events at which an entry is offered whose guard tests none: once, after the call.
+    """Return the events at which an entry is offered when its guard tests none.
 
-    ``answers_calls``: it runs the call again, so it is offered while that can be done. An entry that reads the failure is offered when a
-    call fails as well; the step has no end at which it could be offered then.
+    It is offered once, after the call. ``answers_calls``: it runs the call again, so it is offered while that can be done. An entry that
+    reads the failure is offered when a call fails as well; the step has no end at which it could be offered then.
     """
     if answers_calls:
         return ("call.done", "call.error")
@@ -155,7 +161,10 @@ _OF_THIS = frozenset({("this", "status"), ("this", "error")})
 
 
 def answers_failure(analysis: Analysis | None) -> bool:
-    """Whether an arc with this guard may be taken on failure: it reads ``event``, or status or error of the outcome."""
+    """Report whether an arc with this guard may be taken on failure.
+
+    Its guard then reads ``event``, or status or error of the outcome.
+    """
     if analysis is None:
         return False
     status = {(name, entry) for name in ("outcome", "output") for entry in ("status", "error")}

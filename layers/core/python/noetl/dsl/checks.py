@@ -1,4 +1,7 @@
-"""Meaning: references between steps, and steps that nothing leads to. Names inside templates: ``name_checks``."""
+"""Meaning: references between steps, and steps that nothing leads to.
+
+Names inside templates: ``name_checks``.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,9 @@ def _check_cancels(root: Mapping, names: list[str], diagnostics: Diagnostics) ->
 
 
 def _check_reachable(program: Program, names: list[str], handler: str, diagnostics: Diagnostics) -> None:
-    """A misspelled target counts as the step it was meant to be, so that one slip is reported once.
+    """Report steps that nothing leads to.
+
+    A misspelled target counts as the step it was meant to be, so that one slip is reported once.
 
     ``handler``: the step that ``executor.spec.on_error`` names, whether or not a step makes use of it.
     """

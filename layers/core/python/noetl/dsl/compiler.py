@@ -45,7 +45,7 @@ def compile_playbook(
     strict: bool = False,
     semantics: int = SEMANTICS,
 ) -> Compiled:
-    """Compile a playbook. Raises InvalidPlaybookError with every problem found, warnings included.
+    """Compile a playbook. Raises InvalidPlaybookError with every problem and warning.
 
     ``strict``: spellings of older generations are errors, and what is declared and never used is warned of.
     ``semantics``: the meaning of the language that the program keeps (``versions.semantics_of``).
@@ -79,7 +79,7 @@ def _lower_and_check(lowering: Lowering, root: Mapping, source_name: str) -> Pro
 
 
 def _add_other_problems(root: Mapping, diagnostics: Diagnostics, source_name: str, kinds: KindLookup) -> None:
-    """A document of a wrong shape is lowered as far as it goes, so that its other problems are told in the same run.
+    """Lower a document of a wrong shape as far as possible, to report its other problems too.
 
     Only problems that the wrong shapes cannot have caused are added.
     """
@@ -115,7 +115,7 @@ _INDEPENDENT = frozenset(
         *("kind-params", "duplicate-spelling", "workbook-cycle", "unknown-label"),
     }
 )
-"""Problems that stand on their own, whatever else is wrong with the document."""
+"""Problems that no other mistake of the document can have caused."""
 
 
 _cache: OrderedDict[tuple[str, str, tuple[str, ...]], Compiled] = OrderedDict()
@@ -129,7 +129,7 @@ def compile_cached(
     kinds: KindLookup,
     semantics: int = SEMANTICS,
 ) -> Compiled:
-    """``compile_playbook``, remembering the last 256 results by content. Failures are not remembered."""
+    """Compile a playbook, remembering the last 256 results by content, but no failures."""
     key = (program_hash(text, semantics), source_name, kinds.names())
     with _cache_lock:
         found = _cache.get(key)
@@ -150,7 +150,10 @@ _NAMING = frozenset(
 
 
 def _stored_names(tree: Tree) -> frozenset[str]:
-    """Names the document gives to values anywhere: a built-in name among them may also be a stored one."""
+    """Collect the names that the document assigns anywhere.
+
+    A built-in name among them may also be a stored one.
+    """
     found: set[str] = set()
     queue: list[Tree] = [tree]
     while queue:

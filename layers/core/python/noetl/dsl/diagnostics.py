@@ -1,6 +1,6 @@
 """Problems of a playbook as data: what, where, and what to write instead.
 
-Every pass adds to one ``Diagnostics`` and goes on, so an author sees all problems at once, in the order
+Every pass adds to one ``Diagnostics`` and continues, so an author sees all problems at once, in the order
 of the text. ``InvalidPlaybookError`` carries them out of the compiler.
 """
 
@@ -30,12 +30,15 @@ HELP = "docs/diagnostics.md"
 
 
 def help_for(code: str) -> str:
-    """Where a code is explained: page and anchor."""
+    """Return the page and anchor that explain a code."""
     return f"{HELP}#{code}"
 
 
 class Diagnostic(msgspec.Struct, frozen=True):
-    """One problem. ``line`` and ``column`` are 1-based; ``path`` is the place in the document (``workflow[2].tool.url``)."""
+    """One problem and its place.
+
+    ``line`` and ``column`` are 1-based; ``path`` is the place in the document (``workflow[2].tool.url``).
+    """
 
     code: str
     message: str
@@ -46,14 +49,17 @@ class Diagnostic(msgspec.Struct, frozen=True):
     path: str = ""
 
     def format(self, source_name: str) -> str:
-        """``file:line:column: severity: code: message (hint)``; errors leave their severity out."""
+        """Format as ``file:line:column: severity: code: message (hint)``; omit ``error``."""
         kind = "" if self.severity == "error" else f"{self.severity}: "
         hint = f" ({self.hint})" if self.hint else ""
         return f"{source_name}:{self.line}:{self.column}: {kind}{self.code}: {self.message}{hint}"
 
 
 class InvalidPlaybookError(PlaybookError):
-    """The playbook cannot be run; ``diagnostics`` holds every problem, warnings included, sorted by position."""
+    """The error of a playbook that cannot be run.
+
+    ``diagnostics`` holds every problem, warnings included, sorted by position.
+    """
 
     def __init__(self, diagnostics: Sequence[Diagnostic], *, source_name: str = "<playbook>") -> None:
         self.diagnostics = tuple(diagnostics)
@@ -90,8 +96,8 @@ class Diagnostics:
     def __len__(self) -> int:
         return len(self._found)
 
-    def tells(self, code: str, line: int) -> bool:
-        """Whether this was told about a place on ``line`` already."""
+    def has_reported(self, code: str, line: int) -> bool:
+        """Report whether a problem with ``code`` is recorded on ``line`` already."""
         return any(d.code == code and d.line == line for d in self._found.values())
 
     def has_errors(self) -> bool:
@@ -101,7 +107,7 @@ class Diagnostics:
         return {(d.line, d.column) for d in self._found.values() if d.severity == "error"}
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """By position, errors before warnings at the same place; cut after ``MAX_REPORTED`` with a note."""
+        """Sort by position, errors before warnings; cut after ``MAX_REPORTED`` with a note."""
         ordered = sorted(
             self._found.values(), key=lambda d: (d.line, d.column, d.severity, d.code, d.message)
         )
@@ -118,28 +124,34 @@ class Diagnostics:
         return (*ordered[:MAX_REPORTED], note)
 
     def nearest(self, word: str, known: Iterable[str]) -> str | None:
-        """``nearest``, for the problems that can still be reported: a thousand misspellings are not all guessed at."""
+        """Guess the word that was meant, while problems can still be reported.
+
+        So the compiler does not guess at each of a thousand misspellings.
+        """
         return nearest(word, known) if len(self) <= MAX_REPORTED else None
 
     def suggest(self, word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
-        """``did_you_mean``, for the problems that can still be reported."""
+        """Make a ``did_you_mean`` hint, while problems can still be reported."""
         return did_you_mean(word, known, otherwise) if len(self) <= MAX_REPORTED else otherwise
 
     def raise_errors(self, source_name: str) -> None:
-        """Raises InvalidPlaybookError when any error was added."""
+        """Raise InvalidPlaybookError when any error was added."""
         if self.has_errors():
             raise InvalidPlaybookError(self.sorted(), source_name=source_name)
 
 
 def listing(what: str, names: Iterable[str], none: str = "none") -> str:
-    """``what: a, b, c``; of many names the first twenty."""
+    """Write ``what: a, b, c``; of many names the first twenty."""
     known = list(names)
     more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
     return f"{what}: {', '.join(known[:_LISTED]) or none}{more}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that ``word`` was probably meant to be. Long lists are searched only for words that begin alike."""
+    """Return the known word that ``word`` was probably meant to be.
+
+    Long lists are searched only for words that begin alike.
+    """
     words = list(known)
     if len(words) > _FUZZY:
         words = [other for other in words if other[:2] == word[:2]][:_FUZZY]
@@ -149,6 +161,6 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
-    """A hint ``did you mean 'x'?``, else ``otherwise``."""
+    """Make a hint ``did you mean 'x'?``, else return ``otherwise``."""
     found = nearest(word, known)
     return f"did you mean '{found}'?" if found else otherwise

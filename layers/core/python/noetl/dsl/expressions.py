@@ -1,6 +1,6 @@
-"""What a template is made of, found without running it: its one expression, the names it touches, the names it guards.
+"""The parts of a template: its one expression, the names it touches, the names it guards.
 
-Pure analysis over Jinja's syntax tree; evaluation lives in ``noetl.templating``.
+Pure analysis over Jinja's syntax tree, without running it; evaluation lives in ``noetl.templating``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ _ENVIRONMENT = Environment(autoescape=False)
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """``expression`` is the text between the braces when the string is exactly one; ``root`` then its syntax tree."""
+    """The analysis of one template.
+
+    ``expression`` is the text between the braces when the string is exactly one; ``root`` is then its syntax tree.
+    """
 
     source: str
     expression: str | None
@@ -85,7 +88,7 @@ class Analysis:
     names: frozenset[str]
     """Free names, built-ins included."""
     entries: frozenset[tuple[str, str]]
-    """(name, first attribute) pairs: ``ctx.total`` gives ``("ctx", "total")``."""
+    """(name, first attribute) pairs: ``ctx.total`` yields ``("ctx", "total")``."""
     whole: frozenset[str]
     """Scopes that were used as a value or indexed with something computed."""
     guarded: frozenset[str]
@@ -93,9 +96,9 @@ class Analysis:
     filters: frozenset[str]
 
     def reads(self, ambiguous: frozenset[str] = frozenset()) -> tuple[str, ...]:
-        """The names the engine must provide, as ``program.Reads`` lists them.
+        """Return the names the engine must provide, as ``program.Reads`` lists them.
 
-        ``ambiguous`` are built-in names that this playbook also gives to something it stores (a ctx key ``data``).
+        ``ambiguous`` are built-in names that this playbook also assigns to something it stores (a ctx key ``data``).
         """
         found = {f"{scope}.{entry}" for scope, entry in self.entries if scope in SCOPES}
         found |= {f"{scope}.*" for scope in self.whole}
@@ -110,9 +113,9 @@ def has_template(text: str) -> bool:
 
 
 def split_expression(source: str) -> str | None:
-    """The expression of a string that is exactly one ``{{ … }}`` (space around it aside); None for any other string.
+    """Return the expression of a string that is exactly one ``{{ … }}``, else None.
 
-    Raises TemplateProblem when the string cannot be read as a template at all.
+    Space around it is ignored. Raises TemplateProblem when the string cannot be read as a template at all.
     """
     text = source.strip()
     if not (text.startswith("{{") and text.endswith("}}")):
@@ -135,7 +138,7 @@ def split_expression(source: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def analyse(source: str) -> Analysis:
-    """Raises TemplateProblem."""
+    """Analyse a template. Raises TemplateProblem."""
     if len(source) > MAX_SOURCE:
         message = f"a template of {len(source)} characters; at most {MAX_SOURCE} are read"
         raise TemplateProblem(message, code="template-limit", hint="keep long texts in files or tables")
@@ -175,7 +178,7 @@ def _single_expression(tree: nodes.Template) -> nodes.Expr | None:
 
 
 def _declared(tree: nodes.Template) -> frozenset[str]:
-    """Names the template gives itself: ``for`` targets and ``set``."""
+    """Return the names the template assigns itself: ``for`` targets and ``set``."""
     names = {node.name for node in tree.find_all(nodes.Name) if node.ctx in ("store", "param")}
     if any(True for _ in tree.find_all(nodes.For)):
         names.add("loop")
@@ -215,7 +218,7 @@ class _Walk:
             self.whole.add(node.name)
 
     def _method_of_scope(self, node: nodes.Call, declared: frozenset[str]) -> bool:
-        """``ctx.get('x')`` reads ``ctx.x``; any other method of a scope reads all of it."""
+        """Record that ``ctx.get('x')`` reads ``ctx.x``; other methods read the whole scope."""
         entry = _entry(node.node)
         if entry is None or entry[0] not in SCOPES or entry[0] in declared:
             return False
@@ -239,7 +242,7 @@ def _with_self(node: nodes.Node) -> Iterator[nodes.Node]:
 
 
 def _entry(node: nodes.Node) -> tuple[str, str] | None:
-    """``name.attribute`` or ``name['attribute']``."""
+    """Split ``name.attribute`` or ``name['attribute']``; None for anything else."""
     if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name):
         return node.node.name, node.attr
     if (
@@ -258,7 +261,10 @@ def _is_guard(node: nodes.Filter | nodes.Test) -> bool:
 
 
 def _located(source: str, problem: TemplateSyntaxError) -> TemplateProblem:
-    """The place of the first template of ``source`` that is broken, by halving: a text is broken once one of its templates is."""
+    """Find the first broken template of ``source`` by halving.
+
+    A text is broken once one of its templates is.
+    """
     message = (problem.message or "syntax error").rstrip(".")
     starts = [found.start() for found in re.finditer(r"\{\{|\{%", source)]
     if not starts:
@@ -292,7 +298,10 @@ def _line_end(source: str, line: int) -> int:
 
 
 def name_offset(source: str, name: str) -> int:
-    """Where ``name`` is first used in a template of ``source``; the first template when it is not found literally."""
+    """Return the offset of ``name`` in a template of ``source``.
+
+    The first use counts; it is the first template's offset when the name is not found literally.
+    """
     first = min((at for at in (source.find(opener) for opener in OPENERS) if at >= 0), default=0)
     found = re.compile(rf"(?<![\w.'\"]){re.escape(name)}(?!\w)").search(source, first)
     return found.start() if found else first

@@ -1,4 +1,7 @@
-"""Which credentials a program names: written out in ``auth`` (or ``credential``), or by an entry of its keychain."""
+"""The credentials that a program names, in ``auth`` or by an entry of its keychain.
+
+``credential`` is another spelling of ``auth``.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ _REFERRING = ("credential", "auth", "ref")
 
 
 def credential_of(entry: KeychainEntry, params: Any) -> str:
-    """The credential behind an entry: its ``credential``, ``auth`` or ``ref``, else the entry's own name. ``params``: rendered."""
+    """Return the credential of an entry: its ``credential``, ``auth`` or ``ref``, or its name.
+
+    ``params``: rendered.
+    """
     given = params if isinstance(params, dict) else {}
     wished = next((given[key] for key in _REFERRING if given.get(key)), None)
     return wished if isinstance(wished, str) else entry.name
@@ -26,7 +32,10 @@ _MENTIONED: dict[int, tuple[Program, frozenset[str]]] = {}
 
 
 def mentioned(program: Program) -> frozenset[str]:
-    """Names that tasks of ``program`` write out, of credentials or of entries of its keychain. Computed once per Program object."""
+    """Return the credentials and keychain entries that tasks of ``program`` write out.
+
+    They are computed once per Program object.
+    """
     found = _MENTIONED.get(id(program))
     if found is None or found[0] is not program:
         if len(_MENTIONED) > 512:
@@ -54,7 +63,10 @@ def _named(value: Any) -> Iterator[str]:
 
 
 def _name(value: Any) -> Iterator[str]:
-    """``auth: name``; of a mapping below it, ``_named`` finds the ``credential``."""
+    """Yield the name in ``auth: name``.
+
+    Of a mapping below it, ``_named`` finds the ``credential``.
+    """
     plain = value.value if isinstance(value, Lit) else value
     if isinstance(plain, str):
         yield plain

@@ -1,4 +1,4 @@
-"""Names inside templates: known ones, iterators out of scope, secrets where they must not be read."""
+"""Names inside templates: known ones, iterators out of scope, secrets out of place."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ _ALWAYS = BUILT_INS | FUNCTIONS | GLOBALS
 
 
 def check_names(lowering: Lowering) -> None:
-    """Check every template the document holds. A ctx key that is guarded somewhere, or that an admission waits for, is
-    expected from outside.
+    """Check every template of the document.
+
+    A ctx key that is guarded in one place, or that an admission waits for, is expected from outside.
     """
     expected = {
         entry
@@ -104,7 +105,10 @@ class _Check:
         return scalar.locate(name_offset(scalar.value, name))
 
     def undefined(self, name: str, known: set[str]) -> None:
-        """Report a name that nothing in the playbook gives: it is false in a guard, and an error elsewhere."""
+        """Report a name that nothing in the playbook defines.
+
+        In a guard it is false; in any other template it is an error.
+        """
         owners = [step for step, iterator in self.names.iterators.items() if iterator == name]
         hint = self.diagnostics.suggest(
             name,
@@ -146,7 +150,10 @@ class _Check:
         )
 
     def address(self, name: str) -> None:
-        """Who has the address of a callback may answer it, so it is stored nowhere."""
+        """Check the use of a callback's address, which is stored nowhere.
+
+        Who has the address may answer the callback.
+        """
         if self.frame.place.secrets:
             return
         self.diagnostics.error(
@@ -182,9 +189,9 @@ class _Check:
             self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
         elif scope == "ctx" and entry in self.outside and self.frame.place is ADMIT:
             hint = (
-                "until somebody sets it, it is false in this guard; write `| default(false)` to say so"
+                "until a step sets it, it is false in this guard; write `| default(false)` to say so"
                 if self.lenient
-                else "write `| default(false)`: until somebody sets it, this guard is an error and fails the step"
+                else "write `| default(false)`: until a step sets it, this guard is an error and fails the step"
             )
             self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
         elif scope == "vars" and entry not in names.vars:
@@ -195,7 +202,7 @@ class _Check:
 
 
 class _Known:
-    """Several sets of names as one, joined only when somebody must be told what is near."""
+    """Several sets of names as one, joined only when a message needs similar names."""
 
     def __init__(self, parts: list[Collection[str]]) -> None:
         self._parts = parts

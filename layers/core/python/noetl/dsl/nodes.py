@@ -1,4 +1,6 @@
-"""Values of a Program that may hold templates: literals, expressions, texts, SQL, and mappings and lists of them.
+"""Values of a Program that may hold templates.
+
+They are literals, expressions, texts, SQL, and mappings and lists of them.
 
 ``noetl.dsl.program`` offers all of this too; it is where the rest of the code takes it from.
 """
@@ -11,7 +13,7 @@ import msgspec
 
 
 class Pos(msgspec.Struct, frozen=True, array_like=True):
-    """Where something stands in the playbook; 1-based, 0 when it was made by the compiler."""
+    """A place in the playbook; 1-based, 0 for what the compiler made."""
 
     line: int = 0
     column: int = 0
@@ -37,7 +39,10 @@ class Expr(msgspec.Struct, frozen=True, tag="expr", tag_field="t", omit_defaults
 
 
 class Text(msgspec.Struct, frozen=True, tag="text", tag_field="t", omit_defaults=True):
-    """A string with templates in it (or ``{% … %}``): renders to text. ``source`` is the whole string."""
+    """A string with templates in it (or ``{% … %}``): renders to text.
+
+    ``source`` is the whole string.
+    """
 
     source: str
     pos: Pos = Pos()

@@ -1,4 +1,4 @@
-"""The frozen ``Program``: what the compiler makes of a playbook, and all that engine and workers read.
+"""The frozen ``Program``: a compiled playbook, all that engine and workers read.
 
 Both forms of the language and all their spellings are lowered to this one shape, so nothing behind the
 compiler knows which form a step was written in, except where a rule differs by form and says so
@@ -117,7 +117,7 @@ class Arc(msgspec.Struct, frozen=True, omit_defaults=True):
 class Route(msgspec.Struct, frozen=True):
     """A way that only ``next`` actions of cases take.
 
-    ``index`` numbers it like an arc. A ``next`` to a step that an ordinary arc leads to stands for that arc; several entries that name one
+    ``index`` numbers it like an arc. A ``next`` to a step that an ordinary arc leads to uses that arc; several entries that name one
     step share a way, for a run takes one of them.
     """
 
@@ -126,7 +126,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class LimitSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One entry of ``spec.limits``: slots or moments of a key that is shared by all executions."""
+    """One entry of ``spec.limits``: slots or moments of a key that all executions share."""
 
     key: Node
     concurrent: Node | None = None
@@ -137,7 +137,10 @@ class LimitSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Concurrency(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``executor.spec.concurrency``: how many executions of a key (the playbook's path, when none is given) run at once."""
+    """``executor.spec.concurrency``: how many executions of a key run at once.
+
+    The key is the playbook's path when none is given.
+    """
 
     limit: Node
     key: Node | None = None
@@ -170,7 +173,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     join: str = "sync"
     """``sync`` (default synchronising merge) | ``all`` | ``any`` | ``each`` | a number as text."""
     join_of: Literal["arcs", "arrivals"] = "arcs"
-    """What a number in ``join`` counts: different arcs, or tokens over whatever arc."""
+    """What a number in ``join`` counts: different arcs, or tokens over any arc."""
     join_rest: Literal["absorb", "hold", "cancel"] = "absorb"
     """What becomes of the others of a wave once any/n fired: their tokens end at the join; wait for the next wave; are withdrawn."""
     timeout: Node | None = None
@@ -211,7 +214,10 @@ class KeychainEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Program(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A compiled playbook. ``hash`` is the SHA-256 (hex) of source text, compiler version and semantics number."""
+    """A compiled playbook.
+
+    ``hash`` is the SHA-256 (hex) of source text, compiler version and semantics number.
+    """
 
     v: int
     semantics: int
@@ -243,7 +249,7 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     """Those of ``on_success``, ``on_failure`` and ``finally``: only the end of an execution leads to them."""
 
     def step(self, name: str) -> Step:
-        """The step called ``name``. Raises KeyError."""
+        """Return the step called ``name``. Raises KeyError."""
         return step_index(self)[name]
 
 
@@ -262,7 +268,7 @@ def step_index(program: Program) -> dict[str, Step]:
 
 
 def ways_of(step: Step) -> dict[str, tuple[int, ...]]:
-    """Return the synchronising ways out of a step by target: numbers of its arcs, then of its routes.
+    """Return the synchronising ways out of a step by target: arcs, then routes.
 
     The n-th time that a ``next`` names a target, it takes the n-th of these ways.
     """

@@ -10,7 +10,9 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def parse_python(source: str) -> ast.Module:
-    """Return the syntax tree of ``source``. Raises SyntaxError, ValueError, RecursionError, MemoryError.
+    """Return the syntax tree of ``source``.
+
+    Raises SyntaxError, ValueError, RecursionError, MemoryError.
 
     CPython before 3.11.8 and 3.12.2 counts the depth of the tree for all threads together: when another thread parses
     meanwhile, ``ast.parse`` may end with a SystemError ("AST constructor recursion depth mismatch",

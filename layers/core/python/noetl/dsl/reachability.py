@@ -1,4 +1,4 @@
-"""Who leads to whom: edges between steps, synchronising arcs into each, and what each can still reach."""
+"""Edges between steps, synchronising arcs into each, and the steps each can reach."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ class Edge:
 
 
 def edges(program: Program) -> list[Edge]:
-    """Every way from step to step, in playbook order: arcs, then ``next`` actions of cases."""
+    """List every way from step to step, in playbook order.
+
+    Arcs come first, then ``next`` actions of cases.
+    """
     return [edge for step in program.steps for edge in step_edges(step)]
 
 
 def step_edges(step: Step) -> list[Edge]:
-    """Every way out of one step."""
+    """List every way out of one step."""
     found = [Edge(step.name, arc.target, arc.sync, arc.pos, arc.index) for arc in step.arcs]
     ways = ways_of(step)
     seen: set[int] = set()
@@ -48,7 +51,7 @@ def step_edges(step: Step) -> list[Edge]:
 
 
 def rules_of(step: Step) -> Iterator[Rule]:
-    """Every rule of a step, the engine's and its tasks'."""
+    """Yield every rule of a step, the engine's and its tasks'."""
     yield from step.cases
     if step.body is not None:
         yield from _pipeline_rules(step.body)
@@ -60,7 +63,7 @@ def _pipeline_rules(body: Pipeline) -> Iterator[Rule]:
 
 
 def _nexts(rule: Rule) -> Iterator[tuple[GoTo, ...]]:
-    """The targets of each ``next`` of a rule."""
+    """Yield the targets of each ``next`` of a rule."""
     for action in rule.actions:
         if isinstance(action, NextAction):
             yield action.targets
@@ -87,7 +90,9 @@ def closure(start: Iterable[str], following: dict[str, list[str]]) -> set[str]:
 
 
 def _numbered(program: Program) -> Program:
-    """Number every way out of every step in playbook order: its arcs, then what only ``next`` actions of its cases name.
+    """Number every way out of every step in playbook order: arcs, then routes.
+
+    Routes are the ways that only ``next`` actions of its cases take.
 
     Ways of ``on_error`` come after all others.
     """
@@ -107,7 +112,10 @@ def _numbered(program: Program) -> Program:
 
 
 def _with_numbers(step: Step, numbers: Iterator[int]) -> Iterator[Arc]:
-    """Number the arcs of a step, those of ``on_error`` aside; synchronising arcs of an exclusive choice share a number per target."""
+    """Number the arcs of a step, except those of ``on_error``.
+
+    Synchronising arcs of an exclusive choice share a number per target.
+    """
     shared: dict[str, int] = {}
     for arc in step.arcs:
         if arc.fallback:
@@ -133,7 +141,7 @@ def _only_named(step: Step) -> Iterator[str]:
 
 
 def with_reachability(program: Program) -> Program:
-    """Number the ways between steps, and fill in ``incoming``, ``ways`` and ``reaches`` of every step."""
+    """Number the ways between steps; fill in each ``incoming``, ``ways`` and ``reaches``."""
     program = _numbered(program)
     sync = [edge for edge in edges(program) if edge.sync]
     incoming = Counter(edge.target for edge in sync)
@@ -181,7 +189,7 @@ def _feeders(join: str, reach: Reach, back: Reach) -> tuple[str, ...]:
 
 
 class Reach:
-    """Which steps each step leads to, as sets of bits: bit n stands for step number n.
+    """Which steps each step leads to, as sets of bits: bit n is step number n.
 
     Steps of one cycle share a set, and every component is settled after those it leads to. So the whole costs one "or" per edge.
     """
@@ -217,7 +225,7 @@ class Reach:
                 self.bits[place] = bits
 
     def reversed(self) -> Reach:
-        """The same steps with every edge turned round: what leads to each step."""
+        """Return the same steps with every edge turned round: what leads to each step."""
         turned = Reach(self.names, ())
         turned._settle(
             (target, source) for source, targets in enumerate(self.following) for target in targets
@@ -225,16 +233,19 @@ class Reach:
         return turned
 
     def names_in(self, bits: int) -> Iterator[str]:
-        """The names of a set of steps, in playbook order."""
+        """Return the names of a set of steps, in playbook order."""
         return (self.names[place] for place in self.places_in(bits))
 
     def places_in(self, bits: int) -> Iterator[int]:
-        """The numbers of a set of steps, in playbook order."""
+        """Return the numbers of a set of steps, in playbook order."""
         return (place for place, bit in enumerate(f"{bits:b}"[::-1]) if bit == "1")
 
 
 def _components(following: list[list[int]]) -> Iterator[list[int]]:
-    """Yield the strongly connected components, each after those it leads to (Tarjan, with a stack instead of recursion)."""
+    """Yield the strongly connected components, each after those it leads to.
+
+    It is Tarjan's algorithm, with a stack instead of recursion.
+    """
     order = [0] * len(following)
     lowest = [0] * len(following)
     settled = [False] * len(following)

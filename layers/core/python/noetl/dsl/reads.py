@@ -36,7 +36,10 @@ _POOLS = ("control", "io", "cpu", "python")
 
 
 def with_reads(program: Program, kinds: KindLookup) -> Program:
-    """``reads`` and ``pool`` of bodies, ``ordered_writes`` of loops, ``enter_reads`` and ``exit_reads`` of steps."""
+    """Fill in what bodies, loops and steps read, and the pool of bodies.
+
+    The fields: ``reads`` and ``pool`` of bodies, ``ordered_writes`` of loops, ``enter_reads`` and ``exit_reads`` of steps.
+    """
     aliases = {step.alias: step.name for step in program.steps if step.alias}
     secrets = names_in(program.keychain)
     steps = tuple(_widened(_step(step, kinds, program.semantics), aliases, secrets) for step in program.steps)
@@ -44,10 +47,10 @@ def with_reads(program: Program, kinds: KindLookup) -> Program:
 
 
 def _widened(step: Step, aliases: dict[str, str], secrets: set[str]) -> Step:
-    """What a step reads without naming it.
+    """Add to a step what it reads without naming it.
 
-    Second names of results are kept nowhere: what is read is the step, and whatever else has that name. ``secrets``: what decides which
-    credentials the keychain's entries stand for; any task may ask for one, by ``keychain`` or ``auth``.
+    Second names of results are not stored: the engine reads the step, and every other value that has that name. ``secrets``: what decides
+    which credentials the keychain's entries refer to; any task may ask for one, by ``keychain`` or ``auth``.
     """
     if not aliases and not secrets:
         return step
@@ -101,7 +104,10 @@ def _step(step: Step, kinds: KindLookup, semantics: int) -> Step:
 
 
 def _placed(pipeline: Pipeline, names: set[str], kinds: KindLookup) -> Pipeline:
-    """What a pipeline reads, and where it runs. The engine cannot say where a callback goes to: that is read in a worker."""
+    """Fill in what a pipeline reads, and where it runs.
+
+    The engine cannot say where a callback goes to: a worker reads that.
+    """
     calls_back = any(map(calls_back_task, tasks_in(pipeline)))
     pool = _pool(pipeline, kinds)
     if calls_back and pool == "control" and "callback" in names:
@@ -114,7 +120,7 @@ def _reads(names: Iterable[str]) -> Reads:
 
 
 def names_in(*parts: Any) -> set[str]:
-    """The union of ``reads`` below ``parts`` (structs, sequences of them, or None)."""
+    """Return the union of ``reads`` below ``parts`` (structs, sequences of them, or None)."""
     found: set[str] = set()
     for part in parts:
         if isinstance(part, (Expr, Text, Sql)):
@@ -131,7 +137,7 @@ def names_in(*parts: Any) -> set[str]:
 
 
 def nodes_in(*parts: Any) -> Iterator[Expr | Text | Sql]:
-    """Every template below ``parts``, a task's own inputs included."""
+    """Yield every template below ``parts``, a task's own inputs included."""
     for part in parts:
         if isinstance(part, (Expr, Text, Sql)):
             yield part
@@ -142,7 +148,10 @@ def nodes_in(*parts: Any) -> Iterator[Expr | Text | Sql]:
 
 
 def _task_names(task: Task) -> set[str]:
-    """A task's own inputs are not read from outside, except by the inputs themselves."""
+    """Return the names a task reads from outside.
+
+    Its own inputs are not, except by the inputs themselves.
+    """
     own = _input_names(task)
     outer = names_in(task.input)
     inner = names_in(*(getattr(task, name) for name in task.__struct_fields__ if name != "input"))
@@ -158,7 +167,10 @@ def _input_names(task: Task) -> set[str]:
 
 
 def _main_parameters(task: Task) -> set[str]:
-    """``def main(a, b)``: parameters that ``input`` does not give are filled from scope by name."""
+    """Return the parameters of ``def main(a, b)`` that ``input`` does not set.
+
+    They are filled from scope by name.
+    """
     if task.kind != "python":
         return set()
     entries = dict(task.params.entries) if isinstance(task.params, Map) else {}
@@ -192,7 +204,7 @@ def _pool(body: Pipeline, kinds: KindLookup) -> str:
 
 
 def _writes(body: Pipeline) -> bool:
-    """Whether an iteration leaves something that the next one must see."""
+    """Report whether an iteration leaves something that the next one must see."""
     if body.vars or body.vars_before or body.vars_after:
         return True
     sets = [action for task in tasks_in(body) for action in (*task.sets, *_rule_actions(task.rules))]

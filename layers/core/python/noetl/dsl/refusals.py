@@ -1,4 +1,4 @@
-"""Shapes that are refused by name: spellings of the first generation, and what this release does not run yet.
+"""Shapes refused by name: first-generation spellings, and features not in this release.
 
 They are looked for before the models are, so that the author reads the modern spelling instead of "unknown key".
 """
@@ -121,7 +121,7 @@ def _step(step: Mapping, diagnostics: Diagnostics) -> None:
         if key.text in TOOL_FIELDS:
             hint = f"indent it under `tool`, next to `kind`: tool: {{ kind: …, {key.text}: … }}"
             diagnostics.error(
-                V1, f"`{key.text}` stands beside the tool; it belongs to the tool", key.pos, hint=hint
+                V1, f"`{key.text}` is beside the tool; it belongs to the tool", key.pos, hint=hint
             )
     _step_spec(mapping_of(step.get("spec")), diagnostics)
     loop = mapping_of(step.get("loop"))
@@ -169,9 +169,7 @@ def _loop(loop: Mapping, diagnostics: Diagnostics) -> None:
     source = loop.get("in")
     text = text_of(source)
     if text is not None and source is not None and "://" in text.split("{{")[0] and not is_source(text):
-        hint = (
-            "s3:// and file: are read as they are; what is elsewhere, in a step before: loop over its result"
-        )
+        hint = "s3:// and file: are read as they are; read other sources in a step before, and loop over its result"
         diagnostics.error(
             LATER, f"a loop over the address {text[:80]!r} is not run by this release", source.pos, hint=hint
         )
@@ -222,7 +220,7 @@ def _string_tool(owner: Mapping, diagnostics: Diagnostics) -> None:
 
 
 def _task_bodies(tool: Tree | None) -> list[Mapping]:
-    """Every task mapping of a step's tool, labels taken off."""
+    """Return every task mapping of a step's tool, labels taken off."""
     found: list[Mapping] = []
     for entry in tool.items if isinstance(tool, Sequence) else [tool]:
         if not isinstance(entry, Mapping):

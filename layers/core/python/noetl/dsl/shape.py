@@ -1,4 +1,4 @@
-"""Does the document have a known shape? The models are asked, and their complaints get places and remedies."""
+"""The shape of a document: the models check it, their complaints get places and remedies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def check_shape(root: Mapping, diagnostics: Diagnostics, model: type[Strict] = D
 
 
 def refuse_excess(root: Mapping, diagnostics: Diagnostics) -> None:
-    """Report more steps than are run. Such a playbook is refused before anything else of it is looked at."""
+    """Report more steps than are run.
+
+    Such a playbook is refused before anything else of it is looked at.
+    """
     workflow = root.get("workflow")
     found = len(items_of(workflow))
     if workflow is not None and found > STEPS.value:
@@ -75,7 +78,7 @@ def _report(
 
 
 def _owner(root: Tree, path: list[Any]) -> Tree:
-    """The mapping that holds the last part of ``path``."""
+    """Return the mapping that holds the last part of ``path``."""
     tree = root
     for part in path[:-1]:
         tree = tree.entries[part][1] if isinstance(tree, Mapping) else tree.items[part]  # type: ignore[union-attr]
@@ -83,7 +86,10 @@ def _owner(root: Tree, path: list[Any]) -> Tree:
 
 
 def _explained(root: Tree, path: list[Any], taken: set[tuple[int, int]], *, missing: bool) -> bool:
-    """Whether a key on the way to ``path`` was refused already, or, for a missing key, one of its neighbours."""
+    """Report whether a key on the way to ``path`` was refused already.
+
+    For a missing key, one of its neighbours counts.
+    """
     tree = root
     for part in path:
         if isinstance(tree, Mapping) and part in tree.entries:
@@ -165,7 +171,7 @@ def _shown(value: Any) -> str:
 
 
 def _described(path: list[Any], plain: Any) -> str:
-    """The path as an author would say it: ``loop of step 'pull'``."""
+    """Describe the path as an author would: ``loop of step 'pull'``."""
     if len(path) < 2 or path[0] != "workflow":
         return show_path(path)
     block = plain["workflow"][path[1]]
@@ -175,7 +181,7 @@ def _described(path: list[Any], plain: Any) -> str:
 
 
 def show_path(path: list[Any]) -> str:
-    """``workflow[2].tool.url``."""
+    """Show a path as ``workflow[2].tool.url``."""
     shown = ""
     for part in path:
         shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else str(part)
@@ -183,7 +189,10 @@ def show_path(path: list[Any]) -> str:
 
 
 def place_of(root: Tree, path: list[Any], *, at_key: bool) -> Pos:
-    """The place of the value at ``path`` (or of its key); of the nearest owner when the path leads nowhere."""
+    """Return the place of the value at ``path``, or of its key.
+
+    It is the nearest owner's place when the path does not exist.
+    """
     tree, pos = root, root.pos
     for part in path:
         if isinstance(tree, Mapping) and part in tree.entries:

@@ -8,8 +8,11 @@ import msgspec
 
 
 class ScheduleSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``metadata.schedule``: one of ``cron`` and ``rate`` (domain/automations/schedules.py says what they mean). ``name`` empty: made
-    of the path that the playbook is registered under. ``catch_up``, ``overlap``: see domain/automations/missed_run_policy.py."""
+    """``metadata.schedule``: one of ``cron`` and ``rate``.
+
+    domain/automations/schedules.py defines them. An empty ``name`` is made of the path that the playbook is registered under.
+    ``catch_up``, ``overlap``: see domain/automations/missed_run_policy.py.
+    """
 
     name: str = ""
     cron: str | None = None
@@ -43,7 +46,10 @@ class EventBridgeTrigger(
 
 
 class SqsTrigger(msgspec.Struct, frozen=True, tag="sqs", tag_field="type", omit_defaults=True):
-    """``queue``: a name or an ARN. ``batch``: most messages handed over at once (each starts an execution of its own)."""
+    """A trigger on an SQS queue. ``queue``: a name or an ARN.
+
+    ``batch``: most messages handed over at once (each starts an execution of its own).
+    """
 
     name: str
     queue: str

@@ -1,4 +1,6 @@
-"""What a template may contain, known without the evaluator: filters, tests, statements, and how deep it may nest.
+"""What a template may contain: filters, tests, statements, and its depth.
+
+It is known without the evaluator.
 
 ``noetl.templating`` decides what happens when a template runs; a test keeps these lists equal to what it offers.
 """
@@ -154,7 +156,10 @@ class TemplateProblem(Exception):  # noqa: N818 - carried into a diagnostic at o
 
 
 def check_brackets(tokens: Iterable[tuple[int, str, str]]) -> None:
-    """Raises TemplateProblem for brackets nested deeper than the evaluator goes. ``tokens`` are the lexer's."""
+    """Raise TemplateProblem for brackets nested deeper than the evaluator allows.
+
+    ``tokens`` are the lexer's.
+    """
     depth = 0
     for _, kind, value in tokens:
         if kind == "operator" and value in ("(", "[", "{"):
@@ -166,7 +171,7 @@ def check_brackets(tokens: Iterable[tuple[int, str, str]]) -> None:
 
 
 def check_tree(tree: nodes.Template, source: str) -> None:
-    """Raises TemplateProblem for a statement, filter or test that does not exist here, and for trees too deep to evaluate."""
+    """Raise TemplateProblem for unknown statements, filters or tests, and for deep trees."""
     level: list[nodes.Node] = list(tree.body)
     for _ in range(MAX_DEPTH):
         for node in level:

@@ -1,4 +1,4 @@
-"""Versions of the compiler and of the language's meaning, and the hash of a program that is made of them."""
+"""Versions of the compiler and of the language's meaning, and a program's hash of them."""
 
 from __future__ import annotations
 
@@ -27,5 +27,8 @@ def program_hash(text: str | bytes, semantics: int = SEMANTICS) -> str:
 
 
 def semantics_of(text: str | bytes, program: str) -> int:
-    """Return the meaning with which ``text`` was compiled to the hash ``program``; the newest for any other hash."""
+    """Return the meaning with which ``text`` was compiled to the hash ``program``.
+
+    It is the newest for any other hash.
+    """
     return next((known for known in _COMPILERS if program_hash(text, known) == program), SEMANTICS)

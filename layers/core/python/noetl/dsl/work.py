@@ -1,4 +1,7 @@
-"""What a worker runs: actions and rules, tasks, and the pipeline they make. Part of the Program (``dsl/program.py``)."""
+"""A worker's work: actions and rules, tasks, and the pipeline they make.
+
+It is part of the Program (``dsl/program.py``).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ class Reads(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SetAction(msgspec.Struct, frozen=True, tag="set", tag_field="a"):
-    """Write one name of a scope: ``ctx.x``, ``iter.y``, ``step.z``, ``vars.w``. ``op`` is ``set`` or a reducer."""
+    """Write one name of a scope: ``ctx.x``, ``iter.y``, ``step.z``, ``vars.w``.
+
+    ``op`` is ``set`` or a reducer.
+    """
 
     scope: Literal["ctx", "iter", "step", "vars"]
     name: str
@@ -35,7 +41,9 @@ class SetAction(msgspec.Struct, frozen=True, tag="set", tag_field="a"):
 
 
 class RetryAction(msgspec.Struct, frozen=True, tag="retry", tag_field="a"):
-    """Run the same call again. ``attempts`` counts total tries (literal or template rendering to int).
+    """Run the same call again.
+
+    ``attempts`` counts total tries (literal or template rendering to int).
 
     ``backoff``: ``none``/``fixed`` = ``delay``; ``linear`` = ``delay·n``; ``exponential`` = ``delay·multiplier^(n-1)``.
     ``exhausted``: what happens when no try is left — ``fail`` (canonical) or ``next_rule`` (event form: counts as no match).
@@ -52,7 +60,7 @@ class RetryAction(msgspec.Struct, frozen=True, tag="retry", tag_field="a"):
 
 
 class JumpAction(msgspec.Struct, frozen=True, tag="jump", tag_field="a"):
-    """Go on at the task labelled ``to`` (``previous``: the task before this one)."""
+    """Continue at the task labelled ``to`` (``previous``: the task before this one)."""
 
     to: str
     pos: Pos = Pos()
@@ -78,14 +86,20 @@ class SkipAction(msgspec.Struct, frozen=True, tag="skip", tag_field="a"):
 
 
 class CallAction(msgspec.Struct, frozen=True, tag="call", tag_field="a"):
-    """Run the own tool again, ``overrides`` deep-merged over the last rendered params (pagination)."""
+    """Run the own tool again, with ``overrides`` merged over the last rendered params.
+
+    The merge is deep. Pagination uses it.
+    """
 
     overrides: Node
     pos: Pos = Pos()
 
 
 class CollectAction(msgspec.Struct, frozen=True, tag="collect", tag_field="a"):
-    """Gather a value into ``ctx.<into>``: append | extend | merge | replace, ordered by iteration, then page."""
+    """Gather a value into ``ctx.<into>``, ordered by iteration, then page.
+
+    ``mode``: append | extend | merge | replace.
+    """
 
     source: Node
     into: str
@@ -101,7 +115,7 @@ class SinkAction(msgspec.Struct, frozen=True, tag="sink", tag_field="a"):
 
 
 class RunAction(msgspec.Struct, frozen=True, tag="run", tag_field="a"):
-    """Labelled inline tasks of a ``then`` list: run as one task sequence before the list's ``next``."""
+    """Labelled inline tasks of a ``then`` list, run as one sequence before its ``next``."""
 
     tasks: tuple[Task, ...]
 
@@ -119,7 +133,7 @@ class GoTo(msgspec.Struct, frozen=True):
 
 
 class NextAction(msgspec.Struct, frozen=True, tag="next", tag_field="a"):
-    """Go to these steps; replaces the structural ``next``. Inside an iteration it breaks the loop."""
+    """Go to these steps instead of the structural ``next``; break the loop in an iteration."""
 
     targets: tuple[GoTo, ...]
 
@@ -142,7 +156,9 @@ Action = (
 
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``when`` true (``None``: always, an ``else``) → ``actions`` in order. The first rule that matches wins.
+    """A guard ``when`` (``None``: always, an ``else``) and its ``actions``, in order.
+
+    The first rule that matches wins.
 
     ``events`` limits a rule to boundaries the compiler could prove from ``event.name == '…'``; empty: any. ``unnamed``: an entry
     of a ``case`` whose guard tests no event.
@@ -159,7 +175,10 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ResultSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a result is kept: inline limit in bytes, tier wish, promoted selections ``(path, as)``."""
+    """How a result is kept: inline limit in bytes, tier wish, selections ``(path, as)``.
+
+    The selections are promoted.
+    """
 
     inline_max_bytes: int | None = None
     preview_max_bytes: int | None = None
@@ -171,7 +190,7 @@ class ResultSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StepRetry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The event form's step-level ``retry``: the action's fields plus ``retry_when`` and ``stop_when``."""
+    """The event form's step-level ``retry``: an action with ``retry_when`` and ``stop_when``."""
 
     action: RetryAction
     retry_when: Node | None = None
@@ -179,10 +198,10 @@ class StepRetry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Gather(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``output.accumulate``: what a task gives each time it succeeds becomes one value, which is then its result.
+    """``output.accumulate``: the results of a task's successful runs become one value.
 
-    ``path``: the part of each result that is gathered (``$.data.items``; empty: all of it). ``merge_path``: where in the latest
-    result the gathered value stands (empty: it is the result itself).
+    That value is then the task's result. ``path``: the part of each result that is gathered (``$.data.items``; empty: all of it).
+    ``merge_path``: where in the latest result the gathered value is placed (empty: it is the result itself).
     """
 
     strategy: Literal["append", "replace", "merge", "concat"] = "append"
@@ -192,7 +211,10 @@ class Gather(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Nested(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A loop inside one run: the kind ``iterator`` as a task. ``tasks`` run for one element after the other, in one machine."""
+    """A loop inside one run: the kind ``iterator`` as a task.
+
+    ``tasks`` run for one element after the other, on one worker.
+    """
 
     collection: Node
     iterator: str
@@ -276,7 +298,7 @@ class Pipeline(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def tasks_in(part: Any) -> list[Task]:
-    """Every task below ``part``: the pipeline's, those of sinks and inline tasks."""
+    """Return every task below ``part``: the pipeline's, those of sinks and inline tasks."""
     found: list[Task] = []
     if isinstance(part, Task):
         found.append(part)
@@ -290,7 +312,7 @@ def tasks_in(part: Any) -> list[Task]:
 
 
 def calls_back_task(task: Task) -> bool:
-    """Whether a task is a ``wait`` that may wait for a callback."""
+    """Report whether a task is a ``wait`` that may wait for a callback."""
     if task.kind != "wait":
         return False
     params = task.params

@@ -1,6 +1,6 @@
-"""Admission of a whole execution (``executor.spec.concurrency``), before its Start is decided.
+"""Admission of an execution (``executor.spec.concurrency``) before its Start is decided.
 
-Since it is asked before the Start, nothing of it is in the history.
+History contains nothing of it, since it comes before the Start.
 """
 
 from __future__ import annotations

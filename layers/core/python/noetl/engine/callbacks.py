@@ -1,4 +1,4 @@
-"""Callbacks: a command waits until an answer from outside arrives, or until its time is over.
+"""Callbacks: a command waits for an answer from outside, or until its time is over.
 
 What is awaited is kept in a slot of the scope ``callback``, by place; the command is in the store as one that waits, and no worker,
 lease or queue has it. The first of these ends the wait: the callback, its timer, or the end of the loop whose item waits. A callback may
@@ -219,7 +219,7 @@ def begin_waiting(
 def _late(awaited: Awaited) -> ErrorInfo:
     seconds = (awaited.until or awaited.since) - awaited.since
     return ErrorInfo(
-        message=f"nobody answered the callback of {awaited.task} within {seconds:g} s",
+        message=f"no answer to the callback of {awaited.task} came within {seconds:g} s",
         kind="timeout",
         code="callback_timeout",
         retryable=False,

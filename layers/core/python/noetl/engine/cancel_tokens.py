@@ -1,4 +1,4 @@
-"""Cancellation of step runs by other steps: ``spec.cancels``, and joins that cancel their rest."""
+"""Cancellation of step runs by other steps: ``spec.cancels``, and joins."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Cases of the event form that the engine evaluates: ``step.enter``, ``loop.done``, ``step.exit``.
+"""Cases of the event form that the engine evaluates.
 
-For each boundary the entries are read from the top and the first true one wins. Tasks inside an entry (sinks, inline tasks) leave as a
-command of their own; what follows in the entry waits for it.
+Their events are ``step.enter``, ``loop.done`` and ``step.exit``. For each boundary the entries are read from the top and the first true one
+wins. Tasks inside an entry (sinks, inline tasks) leave as a command of their own; what follows in the entry waits for it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ STAGE_NAMES = ("event", "result", "error")
 
 
 def on_enter(d: Decider, step: Step, token: Token) -> bool:
-    """Evaluate ``step.enter`` entries. True when the body must not start now: a stage runs, or the step is over.
+    """Evaluate the ``step.enter`` entries; True when the body must not start now.
 
-    Raises TemplateError or TaskError: the step fails.
+    A stage runs then, or the step is over. Raises TemplateError or TaskError: the step fails.
     """
     if not step.cases:
         return False
@@ -131,7 +131,7 @@ def _issue_stage(d: Decider, step: Step, token: Token, index: int, scope: Engine
 
 
 def stage_names(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names of a boundary as a command carries them: plain, and the result only once."""
+    """Return an event's names as a command carries them: plain, and the result only once."""
     found = {name: unwrap(extra[name]) for name in STAGE_NAMES if name in extra and name != "event"}
     event = extra["event"]
     meta = event.attribute("payload").attribute("meta")

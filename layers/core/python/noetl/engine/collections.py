@@ -1,4 +1,4 @@
-"""The collection of a loop: a list from its template, or one that a worker has to read first.
+"""The collection of a loop: a list from its template, or one that a worker reads first.
 
 The engine has no access to users' buckets and files, and never loads a large result. A source (``s3://…``), a large result, or a template
 that would have to load one is read by a command of stage ``collection``, which leaves a manifest of parts (domain/results/paged_list.py).

@@ -28,14 +28,14 @@ STAGE = "compensate"
 
 
 def begin(d: Decider, error: ErrorInfo, step: str) -> None:
-    """Begin to compensate: drop tokens, timers, commands and children of the failing execution."""
+    """Begin to compensate: drop the execution's tokens, timers, commands and children."""
     drop_work(d)
-    d.decision.cancel_children = True
+    d.cancel_children()
     d.emit(Compensating(error, step))
 
 
 def undo_next(d: Decider) -> bool:
-    """Issue the compensation of the latest run that is not undone yet. False when none is left."""
+    """Issue the compensation of the latest run not yet undone; False when none is left."""
     run = d.state.undo
     if not run:
         return False

@@ -1,4 +1,4 @@
-"""The end of an execution: exactly one terminal fact, and a ``ChildDone`` to a waiting parent."""
+"""The end of an execution: one terminal fact, and a ``ChildDone`` to a waiting parent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def complete_if_done(d: Decider) -> None:
 def fail_execution(d: Decider, error: ErrorInfo, step: str = "") -> None:
     """Fail the execution: cancel what is queued, and its children.
 
-    When runs can be compensated, compensation begins first. While the last tasks run, the one that cannot go on is passed by.
+    When runs can be compensated, compensation begins first. While the last steps run, the engine skips the one that cannot continue.
     """
     if d.state.verdict is not None:
         go_past(d, error)
@@ -50,12 +50,12 @@ def fail_execution(d: Decider, error: ErrorInfo, step: str = "") -> None:
     elif d.state.undo:
         begin_undoing(d, error, step)
     else:
-        d.decision.cancel_children = True
+        d.cancel_children()
         _fail(d, error, step)
 
 
 def refuse_execution(d: Decider, error: ErrorInfo) -> None:
-    """Fail an execution that cannot begin: nothing of its playbook runs, its last tasks neither."""
+    """Fail an execution that cannot begin: no step of its playbook runs, not even a last one."""
     _close(d, Verdict("failed", error))
 
 
@@ -64,11 +64,12 @@ def _fail(d: Decider, error: ErrorInfo, step: str) -> None:
 
 
 def cancel_execution(d: Decider, reason: str, principal: str, cascade: bool, unreadable: str = "") -> None:
-    """Cancel the execution. What an execution without readable state would run last is not known.
+    """Cancel the execution.
 
-    One that runs its last tasks ends with the outcome it has.
+    An execution that runs its last steps ends with the outcome that it has. The last steps of one with unreadable state are unknown.
     """
-    d.decision.cancel_children = cascade
+    if cascade:
+        d.cancel_children()
     if d.state.verdict is not None:
         cut_short(d, reason, principal)
         _close(d, d.state.verdict)
@@ -157,5 +158,5 @@ def endless(step: str) -> ErrorInfo:
         message=f"step {step} is part of a cycle in which nothing is ever called",
         kind="schema",
         code="endless_cycle",
-        hint="let an arc leave it; a cycle that goes on for long needs a step that calls something (`noop` does not)",
+        hint="let an arc leave it; a cycle that runs for long needs a step that calls something (`noop` does not)",
     )

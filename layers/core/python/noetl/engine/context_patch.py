@@ -1,4 +1,4 @@
-"""Patches of the context by clients, applied to the context as it is when the engine gets them."""
+"""Patches of the context by clients, applied when the engine gets them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noetl.engine.routing import patch_context
 
 
 def resolve(d: Decider, event: ContextPatched) -> list[Patch]:
-    """Compute the changes of ``event``: its patches, its merge, its operations (all of them, or none).
+    """Compute the changes of ``event``: its patches, merge and operations, all or none.
 
     Raises InvalidInputError(code="patch_conflict") for operations that do not fit the context as it is, and code="size_limit" for a context
     that would be nested too deeply; TaskError when the value of a name is needed, and is a large result that is not available.
@@ -40,7 +40,7 @@ def resolve(d: Decider, event: ContextPatched) -> list[Patch]:
 
 
 def _current(d: Decider, name: str, inside: bool) -> Any:
-    """Return what the context holds under ``name``; ``inside``: load what a reference stands for."""
+    """Return the context's value of ``name``; ``inside``: load the value of a reference."""
     value = d.slots.get(("ctx", name), MISSING)
     return d.view.load(value) if inside and is_ref(value) else value
 

@@ -1,4 +1,4 @@
-"""A decision in the making: facts are emitted and folded at once, and side effects are noted.
+"""A decision in the making: it folds each fact at once and notes side effects.
 
 ``Decider`` owns private copies; what it returns (``Decision``) is data. Everything in this module is pure: the clock is an argument, reads
 go through the view, ids are derived.
@@ -107,6 +107,8 @@ class Decision(msgspec.Struct):
     variables: list[VariableWrite] = msgspec.field(default_factory=list)
     end: bool = False
     cancel_children: bool = False
+    abandoned: int = 0
+    """Events of the outbox that came before ``cancel_children``: the Starts after them are of children that go on."""
     tell_children: list[Literal["pause", "resume", "resume_below"]] = msgspec.field(default_factory=list)
     release: bool = False
     """The execution was paused and is not any more: events that were held for it come now."""
@@ -155,6 +157,11 @@ class Decider:
         evolve(self.state, self.slots, fact)
         self.decision.facts.append(fact)
 
+    def cancel_children(self) -> None:
+        """Cancel the children that were started before; last tasks and compensations may start others."""
+        self.decision.cancel_children = True
+        self.decision.abandoned = len(self.decision.outbox)
+
     def args_of(self, run: int) -> dict[str, Any]:
         value = self.slots.get(("args", str(run)), MISSING)
         return {} if value is MISSING else value
@@ -196,8 +203,8 @@ class Decider:
     def refer(self, value: Any, step: str) -> dict[str, Any]:
         """Put a value into the result store (before the commit) and return its reference.
 
-        Objects are named by their content: a process that died before its commit, or that lost a race for it, left other objects under the same
-        version.
+        Objects are named by their content: a process that died before its commit, or that lost a race for it, left other objects under the
+        same version.
         """
         encoded = codec.encode(value)
         digest = hashlib.sha256(encoded).hexdigest()
@@ -220,7 +227,10 @@ class Decider:
         return self._within(node, what, given, value)
 
     def seconds(self, node: Node, scope: EngineScope, what: str) -> float:
-        """Render to seconds: a number, or text such as ``10m``. Raises TemplateError(code="template_type")."""
+        """Render to seconds: a number, or text such as ``10m``.
+
+        Raises TemplateError(code="template_type").
+        """
         given = self.value(node, scope)
         return self._within(node, what, given, seconds_of(given))
 

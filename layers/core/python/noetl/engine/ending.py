@@ -1,7 +1,7 @@
-"""The last tasks of an execution: ``on_success``, ``on_failure`` and ``finally`` run once its outcome is decided.
+"""The last steps of an execution: ``on_success``, ``on_failure`` and ``finally``.
 
-They are ordinary steps that no arc of the workflow leads to. The outcome waits in ``state.verdict`` until they are over, and no failure
-of theirs changes it.
+They run once its outcome is decided. They are ordinary steps that no arc of the workflow leads to. The outcome waits in ``state.verdict``
+until they are over, and no failure of theirs changes it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def drop_work(d: Decider) -> None:
 
 
 def begin(d: Decider, verdict: Verdict, result: Any) -> bool:
-    """Run the last tasks for ``verdict``. False when the playbook has none for it, or the execution never began."""
+    """Run the last steps for ``verdict``.
+
+    False when the playbook has none for it, or the execution never began.
+    """
     first = d.program.last.get(verdict.status)
     if first is None or not d.state.program:
         return False
@@ -74,7 +77,7 @@ def _message(d: Decider, verdict: Verdict) -> str:
 
 
 def go_past(d: Decider, error: ErrorInfo) -> None:
-    """Go on with the next of the last steps, since the current one cannot: its failure is recorded."""
+    """Record the failure of the current last step, and continue with the next one."""
     for token in list(d.state.tokens.values()):
         step = d.steps[token.step]
         if token.phase != "failed":
@@ -90,7 +93,7 @@ def go_past(d: Decider, error: ErrorInfo) -> None:
 
 
 def cut_short(d: Decider, reason: str, principal: str) -> None:
-    """Withdraw what is left of the last tasks: a request ends the execution with the outcome it has."""
+    """Withdraw the remaining last steps: a request ends the execution with its outcome."""
     asked = f"cancelled{f' by {principal}' if principal else ''}{f': {reason}' if reason else ''}"
     for token in list(d.state.tokens.values()):
         d.clear_timers(token.run)

@@ -1,4 +1,4 @@
-"""The engine: ``handle_event`` turns one event into one decision, and the decision is data.
+"""The engine: ``handle_event`` turns one event into one decision, which is data.
 
 It is pure: everything that it may know is an argument, and everything that it wants done is in the ``Decision``.
 
@@ -50,7 +50,13 @@ from noetl.dsl.program import Map, Program
 from noetl.engine import callbacks, cases
 from noetl.engine.activate_step import fire, look_again, past_deadline, retry_parked, start_body, timed_out
 from noetl.engine.cancel_tokens import withdraw_feeders
-from noetl.engine.complete_execution import cancel_execution, complete_if_done, endless, fail_execution
+from noetl.engine.complete_execution import (
+    cancel_execution,
+    complete_if_done,
+    endless,
+    fail_execution,
+    refuse_execution,
+)
 from noetl.engine.context_patch import context_patched
 from noetl.engine.decision import Decider, Decision
 from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
@@ -201,11 +207,12 @@ def _start(d: Decider, event: Start) -> None:
             priority,
         )
     )
-    if failure is not None:
-        fail_execution(d, d.error_of(failure))
-    elif event.depth > d.view.limits.max_depth:
+    if event.depth > d.view.limits.max_depth:
         message = f"sub-playbooks are nested more than {d.view.limits.max_depth} deep"
-        fail_execution(d, ErrorInfo(message=message, kind="schema", code="nesting_limit"))
+        # Its last tasks do not run either: they may start this playbook again, one level deeper, without end.
+        refuse_execution(d, ErrorInfo(message=message, kind="schema", code="nesting_limit"))
+    elif failure is not None:
+        fail_execution(d, d.error_of(failure))
     elif d.program.timeout is not None:
         _execution_timer(d)
 

@@ -1,4 +1,4 @@
-"""Joins: which waiting token may fire now, by the synchronising merge and classic patterns.
+"""Joins: the waiting token that may fire now, by the synchronizing merge and others.
 
 A step with several incoming arcs fires once no other live token can still reach it (static reachability), counting only tokens that
 are not themselves waiting at a join. So ``next: [a, b]`` followed by two arcs into ``c`` runs ``c`` once, an exclusive choice that rejoins

@@ -1,4 +1,4 @@
-"""Locks between steps (``spec.mutex``): held from ``step.enter`` until the run's token ends.
+"""Locks between steps (``spec.mutex``), held from ``step.enter`` to the end of a token.
 
 Nothing releases a lock: it is free when no live token holds it, however the token ended. A run that finds it taken is parked with its place
 in the queue.

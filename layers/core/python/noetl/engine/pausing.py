@@ -41,7 +41,7 @@ def pass_on(d: Decider, event: Event) -> bool:
         if not event.cascade or cascade_parent(event.event_id) is None:
             return False
         d.emit(Told(d.state.heard))
-        d.decision.cancel_children = True
+        d.cancel_children()
         return True
     if not isinstance(event, (Pause, Resume)) or event.word <= d.state.heard:
         return False

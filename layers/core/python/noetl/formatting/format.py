@@ -20,7 +20,10 @@ from noetl.formatting.writing import write
 
 @dataclass(frozen=True, slots=True)
 class Formatted:
-    """``text`` is the playbook as it should be written; ``converted`` steps changed their form, ``kept`` ones could not."""
+    """A formatted playbook: ``text``, and what became of its steps.
+
+    ``converted`` steps changed their form, ``kept`` ones could not.
+    """
 
     text: str
     converted: tuple[str, ...] = ()
@@ -28,7 +31,10 @@ class Formatted:
 
 
 def format_text(text: str, *, source_name: str) -> Formatted:
-    """The playbook in its layout; what it says stays the same. Raises InvalidPlaybookError for what cannot be read."""
+    """Write the playbook in its layout; its meaning stays the same.
+
+    Raises InvalidPlaybookError for a text that cannot be read.
+    """
     document = read(text, source_name)
     order(document)
     made = write(document)
@@ -47,10 +53,11 @@ class _Change:
 
 
 def canonical_text(text: str, *, source_name: str, kinds: KindLookup) -> Formatted:
-    """The playbook in the newest spelling, its steps in the canonical form where that says exactly the same.
+    """Write the playbook in the newest spelling, its steps in the canonical form.
 
-    A document with anchors keeps its words: what stands behind an alias is written once and may be read in several ways.
-    Raises InvalidPlaybookError for what does not compile.
+    A step keeps its form where the canonical form does not say exactly the same.
+    A document with anchors keeps its words: the text behind an alias is written once and may be read in several ways.
+    Raises InvalidPlaybookError for a playbook that does not compile.
     """
     compile_playbook(text, source_name=source_name, kinds=kinds)
     document = read(text, source_name)
@@ -89,7 +96,7 @@ def _written(document: Document) -> str:
 def _one_by_one(
     document: Document, changes: list[_Change], kept: list[Kept], source_name: str, kinds: KindLookup
 ) -> str:
-    """Leave the steps as they were whose new form the compiler refuses. ``changes`` keeps the others."""
+    """Restore the steps whose new form the compiler refuses; ``changes`` keeps the others."""
     for change in changes:
         change.entry.value = change.before
     made = _written(document)
@@ -128,7 +135,10 @@ def _problem(text: str, source_name: str, kinds: KindLookup) -> str | None:
 
 
 def _check_same(before: str, after: str, source_name: str) -> None:
-    """What was written says what was read: a formatter that changed a value would be worse than none."""
+    """Check that the written text has the values that were read.
+
+    A formatter that changed a value would be worse than none.
+    """
     old, new = load(before, Diagnostics()), load(after, Diagnostics())
     if old is None or new is None or old.plain() != new.plain():
         raise _defect(source_name, "a value would change")

@@ -73,7 +73,10 @@ _TOGETHER = frozenset({"set_ctx", "set_iter"})
 
 
 def order(document: Document) -> None:
-    """Sort the keys of every block the language knows, in place. A document with anchors keeps its order: an alias follows its anchor."""
+    """Sort the keys of every block that the language has, in place.
+
+    A document with anchors keeps its order: an alias follows its anchor.
+    """
     if not document.anchors:
         _document(document.root)
     _hoist(document.root)
@@ -144,7 +147,7 @@ def _tool(tool: Value | None) -> None:
 
 
 def tasks_of(tool: Value | None) -> list[Map]:
-    """Every task mapping of a tool, labels taken off."""
+    """Return every task mapping of a tool, labels taken off."""
     found: list[Map] = []
     for entry in items_of(tool) if isinstance(tool, List) else [tool]:
         block = map_of(entry)
@@ -180,7 +183,7 @@ def _case(entry: Map) -> None:
 
 
 def _hoist(value: Value) -> None:
-    """A comment above the first key of an item stands above the item."""
+    """Move a comment above the first key of an item to above the item."""
     for entry in inside(value):
         block = entry.value
         if entry.key is None and isinstance(block, Map) and block.entries and block.entries[0].lead:
@@ -190,7 +193,7 @@ def _hoist(value: Value) -> None:
 
 
 def _space(document: Document) -> None:
-    """One blank line between steps that take more than a line."""
+    """Put one blank line between steps that take more than a line."""
     workflow = document.root.get("workflow")
     if not isinstance(workflow, List):
         return

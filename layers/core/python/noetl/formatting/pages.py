@@ -1,4 +1,7 @@
-"""``call`` with overrides → a jump to the task itself: what changes is kept in ``iter`` and read with a default."""
+"""``call`` with overrides, rewritten as a jump to the task itself.
+
+What changes is kept in ``iter`` and read with a default.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ class Pages:
     turned: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def turn(self, overrides: Map) -> list[Entry]:
-        """Writes of ``iter`` that make the next call differ by ``overrides``. Raises CannotSayError."""
+        """Return the writes of ``iter`` that make the next call differ by ``overrides``.
+
+        Raises CannotSayError.
+        """
         if overrides.has("step"):
             raise CannotSayError("`call` goes to another step")
         return self._leaves(overrides, self.tool, ())

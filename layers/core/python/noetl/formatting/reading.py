@@ -19,7 +19,10 @@ _COMMENT = re.compile(r"(?:^|(?<=[ \t\n]))#[^\n]*")
 
 
 def read(text: str, source_name: str) -> Document:
-    """Raises InvalidPlaybookError for what the compiler could not read either."""
+    """Read a document.
+
+    Raises InvalidPlaybookError for a text that the compiler could not read either.
+    """
     diagnostics = Diagnostics()
     load(text, diagnostics)
     diagnostics.raise_errors(source_name)
@@ -100,7 +103,7 @@ class _Builder:
             entry.value = self.value(loader, event, flow=flow)
 
     def dash(self, offset: int) -> int:
-        """Where the ``-`` of an item stands whose value begins at ``offset``."""
+        """Find the ``-`` of the item whose value begins at ``offset``."""
         at = self.text.rfind("-", 0, offset + 1)
         while at > 0 and self.text[at - 1] not in " \n-":
             at = self.text.rfind("-", 0, at)
@@ -173,7 +176,10 @@ def _place_comments(document: Document, builder: _Builder) -> None:
 
 
 def _attach(builder: _Builder, target: Entry | None, group: list[Own]) -> list[str]:
-    """Comments above ``target`` (or at the end); those indented deeper stay below what they stand under."""
+    """Attach comments above ``target``, or at the end.
+
+    Comments that are indented deeper stay below their own entry.
+    """
     rest: list[str] = []
     before: Own | None = None
     for own in group:
@@ -209,7 +215,10 @@ def _next_start(starts: list[int], line: int) -> int | None:
 
 
 def _trail(builder: _Builder, by_line: dict[int, list[_Place]], line: int, offset: int, comment: str) -> None:
-    """A comment at the end of a line is about the last entry that begins there, outside of brackets that are closed by then."""
+    """Attach a comment at the end of a line to the last entry that begins there.
+
+    Entries in brackets that are closed by then do not count.
+    """
     open_brackets = any(start < offset < end for start, end in builder.brackets)
     here = [place for place in by_line.get(line, []) if place.offset < offset]
     fitting = [place for place in here if place.flow == open_brackets] or here
@@ -224,7 +233,7 @@ def _trail(builder: _Builder, by_line: dict[int, list[_Place]], line: int, offse
 
 
 def _above(builder: _Builder, line: int, column: int) -> Entry | None:
-    """The nearest entry above ``line`` that begins at ``column`` or left of it."""
+    """Find the nearest entry above ``line`` that begins at ``column`` or left of it."""
     best: Entry | None = None
     for place in builder.places:
         if place.entry.line - 1 >= line:
@@ -235,5 +244,5 @@ def _above(builder: _Builder, line: int, column: int) -> Entry | None:
 
 
 def _blank(builder: _Builder, line: int) -> bool:
-    """Whether there is nothing on ``line``."""
+    """Report whether there is nothing on ``line``."""
     return line >= 0 and not builder.text[builder.lines[line] : builder.lines[line + 1]].strip()

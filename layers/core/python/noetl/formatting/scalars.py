@@ -16,7 +16,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 def inline(text: Text, *, flow: bool) -> str | None:
-    """The value on one line; None when it has to be a block."""
+    """Write the value on one line; None when it has to be a block."""
     if is_block(text):
         return None
     if text.style == "" and text.raw is not None and not isinstance(text.value, str):
@@ -38,7 +38,7 @@ def _string(text: Text, flow: bool) -> str:
 
 
 def spelled(value: Any) -> str:
-    """A new value: plain where that is safe, else in double quotes."""
+    """Write a new value: plain where that is safe, else in double quotes."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -51,7 +51,10 @@ def spelled(value: Any) -> str:
 
 
 def quoted(value: str) -> str:
-    """In double quotes; in single ones when the text has double quotes and nothing that needs an escape."""
+    """Write a text in double quotes, or in single ones.
+
+    Single quotes are for a text that has double quotes and nothing that needs an escape.
+    """
     if '"' in value and not _UNPRINTABLE.search(value):
         return "'" + value.replace("'", "''") + "'"
     escaped = "".join(_ESCAPES.get(letter, letter) for letter in value)
@@ -59,7 +62,10 @@ def quoted(value: str) -> str:
 
 
 def is_block(text: Text) -> bool:
-    """Whether the value is written as a literal or folded block: it was, or it has several lines (code, queries)."""
+    """Report whether the value is written as a literal or folded block.
+
+    It is when it was one, or when it has several lines (code, queries).
+    """
     value = text.value
     if not isinstance(value, str):
         return False
@@ -69,7 +75,10 @@ def is_block(text: Text) -> bool:
 
 
 def _holds(value: str) -> bool:
-    """A literal block can hold it: something visible, and no character that needs an escape."""
+    """Report whether a literal block can hold the text.
+
+    It has something visible, and no character that needs an escape.
+    """
     return bool(value.strip()) and not _UNPRINTABLE.search(value.replace("\n", "").replace("\t", ""))
 
 

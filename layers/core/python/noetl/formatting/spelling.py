@@ -36,7 +36,7 @@ _WORDS = {("backoff", "fixed"): "none", ("mode", "all"): "inclusive", ("mode", "
 
 
 def respell(document: Document, kinds: KindLookup) -> None:
-    """Rewrite spellings in place. Raises nothing: what cannot be said anew stays as it is."""
+    """Rewrite spellings in place. A spelling without a new form stays; nothing is raised."""
     root = document.root
     last = [Map([Entry("tool", tool, "tool")]) for tool in last_tools(root)]
     blocks = [*_workbook(root), *map(map_of, items_of(root.get("workflow"))), *last]
@@ -56,7 +56,7 @@ def respell(document: Document, kinds: KindLookup) -> None:
                 _retry(map_of(owner.get("retry")))
     _rename_input(map_of(map_of(map_of(root.get("executor")).get("spec")).get("on_error")))
     raw = _raw_fields(kinds)
-    taken = _given(root)
+    taken = _assigned_names(root)
     old = {"outcome", "output"} if not taken & {"outcome", "output"} else set()
     if not taken & {"args", "input"}:
         old.add("args")
@@ -69,8 +69,8 @@ _NAMING = frozenset(
 )
 
 
-def _given(root: Map) -> set[str]:
-    """Names that the document gives to values: one of them may hide a built-in name."""
+def _assigned_names(root: Map) -> set[str]:
+    """Return the names that the document assigns: one of them may hide a built-in name."""
     found: set[str] = set()
     for entry in inside(root):
         if entry.key in _NAMING:
@@ -81,7 +81,7 @@ def _given(root: Map) -> set[str]:
 
 
 def move_mode(loop: Map) -> None:
-    """``loop: {mode, max_in_flight}`` → ``loop.spec``."""
+    """Move ``loop: {mode, max_in_flight}`` to ``loop.spec``."""
     older = [loop.take(name) for name in ("mode", "max_in_flight")]
     moved = [entry for entry in older if entry is not None]
     if not moved:
@@ -144,7 +144,7 @@ def _words(owner: Map) -> None:
 
 
 def _sets(owner: Map, *, step: bool) -> None:
-    """``set_ctx``, ``set_iter`` and ``set: {ctx: {…}}`` become ``set: {ctx.x: …}``."""
+    """Merge ``set_ctx``, ``set_iter`` and ``set: {ctx: {…}}`` into ``set: {ctx.x: …}``."""
     blocks = [entry for entry in owner.entries if entry.key in ("set", "set_ctx", "set_iter")]
     if not blocks or not all(isinstance(entry.value, Map) for entry in blocks):
         return
@@ -206,14 +206,14 @@ def _actions(step: Map) -> Iterable[Map]:
 
 
 def _retry(block: Map) -> None:
-    """``max_attempts`` → ``attempts``, and so on."""
+    """Rename ``max_attempts`` to ``attempts``, and so on."""
     for old, new in RETRY_WORDS.items():
         if not block.has(new):
             block.rename(old, new)
 
 
 def _unlabel(item: Entry) -> None:
-    """``- fetch: {kind: …}`` → ``- name: fetch`` and the task's keys."""
+    """Rewrite ``- fetch: {kind: …}`` as ``- name: fetch`` and the task's keys."""
     block = map_of(item.value)
     if len(block.entries) != 1:
         return
@@ -234,7 +234,7 @@ def _rename_input(owner: Map) -> None:
 
 
 def kind_of(kinds: KindLookup, name: str | None) -> KindSpec | None:
-    """What is known of a kind; None when it is not there."""
+    """Return the facts of a kind; None for an unknown one."""
     try:
         return kinds.spec(name or "")
     except (KeyError, PlaybookError):
@@ -262,7 +262,10 @@ def _raw_fields(kinds: KindLookup) -> frozenset[str]:
 
 
 def _templates(block: Map, raw: frozenset[str], old: set[str]) -> None:
-    """``outcome`` → ``output``, ``outcome.result`` → ``output.data``, ``args`` → ``input``; only names in ``old``."""
+    """Rename ``outcome`` to ``output``, its ``result`` to ``data``, and ``args`` to ``input``.
+
+    Only names in ``old`` are changed.
+    """
 
     def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
         if name not in old:

@@ -26,7 +26,10 @@ Replace = Callable[[str, str | None], tuple[str, bool] | None]
 
 
 def substitute(text: str, change: Replace) -> str:
-    """A template text with names replaced. Raises CannotSayError when ``change`` does, or when the template binds names itself."""
+    """Replace names in a template text.
+
+    Raises CannotSayError when ``change`` does, or when the template binds names itself.
+    """
     if not has_template(text):
         return text
     try:
@@ -48,26 +51,26 @@ def substitute(text: str, change: Replace) -> str:
             place += 1
             continue
         if _is_bound(tokens, place):
-            raise CannotSayError(f"a template gives the name {value!r} a meaning of its own")
+            raise CannotSayError(f"a template assigns the name {value!r} a meaning of its own")
         out.append(made[0])
         place = after if made[1] else place + 1
     return "".join(out)
 
 
 def _is_part(tokens: list[tuple[str, str]], place: int) -> bool:
-    """An attribute, the name of a filter or test, or the name of a keyword argument."""
-    before = _beside(tokens, place, -1)
-    after = _beside(tokens, place, 1)
+    """Report whether a token is an attribute, or a filter's, test's or argument's name."""
+    before = _neighbour(tokens, place, -1)
+    after = _neighbour(tokens, place, 1)
     if before in (".", "|", "is"):
         return True
     return after == "=" and before in ("(", ",")
 
 
 def _is_bound(tokens: list[tuple[str, str]], place: int) -> bool:
-    return _beside(tokens, place, -1) in ("for", "set")
+    return _neighbour(tokens, place, -1) in ("for", "set")
 
 
-def _beside(tokens: list[tuple[str, str]], place: int, step: int) -> str:
+def _neighbour(tokens: list[tuple[str, str]], place: int, step: int) -> str:
     place += step
     while 0 <= place < len(tokens) and tokens[place][0] == "whitespace":
         place += step
@@ -75,7 +78,7 @@ def _beside(tokens: list[tuple[str, str]], place: int, step: int) -> str:
 
 
 def _attribute(tokens: list[tuple[str, str]], place: int) -> tuple[str | None, int]:
-    """The attribute after a name (``.x``, ``['x']``), and the token after it."""
+    """Return the attribute after a name (``.x``, ``['x']``), and the token after it."""
     values = [value for _, value in tokens[place : place + 3]]
     if len(values) >= 2 and values[0] == "." and tokens[place + 1][0] == "name":
         return values[1], place + 2
@@ -89,7 +92,7 @@ def _attribute(tokens: list[tuple[str, str]], place: int) -> tuple[str | None, i
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A boundary a guard is looked at: every name the event has there, and which names are defined."""
+    """A boundary that looks at a guard: every name of its event, and the defined names."""
 
     events: frozenset[str]
     defined: frozenset[str] = frozenset()
@@ -97,7 +100,10 @@ class Moment:
 
 
 def simplified(guard: object, moment: Moment) -> bool | str:
-    """What is left of a guard at a boundary: True, False, or an expression. Raises CannotSayError for text around a template."""
+    """Simplify a guard at a boundary to True, False, or an expression.
+
+    Raises CannotSayError for text around a template.
+    """
     if (
         guard is None
         or guard is True
@@ -138,7 +144,7 @@ def _folded(node: nodes.Expr, analysis: Analysis, moment: Moment) -> bool | node
 
 
 def _joined(node: nodes.And | nodes.Or, analysis: Analysis, moment: Moment) -> bool | nodes.Expr:
-    """``and``/``or`` without the side that is known."""
+    """Fold ``and``/``or`` without the side that is known."""
     ends = isinstance(node, nodes.Or)
     left = _folded(node.left, analysis, moment)
     right = _folded(node.right, analysis, moment)
@@ -162,7 +168,7 @@ def names_in(text: object) -> frozenset[str]:
 
 
 def expression_of(text: str) -> str | None:
-    """The expression of a text that is exactly one."""
+    """Return the expression of a text that is exactly one."""
     try:
         return analyse(text).expression
     except TemplateProblem:

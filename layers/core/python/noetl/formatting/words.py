@@ -18,7 +18,10 @@ _THIS = {
 
 
 def after_call(name: str, attribute: str | None) -> tuple[str, bool] | None:
-    """What a rule of a ``case`` calls ``response``, ``result``, ``error`` and ``this``. Raises CannotSayError."""
+    """Rename a ``case`` rule's ``response``, ``result``, ``error`` and ``this``.
+
+    Raises CannotSayError.
+    """
     if name == "result":
         return "output.data", False
     if name == "error":
@@ -33,7 +36,7 @@ def after_call(name: str, attribute: str | None) -> tuple[str, bool] | None:
 
 
 def _response(attribute: str | None) -> tuple[str, bool]:
-    """The body's keys come first there, then what is around the body."""
+    """Rename ``response``, where the body's keys come first, then what is around the body."""
     if attribute is None:
         raise CannotSayError("a template uses `response` as a whole")
     if attribute == "data":
@@ -56,7 +59,10 @@ def at_exit(name: str, attribute: str | None) -> tuple[str, bool] | None:
 
 
 def reworded(value: Value, change: Replace) -> Value:
-    """The value with other names in its templates, in nodes of its own (comments go with it). Raises CannotSayError."""
+    """Copy the value with other names in its templates (comments go with it).
+
+    Raises CannotSayError.
+    """
     if isinstance(value, Text):
         text = value.value
         if not isinstance(text, str) or not has_template(text):
@@ -66,7 +72,7 @@ def reworded(value: Value, change: Replace) -> Value:
     if isinstance(value, (Map, List)):
         entries = [_entry(entry, reworded(entry.value, change)) for entry in value.entries]
         return Map(entries, value.flow) if isinstance(value, Map) else List(entries, value.flow)
-    raise CannotSayError("an alias stands in it")
+    raise CannotSayError("it contains an alias")
 
 
 def _entry(entry: Entry, value: Value) -> Entry:

@@ -1,1 +1,1 @@
-"""Tool kinds: one file each, or a folder with ``kind.py``, looked up through ``noetl.kinds.registry``."""
+"""Tool kinds: one file each, or a folder with ``kind.py``; see ``noetl.kinds.registry``."""

@@ -1,4 +1,4 @@
-"""The kind ``artifact``: reads a large result by its reference, whole or in part, and writes results."""
+"""The kind ``artifact``: reads a large result, whole or in part, and writes results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="artifact",
-    summary="Reads a large result by its reference, whole or in part; writes one; tells what a reference says.",
+    summary="Reads a large result by its reference, whole or in part; writes one; shows what a reference says.",
     pool="io",
     default_timeout=300.0,
     aliases={
@@ -107,7 +107,7 @@ class Params(KindParams):
 
 
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
-    """What one action takes and another does not."""
+    """Check what one action takes and another does not."""
     action = params.get("action", "get")
     own = {"get": {"ref", "as", "select", "offset", "limit", "format"}, "head": {"ref"}}.get(str(action))
     own = (
@@ -121,7 +121,9 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """``get``: the value, or a part of it. ``head``: ``{ref, available, format, size, …}``. ``put``: the reference.
+    """Run the action. ``get``: the value, or a part of it. ``put``: the reference.
+
+    ``head``: ``{ref, available, format, size, …}``.
 
     Raises TaskError: code ``REFERENCE_NOT_AVAILABLE``, ``result_too_large_to_load``, ``result_not_a_value``, ``object_format``,
     ``result_too_large``.
@@ -145,7 +147,7 @@ def _get(ref: Any, params: Params, context: TaskContext) -> Any:
 
 
 def _small(value: Any, params: Params) -> Any:
-    """A result that travels with its message: the same shapes of it."""
+    """Shape a result that travels with its message as a stored one."""
     if params.shown_as == "rows":
         rows = value.get("rows") if isinstance(value, dict) else value
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

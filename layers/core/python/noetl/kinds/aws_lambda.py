@@ -36,7 +36,7 @@ class Params(AwsParams):
     """``function`` with ``payload``; the task's ``args`` when there is none."""
 
     refused: ClassVar[Mapping[str, str]] = {
-        "invocation_type": "write `wait: false` for a call that nobody waits for",
+        "invocation_type": "write `wait: false` for a call whose result no step needs",
     }
 
     function: Annotated[
@@ -50,11 +50,13 @@ class Params(AwsParams):
     qualifier: Annotated[
         str | None, Field(pattern=r"^[A-Za-z0-9$_-]{1,128}$", description="Version or alias.")
     ] = None
-    wait: Annotated[bool, Field(description="false: hand the event over and go on.")] = True
+    wait: Annotated[bool, Field(description="false: hand the event over and continue.")] = True
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """What the function returned; ``{status: accepted}`` when nobody waits. The function sees the task's idempotency key in its client context.
+    """Invoke the function and return its result, or ``{status: accepted}`` without waiting.
+
+    The function sees the task's idempotency key in its client context.
 
     Raises TaskError: ``function_error`` (kind transform; ``details``: the function's error, the end of its log),
     ``payload_too_large``, or the code of Lambda.
@@ -98,7 +100,10 @@ def _value(said: bytes) -> Any:
 
 
 def _failed(function: str, said: bytes, answer: Mapping[str, Any]) -> TaskError:
-    """A function that ran out of time or memory may do better the next time; an exception of its code will not."""
+    """Classify a failed function.
+
+    One that ran out of time or memory may succeed the next time; an exception of its code will not.
+    """
     told = _value(said)
     error: Mapping[str, Any] = told if isinstance(told, dict) else {"errorMessage": str(told)}
     message = str(error.get("errorMessage") or "it failed")

@@ -132,7 +132,7 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
         return _later(pending)
     if job is None:
         raise TaskError(
-            f"the container {pending['name']} is not known any more: how it ended cannot be told",
+            f"the container {pending['name']} is not known any more: its outcome is lost",
             kind="worker_lost",
             code="container_lost",
             retryable=True,
@@ -144,7 +144,7 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
 
 def stop(state: Mapping[str, Any], context: TaskContext) -> None:
     """End the container."""
-    context.jobs.stop(str(state["name"]), "nobody waits for it any more")
+    context.jobs.stop(str(state["name"]), "no step waits for it any more")
 
 
 def _order(params: Params, context: TaskContext) -> JobOrder:
@@ -196,7 +196,7 @@ _WORDS = {
     "start_failed": "could not be started",
     "start_refused": "was given no place to run",
     "host_lost": "lost its host",
-    "stopped": "was stopped by somebody",
+    "stopped": "was stopped from outside",
 }
 
 

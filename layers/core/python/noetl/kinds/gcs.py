@@ -74,7 +74,7 @@ class Params(KindParams):
         False
     )
     prefix: Annotated[str, Field(max_length=1024, description="`list`: what the names begin with.")] = ""
-    delimiter: Annotated[str | None, Field(max_length=10, description="`list`: `/` gives folders too.")] = (
+    delimiter: Annotated[str | None, Field(max_length=10, description="`list`: `/` lists folders too.")] = (
         None
     )
     limit: Annotated[int, Field(ge=1, le=MOST_LISTED, description="`list`: most objects.")] = PAGE
@@ -100,9 +100,12 @@ class Params(KindParams):
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """By action: the object's ``{bucket, name, size, …}``, with ``body`` for a download; ``{objects, prefixes, count, next}``; ``{deleted}``.
+    """Run the action against Google Cloud Storage and return its result.
 
-    Raises TaskError: ``code`` is the reason that Google gives (``notFound``), or ``object_too_large``, ``object_exists``, ``object_format``,
+    The result is by action: the object's ``{bucket, name, size, …}``, with ``body`` for a download; ``{objects, prefixes, count, next}``;
+    ``{deleted}``.
+
+    Raises TaskError: ``code`` is Google's reason (``notFound``), or ``object_too_large``, ``object_exists``, ``object_format``,
     ``object_changed`` (what arrived is not what was sent), ``token_refused``.
     """
     from noetl.kinds.cloud.google_auth import access_token, told

@@ -8,7 +8,7 @@ from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
-    name="noop", summary="Does nothing and gives its input back; for routing, rules and set.", pool="control"
+    name="noop", summary="Does nothing and returns its input; for routing, rules and set.", pool="control"
 )
 
 EXAMPLE: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="playbook",
-    summary="Runs another playbook as a sub-execution and gives its result.",
+    summary="Runs another playbook as a sub-execution and returns its result.",
     pool="control",
     default_timeout=86_400.0,
     aliases={"args": "payload", "input": "payload", "with": "payload"},
@@ -41,7 +41,9 @@ class Params(KindParams):
     return_step: Annotated[
         str | None, Field(min_length=1, description="Give this step's result instead of the execution's.")
     ] = None
-    wait: Annotated[bool, Field(description="False: go on at once; the result is the execution's id.")] = True
+    wait: Annotated[bool, Field(description="False: continue at once; the result is the execution's id.")] = (
+        True
+    )
 
 
 def run(params: Params, context: TaskContext) -> ChildRequest:

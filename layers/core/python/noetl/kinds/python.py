@@ -1,4 +1,4 @@
-"""The kind ``python``: runs a playbook's Python code in a warm, confined process of its own."""
+"""The kind ``python``: runs a playbook's Python code in its own warm, confined process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ def _is_unicode(text: str) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    """``Params`` is loaded when the model is asked for: loading pydantic takes ten times as long as a small task."""
+    """Load ``Params`` when it is first used.
+
+    Loading pydantic takes ten times as long as a small task.
+    """
     if name != "Params":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from noetl.kinds.python_params import Params
@@ -79,7 +82,7 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
         line, column = getattr(error, "lineno", None), getattr(error, "offset", None)
         words = getattr(error, "msg", None) or str(error) or "too deeply nested"
         message = f"'code' is not Python: {words}{_where(line, _source_line(code, line))}"
-        hint = "`code` runs as it stands: it is Python, and no template"
+        hint = "`code` runs as it is written: it is Python, and no template"
         return [ParamProblem(("code",), message, hint, place=(line, max(column or 1, 1)) if line else None)]
     return []
 

@@ -1,4 +1,4 @@
-"""The registry of tool kinds: their facts, parameter checks, JSON Schema, and the call itself.
+"""The registry of tool kinds: facts, parameter checks, JSON Schema, and the call itself.
 
 A built-in kind is one file beside this one, or ``kind.py`` in a folder of its own, and one line in ``BUILT_IN``. A package
 adds its own with an entry point in the group ``noetl.kinds`` whose name is the kind's name and whose value is the module.
@@ -110,7 +110,10 @@ class Registry:
     """Kinds by name; implements ``domain.kinds.KindLookup``. Safe to share between threads."""
 
     def __init__(self, modules: Mapping[str, str] = BUILT_IN, *, discover: bool = True) -> None:
-        """``modules``: name → module path. ``discover``: also read the entry points of installed packages."""
+        """Make a registry. ``modules``: name → module path.
+
+        ``discover``: also read the entry points of installed packages.
+        """
         self._modules: dict[str, str] = dict(modules)
         self._loaded: dict[str, LoadedKind] = {}
         self._lock = threading.RLock()
@@ -156,7 +159,10 @@ class Registry:
         return self._load(name).example
 
     def add(self, kind: Any) -> None:
-        """Register a module or object with ``SPEC``, ``Params`` and ``run``; it replaces its namesake."""
+        """Register a module or object with ``SPEC``, ``Params`` and ``run``.
+
+        It replaces its namesake.
+        """
         loaded = LoadedKind(kind)
         with self._lock:
             self._loaded[loaded.spec.name] = loaded

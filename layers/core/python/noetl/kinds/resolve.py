@@ -29,7 +29,7 @@ EXAMPLE: dict[str, Any] = {
 
 
 class Params(KindParams):
-    """``ref``, or ``refs``. Whether a result is large enough for a reference makes no difference."""
+    """``ref``, or ``refs``. A result may be inline or large enough for a reference."""
 
     ref: Annotated[Any, Field(description="One result: `{{ step }}`.")] = None
     refs: Annotated[
@@ -50,7 +50,9 @@ class Params(KindParams):
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """What ``ref`` stands for; or ``refs`` with what each stands for. References inside of what is no reference itself are loaded too.
+    """Load the value of ``ref``, or each value of ``refs``.
+
+    References inside a value that is no reference itself are loaded too.
 
     Raises TaskError: code ``REFERENCE_NOT_AVAILABLE`` (which one: ``details.ref``), ``result_too_large_to_load``.
     """
@@ -80,7 +82,7 @@ class _Resolver:
         return self._inside(part.of(found))
 
     def _inside(self, value: Any) -> Any:
-        """``value`` with the references in it loaded: those of its own, not those of what they stand for."""
+        """Load the references in ``value``: its own, not those of the loaded values."""
         from noetl.kinds.support.artifact_values import Slice
 
         value = plain_loop(value)

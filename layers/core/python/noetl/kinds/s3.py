@@ -61,14 +61,14 @@ class Params(AwsParams):
         list[str] | None, Field(min_length=1, max_length=PAGE, description="Objects to delete.")
     ] = None
     prefix: Annotated[str, Field(max_length=1024, description="`list`: what the keys begin with.")] = ""
-    delimiter: Annotated[str | None, Field(max_length=10, description="`list`: `/` gives folders too.")] = (
+    delimiter: Annotated[str | None, Field(max_length=10, description="`list`: `/` lists folders too.")] = (
         None
     )
     limit: Annotated[int, Field(ge=1, le=MOST_LISTED, description="`list`: most objects.")] = PAGE
     after: Annotated[str | None, Field(description="`list`: begin behind this key.")] = None
-    token: Annotated[str | None, Field(description="`list`: the `next` of an earlier call: go on there.")] = (
-        None
-    )
+    token: Annotated[
+        str | None, Field(description="`list`: the `next` of an earlier call: continue there.")
+    ] = None
     body: Annotated[Any, Field(description="`put`: text, or a value that `format` writes.")] = None
     format: Annotated[
         Format, Field(description="What the content is. `auto`: by content type, then by the key's suffix.")
@@ -117,7 +117,9 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """By action: ``{body, size, …}``, ``{key, etag, …}``, ``{objects, prefixes, count, next}``, ``{deleted}``, ``{url, expires_in}``.
+    """Run the action against S3 and return its result.
+
+    By action: ``{body, size, …}``, ``{key, etag, …}``, ``{objects, prefixes, count, next}``, ``{deleted}``, ``{url, expires_in}``.
 
     Raises TaskError: ``code`` is that of S3 (``NoSuchKey``: not_found; ``AccessDenied``: auth), or ``object_too_large``,
     ``object_exists``, ``object_format``, ``bucket_refused``.

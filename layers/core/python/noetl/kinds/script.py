@@ -98,7 +98,10 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """As ``run_to_result``. Raises its TaskErrors, and ``checksum``, ``script_interpreter``, those of ``resolve_inside`` and ``fetch``."""
+    """Run the script as ``run_to_result``.
+
+    Raises its TaskErrors, and ``checksum``, ``script_interpreter``, those of ``resolve_inside`` and ``fetch``.
+    """
     source = params.place
     pin = params.checksum.removeprefix("sha256:") if params.checksum is not None else None
     if source.kind != "file":

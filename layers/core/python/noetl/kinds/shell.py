@@ -58,7 +58,7 @@ class Params(ProgramParams):
     @field_validator("command", mode="before")
     @classmethod
     def _lines(cls, value: Any) -> Any:
-        """A list is its lines: the first one that fails ends it, as in a text."""
+        """Join a list to lines: the first one that fails ends it, as in a text."""
         if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
             return "\n".join(value)
         return value
@@ -80,7 +80,9 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """As ``run_to_result``: the command ends at its first failing line (``set -eu``), with bash also inside a pipe.
+    """Run the command as ``run_to_result``; it ends at its first failing line (``set -eu``).
+
+    With bash it also ends when a part of a pipe fails.
 
     Raises its TaskErrors, and ``shell_missing``.
     """

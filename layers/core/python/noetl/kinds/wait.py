@@ -1,4 +1,7 @@
-"""The kind ``wait``: waits for some time, until a moment, or for a callback, without holding a worker."""
+"""The kind ``wait``: waits for a time or a callback, without holding a worker.
+
+The time is a duration or a moment.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class Params(KindParams):
         None, description="ISO time with its offset; what has passed already is not waited for."
     )
     callback: bool = Field(
-        False, description="Wait until somebody calls `callback.url`; the body is the result."
+        False, description="Wait until a client calls `callback.url`; the body is the result."
     )
     timeout: _Answer | None = Field(
         None, description="How long a callback may take; then the task fails with `callback_timeout`."

@@ -1,4 +1,4 @@
-"""The kind ``workbook``: a named task of the playbook's ``workbook``, put in place by the compiler."""
+"""The kind ``workbook``: a task of the playbook's ``workbook``, put in by the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The whole deployed system on one machine: an emulator of AWS, a real Postgres, and ``cdk deploy`` of every stack.
+"""The whole deployed system on one machine.
 
-Nothing here is part of a deployment. ``noetl_emulator`` runs inside the emulator's own environment and imports nothing of ours.
+It consists of an emulator of AWS, a real Postgres, and ``cdk deploy`` of every stack.
+Nothing here is part of a deployment. ``noetl_emulator`` runs inside the emulator's own environment and imports no other NoETL module.
 """

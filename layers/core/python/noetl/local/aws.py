@@ -23,7 +23,9 @@ def client(
     profile: str = "",
     region: str = "",
 ) -> Any:
-    """A client of ``service``: of the emulator at ``endpoint``, or of AWS with the caller's own credentials.
+    """Return a client of ``service``.
+
+    It is of the emulator at ``endpoint``, or of AWS with the caller's own credentials.
 
     Raises InfrastructureError when boto3 is not installed or has no credentials or region.
     """
@@ -52,7 +54,7 @@ def client(
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What calls of AWS raise: refusals, and that nobody can be reached or asked with these settings."""
+    """Return the exceptions that calls of AWS raise: refusals, no connection, bad settings."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     return (BotoCoreError, ClientError)
@@ -69,7 +71,10 @@ def functions(lambdas: Any) -> dict[str, str]:
 
 
 def resolve(name: str, deployed: Iterable[str], environment: str) -> str:
-    """The deployed function that ``name`` means: its full name, or ``api`` for ``noetl-<environment>-api``. Raises NotFoundError."""
+    """Return the deployed function that ``name`` means. Raises NotFoundError.
+
+    It is its full name, or ``api`` for ``noetl-<environment>-api``.
+    """
     deployed, prefix = list(deployed), f"noetl-{environment}-"
     for candidate in (name, f"{prefix}{name}"):
         if candidate in deployed:
@@ -83,7 +88,7 @@ def resolve(name: str, deployed: Iterable[str], environment: str) -> str:
 
 
 def invoke(lambdas: Any, function: str, payload: Any) -> tuple[Any, dict[str, str] | None]:
-    """Call a function and wait; gives its answer, or its error as type and message."""
+    """Call a function and wait; return its answer, or its error as type and message."""
     answer = lambdas.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
     text = answer["Payload"].read()
     value = json.loads(text) if text else None
@@ -97,7 +102,9 @@ def invoke(lambdas: Any, function: str, payload: Any) -> tuple[Any, dict[str, st
 
 
 def log_lines(logs: Any, groups: Mapping[str, str], since: float, follow: bool) -> Iterator[dict[str, Any]]:
-    """What functions have printed since then (Unix time), oldest first: ``{"time", "function", "line"}``; follows without end.
+    """Yield what functions have printed since then (Unix time), oldest first, without end.
+
+    Entries are ``{"time", "function", "line"}``.
 
     ``groups`` is a function's name and its log group.
     """

@@ -1,4 +1,7 @@
-"""The Postgres behind the RDS of the emulator: TCP on loopback, with passwords, like the real one."""
+"""The Postgres behind the RDS of the emulator.
+
+It uses TCP on loopback, with passwords, like the real one.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ host all all {HOST}/32 scram-sha-256
 
 
 def start(layout: Layout, port: int) -> Process:
-    """Start the server over the local stack's data folder (made when missing). Raises InfrastructureError."""
+    """Start the server over the local stack's data folder (made when missing).
+
+    Raises InfrastructureError.
+    """
     data = layout.postgres
     if not (data / "PG_VERSION").exists():
         password = secrets.token_urlsafe(24)
@@ -51,7 +57,10 @@ def start(layout: Layout, port: int) -> Process:
 
 
 def stop(layout: Layout) -> None:
-    """Shut the server down with its checkpoint. Call it only for a server that the recorded state says is ours."""
+    """Shut the server down with its checkpoint.
+
+    Call it only for a server that the recorded state says is ours.
+    """
     processes.stop(layout.postgres)
 
 

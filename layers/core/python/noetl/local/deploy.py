@@ -1,4 +1,7 @@
-"""From the checkout to deployed stacks: ``cdk synth`` once, ``cdk bootstrap``, ``cdk deploy --all`` of what was synthesized."""
+"""Deployment of the stacks of a checkout.
+
+It runs ``cdk synth`` once, ``cdk bootstrap``, and ``cdk deploy --all`` of what was synthesized.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ _DONE = re.compile(r"^ ?✅ +(\S+)")
 
 
 def check_library() -> None:
-    """Raises InfrastructureError when the CDK's Python library is not installed beside this one."""
+    """Check that the CDK's Python library is installed beside this one.
+
+    Raises InfrastructureError when it is not.
+    """
     if importlib.util.find_spec("aws_cdk") is None:
         raise InfrastructureError(
             "the package aws-cdk-lib is missing; the stacks are written with it",
@@ -44,7 +50,10 @@ def check_library() -> None:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """The caller's environment with AWS's variables replaced, and this interpreter first on the path."""
+    """Return the caller's environment with AWS's variables replaced.
+
+    This interpreter is first on the path.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
     return {**kept, "PATH": path, **QUIET, **credentials(endpoint)}
@@ -58,7 +67,10 @@ def synth(
     environment_name: str,
     context: Sequence[str],
 ) -> None:
-    """Synthesize every stack of the environment into the layout's assembly. Raises InfrastructureError."""
+    """Synthesize every stack of the environment into the layout's assembly.
+
+    Raises InfrastructureError.
+    """
     shutil.rmtree(layout.assembly, ignore_errors=True)
     command = [*cdk_command(node_modules), "synth", "--quiet", "--output", str(layout.assembly)]
     command += ["--context", f"env={environment_name}"]
@@ -76,7 +88,10 @@ def bootstrap(layout: Layout, node_modules: Path, endpoint: str) -> None:
 def deploy(
     layout: Layout, node_modules: Path, endpoint: str, progress: Progress
 ) -> dict[str, dict[str, str]]:
-    """Deploy what was synthesized; gives the outputs of each stack. Raises InfrastructureError."""
+    """Deploy what was synthesized; return the outputs of each stack.
+
+    Raises InfrastructureError.
+    """
     layout.outputs.unlink(missing_ok=True)
     command = [*cdk_command(node_modules), "deploy", "--all", "--app", str(layout.assembly)]
     command += ["--require-approval", "never", "--concurrency", "4", "--progress", "events"]
@@ -100,7 +115,9 @@ def deploy(
 
 
 def api_url(outputs: dict[str, dict[str, str]], endpoint: str, ours: bool) -> str | None:
-    """The API's URL on this machine: its name under ``execute-api`` does not resolve here, so by path.
+    """Return the API's URL on this machine.
+
+    Its name under ``execute-api`` does not resolve here, so the URL has it in the path.
 
     Our emulator serves the default stage at the API's root; LocalStack wants the stage's name.
     """
@@ -113,7 +130,10 @@ def api_url(outputs: dict[str, dict[str, str]], endpoint: str, ours: bool) -> st
 
 
 def wait_ready(api: str) -> None:
-    """Return when the API's ``/ready`` answers 200. Raises InfrastructureError when it does not in time."""
+    """Return when the API's ``/ready`` answers 200.
+
+    Raises InfrastructureError when it does not in time.
+    """
     deadline = time.monotonic() + READY_SECONDS
     answer: tuple[int, str] | None = None
     while time.monotonic() < deadline:
@@ -123,7 +143,7 @@ def wait_ready(api: str) -> None:
         if answer and answer[0] == 404:
             break  # the emulator knows no such API: it has lost what was deployed
         time.sleep(POLL_SECONDS)
-    shown = f"it answers {answer[0]}: {answer[1][:500]}" if answer else "nobody answers"
+    shown = f"it answers {answer[0]}: {answer[1][:500]}" if answer else "no server answers"
     lost = answer is not None and answer[0] == 404
     raise InfrastructureError(
         f"the deployed API is not ready: {urlsplit(api).path}/ready: {shown}",

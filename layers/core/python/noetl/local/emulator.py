@@ -35,7 +35,10 @@ PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 def credentials(endpoint: str) -> dict[str, str]:
-    """Environment variables with which AWS's tools and libraries talk to the emulator, whatever the user's profile says."""
+    """Return the environment in which AWS's tools and libraries talk to the emulator.
+
+    It overrides the user's profile.
+    """
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "test",
@@ -80,10 +83,11 @@ def spawn(
     progress: Progress,
     site: Path | None = None,
 ) -> Process:
-    """Start the emulator in the background, as the leader of a group of its own. Raises InfrastructureError.
+    """Start the emulator in the background, as the leader of its own process group.
 
+    Raises InfrastructureError.
     ``site``: a site folder that every Python function gets (modules it can import, .pth files that are executed).
-    Record what it gives before ``wait``: from now on there is something to stop.
+    Record the returned process before ``wait``: from now on there is something to stop.
     """
     python = emulator_python(progress)
     config = {
@@ -123,13 +127,13 @@ def answers(endpoint: str, timeout: float = 2.0) -> bool:
 
 
 def status_of(endpoint: str, path: str, timeout: float) -> int | None:
-    """The status of a GET; None when nobody answers."""
+    """Return the status of a GET; None when no server answers."""
     answer = ask(endpoint, path, timeout)
     return None if answer is None else answer[0]
 
 
 def ask(endpoint: str, path: str, timeout: float) -> tuple[int, str] | None:
-    """Status and text of a GET; None when nobody answers."""
+    """Return status and text of a GET; None when no server answers."""
     url = urlsplit(endpoint)
     maker = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
     connection = maker(url.hostname or HOST, url.port, timeout=timeout)
@@ -153,7 +157,7 @@ def port_is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at the moment, below those that outgoing connections take."""
+    """Return a port without a listener, below those that outgoing connections take."""
     while True:
         port = random.randrange(*PORTS)
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -165,7 +169,10 @@ def free_port() -> int:
 
 
 def wait(started: Process, endpoint: str, layout: Layout) -> None:
-    """Return when the emulator answers. Raises InfrastructureError when it ended or stays silent."""
+    """Return when the emulator answers.
+
+    Raises InfrastructureError when it ended or stays silent.
+    """
     deadline = time.monotonic() + START_SECONDS
     while not answers(endpoint):
         with contextlib.suppress(ChildProcessError):

@@ -1,4 +1,7 @@
-"""An environment on AWS from the checkout: `cdk synth|diff|deploy --all` with the pinned command line, after looking at what they need."""
+"""An environment on AWS from the checkout.
+
+It runs `cdk synth|diff|deploy --all` with the pinned command line, after it checked what they need.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ LONGEST_ANSWER = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What to deploy from where. ``folder``: of the synthesized stacks, outputs and the log. ``context``: NAME=VALUE for the CDK.
+    """What to deploy from where.
+
+    ``folder``: of the synthesized stacks, outputs and the log. ``context``: NAME=VALUE for the CDK.
 
     ``file``: of environments; ``like``: what an environment is made like that is in neither.
     """
@@ -112,7 +117,10 @@ def checked(release: Release) -> Release:
 
 
 def _environments(project: Path, file: Path | None) -> tuple[str, ...]:
-    """What can be deployed: the presets of the checkout and those of the file; empty when that cannot be read: the CDK judges the name then."""
+    """Return what can be deployed: the presets of the checkout and those of the file.
+
+    It is empty when that cannot be read: the CDK judges the name then.
+    """
     try:
         body = parse_python((project / "infra" / "environments.py").read_text("utf-8")).body
         tables = [
@@ -138,7 +146,10 @@ def prepare(release: Release, progress: Progress) -> Path:
 
 
 def account(release: Release) -> Account:
-    """Asks AWS who is asking. Raises InfrastructureError when nobody is, or when it is not the account that was pinned."""
+    """Return the account that AWS reports for these credentials.
+
+    Raises InfrastructureError without valid credentials, or when it is not the account that was pinned.
+    """
     from noetl.local.aws import client, failures
 
     options = {"profile": release.profile, "region": release.region}
@@ -175,7 +186,10 @@ def _no_account(error: Exception) -> InfrastructureError:
 
 
 def synth(release: Release, node_modules: Path) -> dict[str, int]:
-    """Synthesize every stack; how many resources each has, in the order they are deployed. Raises InfrastructureError."""
+    """Synthesize every stack; how many resources each has, in the order they are deployed.
+
+    Raises InfrastructureError.
+    """
     shutil.rmtree(release.assembly, ignore_errors=True)
     command = [*cdk_command(node_modules), "synth", "--quiet", "--output", str(release.assembly)]
     for pair in release.settings:
@@ -191,7 +205,10 @@ def synth(release: Release, node_modules: Path) -> dict[str, int]:
 
 
 def idle_cost(release: Release) -> dict[str, float] | None:
-    """Dollars a month of what was synthesized while nobody uses it, by line of the bill; None: an app of somebody else computes none."""
+    """Return dollars a month of what was synthesized while it is idle, by line of the bill.
+
+    None: the app of another project computes none.
+    """
     return _bill(release.assembly / "idle-cost.json")
 
 
@@ -248,7 +265,10 @@ def diff(release: Release, node_modules: Path, tell: Callable[[str], None]) -> N
 
 
 def deploy(release: Release, node_modules: Path, progress: Progress) -> dict[str, dict[str, str]]:
-    """Deploy what was synthesized; the outputs of each stack. Raises InfrastructureError with the end of what the CDK said."""
+    """Deploy what was synthesized; the outputs of each stack.
+
+    Raises InfrastructureError with the end of what the CDK said.
+    """
     outputs = release.folder / "outputs.json"
     outputs.unlink(missing_ok=True)
     command = [*cdk_command(node_modules), "deploy", "--all", "--app", str(release.assembly)]

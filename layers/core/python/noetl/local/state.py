@@ -1,4 +1,7 @@
-"""Records of started processes, so that exactly these are stopped: pid and start time of each."""
+"""Records of started processes, so that exactly these are stopped.
+
+A record has the pid and the start time.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,20 @@ POLL_SECONDS = 0.02
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process of ours. ``started`` is the system's own word for when it began (its form differs between systems)."""
+    """A process that this tool started.
+
+    ``started`` is the system's own word for when it began (its form differs between systems).
+    """
 
     pid: int
     started: str
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The local stack as it was last brought up. ``endpoint`` is the emulator's URL; ``api`` the deployed API's."""
+    """The local stack as it was last brought up.
+
+    ``endpoint`` is the emulator's URL; ``api`` the deployed API's.
+    """
 
     environment: str
     project: str
@@ -42,7 +51,10 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def load(layout: Layout) -> State | None:
-    """The recorded state; None when nothing was brought up. Raises InfrastructureError for a file that is not ours."""
+    """The recorded state; None when nothing was brought up.
+
+    Raises InfrastructureError for a file that is not ours.
+    """
     try:
         return codec.decoder(State).decode(layout.state.read_bytes())
     except FileNotFoundError:
@@ -69,7 +81,10 @@ def save(layout: Layout, state: State) -> None:
 
 
 def process(pid: int) -> Process | None:
-    """The process with this number as it is now; None when there is none (a killed one that nobody has reaped counts as gone)."""
+    """Return the process with this number as it is now; None when there is none.
+
+    A killed one that its parent has not reaped counts as gone.
+    """
     started = _started(pid)
     return Process(pid, started) if started else None
 
@@ -80,7 +95,9 @@ def runs(recorded: Process | None) -> bool:
 
 
 def end(recorded: Process | None) -> bool:
-    """Ask the process to stop and, if it does not, make it; with it goes what is left of the group it leads.
+    """Ask the process to stop and, if it does not, kill it.
+
+    What is left of the group that it leads ends with it.
 
     False when it did not run any more.
     """

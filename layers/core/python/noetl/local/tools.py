@@ -26,21 +26,30 @@ OLDEST_NODE = 20
 KEPT_LINES = 30
 
 Progress = Callable[[str], None]
-"""Told what is done next, a short phrase."""
+"""Called with what is done next, a short phrase."""
 
 
 def emulator_python(progress: Progress) -> Path:
-    """The interpreter of the emulator's environment. Raises InfrastructureError when it cannot be made."""
+    """The interpreter of the emulator's environment.
+
+    Raises InfrastructureError when it cannot be made.
+    """
     return _environment("emulator", progress)
 
 
 def functions_python(progress: Progress) -> Path:
-    """The interpreter that functions run under: it has what Lambda's managed runtime has. Raises InfrastructureError."""
+    """The interpreter that functions run under: it has what Lambda's managed runtime has.
+
+    Raises InfrastructureError.
+    """
     return _environment("functions", progress)
 
 
 def cdk(project: Path, progress: Progress) -> Path:
-    """The folder of Node packages with the CDK command line, as locked by the project. Raises InfrastructureError."""
+    """The folder of Node packages with the CDK command line, as locked by the project.
+
+    Raises InfrastructureError.
+    """
     check_node()
     manifest, lock = project / "infra" / "package.json", project / "infra" / "package-lock.json"
     for path in (manifest, lock):
@@ -89,8 +98,9 @@ def run(
     log: Path | None = None,
     watch: Callable[[str], None] | None = None,
 ) -> None:
-    """Run a tool to its end; ``watch`` is told each line of its output, ``log`` gets all of it.
+    """Run a tool to its end.
 
+    ``watch`` is called with each line of its output, ``log`` gets all of it.
     Raises InfrastructureError with the end of the output when it fails.
     """
     kept: deque[str] = deque(maxlen=KEPT_LINES)
@@ -151,7 +161,10 @@ def _digest(*parts: bytes) -> str:
 
 @contextlib.contextmanager
 def _making(folder: Path) -> Iterator[bool]:
-    """One process at a time; yields whether the folder has to be filled. One that was left half full is emptied first."""
+    """One process at a time; yields whether the folder has to be filled.
+
+    One that was left half full is emptied first.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     done = folder / ".complete"
     handle = os.open(folder.with_name(f"{folder.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -21,20 +21,23 @@ from noetl.pipeline.state import Frame, latest
 if TYPE_CHECKING:
     from noetl.pipeline.run import Run
 
-Verdict = Literal["go on", "wait", "no match"]
-"""``wait``: inline tasks were started, the list goes on after them. ``no match``: the rule turned out not to answer."""
+Verdict = Literal["continue", "wait", "no match"]
+"""``wait``: inline tasks were started; the list of actions continues after them. ``no match``: the rule did not apply after all."""
 
 Default = Literal["continue", "fail"]
 
 
 def perform(run: Run, frame: Frame, action: p.Action) -> Verdict:
-    """Carry out one action. Raises TemplateError, InvalidInputError (a write that does not fit) or TaskError."""
+    """Carry out one action.
+
+    Raises TemplateError, InvalidInputError (a write that does not fit) or TaskError.
+    """
     return _ACTIONS[type(action)](run, frame, action)
 
 
 def _set(run: Run, frame: Frame, action: p.SetAction) -> Verdict:
     result_binding.set_value(run, action)
-    return "go on"
+    return "continue"
 
 
 def _collect(run: Run, frame: Frame, action: p.CollectAction) -> Verdict:
@@ -43,19 +46,19 @@ def _collect(run: Run, frame: Frame, action: p.CollectAction) -> Verdict:
         run.write(Patch("ctx", action.into, value, action.mode))
     except NoetlError as error:
         raise located(error, action.pos) from error.__cause__
-    return "go on"
+    return "continue"
 
 
 def _result(run: Run, frame: Frame, action: p.ResultAction) -> Verdict:
     run.state.result, run.state.pinned = run.render(action.value), True
     if frame.answer in ("", "fail", "continue"):
         frame.answer = "result"
-    return "go on"
+    return "continue"
 
 
 def _sink(run: Run, frame: Frame, action: p.SinkAction) -> Verdict:
     frame.sinks.append(["rule-sink", frame.rule, frame.action - 1])
-    return "go on"
+    return "continue"
 
 
 def _run(run: Run, frame: Frame, action: p.RunAction) -> Verdict:
@@ -68,7 +71,7 @@ def _retry(run: Run, frame: Frame, action: p.RetryAction) -> Verdict:
     allowed = allowed_attempts(run, action)
     if frame.attempt < allowed:
         schedule_retry(run, frame, action, allowed)
-        return "go on"
+        return "continue"
     if action.exhausted == "next_rule":
         return "no match"
     last = latest(frame)
@@ -81,7 +84,7 @@ def _retry(run: Run, frame: Frame, action: p.RetryAction) -> Verdict:
             "retry_exhausted",
         )
     frame.answer = "fail"
-    return "go on"
+    return "continue"
 
 
 def _call(run: Run, frame: Frame, action: p.CallAction) -> Verdict:
@@ -91,7 +94,7 @@ def _call(run: Run, frame: Frame, action: p.CallAction) -> Verdict:
         raise TaskError("call: the overrides must be a mapping", kind="schema", code="call_params")
     frame.overrides = deep_merge(frame.overrides or {}, pack_sql(overrides or {}))
     frame.answer = "call"
-    return "go on"
+    return "continue"
 
 
 def _repeatable(run: Run, frame: Frame, what: str) -> p.Task:
@@ -113,7 +116,7 @@ def _next(run: Run, frame: Frame, action: p.NextAction) -> Verdict:
         targets.append(Target(target.step, args or {}))
     run.state.route = targets
     frame.answer = "next"
-    return "go on"
+    return "continue"
 
 
 def _jump(run: Run, frame: Frame, action: p.JumpAction) -> Verdict:
@@ -135,17 +138,17 @@ def _jump(run: Run, frame: Frame, action: p.JumpAction) -> Verdict:
             hint=f"tasks: {', '.join(labels)}"[:500],
         )
     frame.answer = "jump"
-    return "go on"
+    return "continue"
 
 
 def _continue(run: Run, frame: Frame, action: p.ContinueAction) -> Verdict:
     frame.answer = "continue"
-    return "go on"
+    return "continue"
 
 
 def _break(run: Run, frame: Frame, action: p.BreakAction) -> Verdict:
     frame.answer = "break"
-    return "go on"
+    return "continue"
 
 
 def _fail(run: Run, frame: Frame, action: p.FailAction) -> Verdict:
@@ -157,19 +160,19 @@ def _fail(run: Run, frame: Frame, action: p.FailAction) -> Verdict:
         label = run.sequences[-1][frame.pc].label
         position = f"{run.around.source_name or 'playbook'}:{action.pos.line}:{action.pos.column}"
         frame.error = ErrorInfo(
-            message or f"{label} was failed by a rule",
+            message or f"a rule failed the task {label}",
             code="failed_by_rule",
-            hint="a rule with `do: fail` (or a case with `fail`) ended it; its guard says why",
+            hint="a rule with `do: fail` (or a case with `fail`) ended it: read its guard, and write a `message` beside `do: fail`",
             position=position if action.pos.line else None,
         )
     frame.answer = "fail"
-    return "go on"
+    return "continue"
 
 
 def _skip(run: Run, frame: Frame, action: p.SkipAction) -> Verdict:
     run.state.message = None if action.message is None else _text(run.render(action.message))
     frame.answer = "skip"
-    return "go on"
+    return "continue"
 
 
 def _text(value: Any) -> str:

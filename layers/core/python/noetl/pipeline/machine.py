@@ -1,4 +1,4 @@
-"""The task sequence as a machine: ``begin`` or ``resume``, then ``feed`` each outcome, until ``Finish``.
+"""The task sequence as a machine: ``begin`` or ``resume``, then ``feed`` until ``Finish``.
 
 Pure: no I/O of its own, no clock, no chance (a retry's jitter comes with the outcome). It is a stack of frames, each a sequence of
 tasks: the body, the inline tasks of a rule, a sink. ``task_call`` makes a call, ``call_result`` binds its outcome, ``rules`` decides what
@@ -87,7 +87,7 @@ class PipelineRun:
         self.max_attempts = 1
         self.plain = False
         self.progressed = True
-        """Something was done since the machine was resumed, besides asking for work that goes on elsewhere."""
+        """Something was done since the machine was resumed, besides asking for an external job."""
 
     # --- the four doors ---------------------------------------------------------------------------
 
@@ -150,11 +150,11 @@ class PipelineRun:
         return scope.names(self)
 
     def render(self, node: Node) -> Any:
-        """Raises TemplateError."""
+        """Render a template. Raises TemplateError."""
         return render(node, self)
 
     def is_true(self, node: Node) -> bool:
-        """Raises TemplateError."""
+        """Evaluate a condition. Raises TemplateError."""
         return is_true(node, self)
 
     def written(self, where: str, name: str) -> Any:
@@ -171,18 +171,21 @@ class PipelineRun:
         return {**found, **self.block} if where == "vars" else found
 
     def write(self, patch: Patch) -> None:
-        """Make a write visible here and report it at the end. Raises InvalidInputError(code="patch_type")."""
+        """Make a write visible to later tasks and report it at the end.
+
+        Raises InvalidInputError(code="patch_type").
+        """
         self.overlay.write(patch)
         self.state.patches.append(patch)
 
     @property
     def here(self) -> Item | None:
-        """The innermost iteration at hand."""
+        """Return the current iteration of the innermost loop."""
         return self.levels.items[-1] if self.levels.items else self.item
 
     @property
     def input(self) -> Mapping[str, Any]:
-        """The rendered input of the task at hand, over those of the tasks it runs inside."""
+        """Return the current task's rendered input, over those of the tasks around it."""
         frames = self.state.frames
         if len(frames) == 1:
             return frames[0].input or _NOTHING
@@ -212,7 +215,7 @@ class PipelineRun:
         return any(_is_sink(frame.address) for frame in self.state.frames)
 
     def sink_at(self, address: list[Any]) -> SinkAction:
-        """The sink an address names, seen from the top frame (or from the pipeline)."""
+        """Return the sink of an address, seen from the top frame (or from the pipeline)."""
         if address[0] == "step-sink":
             step_sink: SinkAction = self.pipeline.sinks[address[1]]
             return step_sink
@@ -274,8 +277,11 @@ class PipelineRun:
                 return op
 
     def _told(self, error: ErrorInfo) -> ErrorInfo:
-        """An entry that stumbled over a name which a failed call does not have has answered nothing: the call's own error stands,
-        and what the entry missed is told with it."""
+        """Return the error of an entry that failed, or the failed call's own error.
+
+        An entry may fail because it uses a name that a failed call does not have. The call's own error is returned then, with the entry's
+        message in its details.
+        """
         frame = self.state.frames[-1] if self.state.frames else None
         last = frame.last if frame is not None and frame.event == "call.done" else None
         if error.code != "undefined" or last is None or last.error is None:
@@ -285,7 +291,7 @@ class PipelineRun:
         )
 
     def fail(self, error: ErrorInfo) -> None:
-        """End the iteration of a nested loop, or else the run, as failed (``vars_after`` still follow)."""
+        """Fail the iteration of a nested loop, or else the run (``vars_after`` still follow)."""
         state = self.state
         error = self.around.hide(error)
         error = tracing.sink_failed(self, error) if self.inside_sink() else error
@@ -334,7 +340,10 @@ class PipelineRun:
         self.push([])
 
     def evaluate_block(self) -> None:
-        """Evaluate ``vars`` from the top, each entry seeing those before it, and none seeing an earlier evaluation."""
+        """Evaluate ``vars`` from the top.
+
+        Each entry sees those before it, and none sees an earlier evaluation.
+        """
         self.block = {}
         for name, node in self.pipeline.vars:
             self.block[name] = self.render(node)
@@ -362,7 +371,7 @@ class PipelineRun:
         )
 
     def _answered(self) -> ErrorInfo | None:
-        """The failure that a ``next`` answered: the step has failed all the same, and says so."""
+        """Return the failure that a ``next`` answered: the step has failed all the same."""
         state = self.state
         failed = state.last is not None and not state.last.ok and not state.skipped and not state.pinned
         return state.last.error if failed and state.last is not None and state.route is not None else None

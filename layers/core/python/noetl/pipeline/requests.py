@@ -13,8 +13,11 @@ from noetl.pipeline.state import Pending
 
 
 class RunTask(msgspec.Struct, frozen=True):
-    """Call this tool. ``key`` is the task's part of the idempotency key: the same for every attempt of one visit. ``pending``: the same
-    call again, because the work that it began elsewhere was not over."""
+    """A request to call a tool.
+
+    ``key``: the task's part of the idempotency key, the same for every attempt of one visit. ``pending``: the state of the external job
+    that an earlier call began; this call asks whether it is over.
+    """
 
     label: str
     kind: str
@@ -37,8 +40,11 @@ Op = RunTask | Finish
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What came of a RunTask: a result, an error, a sub-execution to start, what to wait for, or work that goes on elsewhere (``pending``:
-    asked for again after ``delay`` seconds). ``chance`` in [0, 1) feeds a retry's jitter."""
+    """The outcome of a RunTask: a result, an error, a sub-execution, a wait, or a pending job.
+
+    ``pending``: an external job that still runs; the task asks for it again after ``delay`` seconds. ``chance`` in [0, 1) feeds a retry's
+    jitter.
+    """
 
     result: Any = None
     error: ErrorInfo | None = None

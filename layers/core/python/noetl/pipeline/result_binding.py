@@ -1,4 +1,7 @@
-"""What is kept of a task that succeeded: its result under its names, selections of it, and what ``accumulate`` gathers."""
+"""Binding of a successful task's result.
+
+The run keeps the result under the task's names, its selections, and the value that ``accumulate`` gathers.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ PART_BYTES = 1024 * 1024
 
 
 def remember(run: Run, frame: Frame, task: Task, value: Any) -> None:
-    """Put a result under the task's label (a task that stands alone has none that anybody could ask for) and its second name."""
+    """Store a result under the task's label and its alias.
+
+    A single task of a step has no label, since no other task could read it.
+    """
     if run.inside_sink():
         return
     state = run.state
@@ -39,7 +45,7 @@ def remember(run: Run, frame: Frame, task: Task, value: Any) -> None:
 
 
 def selections(run: Run, spec: ResultSpec | None, value: Any) -> dict[str, Any]:
-    """The parts of a result that ``select`` names; a path that leads nowhere gives none."""
+    """Return the parts of a result that ``select`` names; a path that leads nowhere adds none."""
     if spec is None or not spec.select:
         return {}
     if is_ref(value) and run.around.hydrate is not None:
@@ -49,7 +55,10 @@ def selections(run: Run, spec: ResultSpec | None, value: Any) -> dict[str, Any]:
 
 
 def gather(run: Run, frame: Frame, task: Task, last: Last) -> Last:
-    """``last`` with the gathered value as its result. Raises TaskError when this result does not fit those before."""
+    """Return ``last`` with the gathered value as its result.
+
+    Raises TaskError when this result does not fit those before.
+    """
     wish = task.gather
     if wish is None or not last.ok:
         return last
@@ -106,7 +115,10 @@ def _misfit(task: Task, wish: Gather, part: Any) -> TaskError:
 
 
 def placed(task: Task, value: Any, path: str, gathered: Any) -> Any:
-    """``value`` with ``gathered`` at ``path`` (names only), copied on the way; mappings that are missing are made."""
+    """Return a copy of ``value`` with ``gathered`` at ``path`` (names only).
+
+    Missing mappings are made.
+    """
     names = path.removeprefix("$").strip(".").split(".")
     if not isinstance(value, dict):
         raise TaskError(
@@ -125,7 +137,10 @@ def placed(task: Task, value: Any, path: str, gathered: Any) -> Any:
 
 
 def settled(run: Run, outcome: Outcome, keep: Callable[[Any, ResultSpec | None], Any]) -> Outcome:
-    """``outcome`` where what grew in the place that ``merge_path`` names is one value, kept as a whole. ``keep``: gives its reference."""
+    """Return ``outcome`` with each list that grew at a ``merge_path`` stored as one value.
+
+    ``keep``: stores a value and returns its reference.
+    """
     result, labels = outcome.result, dict(outcome.labels)
     for task in run.pipeline.tasks:
         path = task.gather.merge_path if task.gather is not None else ""
@@ -143,7 +158,7 @@ def _settled_at(task: Task, value: Any, path: str, keep: Callable[[Any, ResultSp
 
 
 def set_value(run: Run, action: SetAction) -> None:
-    """``set``, ``set_ctx``, ``set_iter``: write one name of a scope."""
+    """Write one name of a scope, for ``set``, ``set_ctx`` and ``set_iter``."""
     value = run.render(action.value)
     try:
         _write(run, action, value)

@@ -1,7 +1,7 @@
 """The pipeline's own state: plain JSON between turns, msgspec structs while it runs.
 
 Nothing in it comes from a clock, a network or the scope: with the same program, scope and outcomes, a state that travelled
-through JSON goes on exactly like one that never left the worker.
+through JSON continues exactly like one that never left the worker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ Answer = Literal["", "retry", "call", "next", "result", "skip", "fail", "continu
 
 
 class Last(msgspec.Struct, omit_defaults=True):
-    """The latest outcome of a task: its unwrapped ``result``, or its ``error``; ``envelope`` is what came around the result."""
+    """The latest outcome of a task: its unwrapped ``result``, or its ``error``.
+
+    ``envelope``: the fields that came around the result.
+    """
 
     result: Any = None
     envelope: dict[str, Any] | None = None
@@ -35,7 +38,10 @@ class Last(msgspec.Struct, omit_defaults=True):
 
 
 class Pending(msgspec.Struct, omit_defaults=True):
-    """Work that a task began elsewhere: what its kind said of it, and the moments (epoch seconds) of the first call and of its time-out."""
+    """An external job that a task began.
+
+    ``state``: the description that its kind returned. ``since``/``until``: epoch seconds of the first call and of its time-out.
+    """
 
     state: dict[str, Any]
     since: float
@@ -75,9 +81,9 @@ class Frame(msgspec.Struct, omit_defaults=True):
     sinks: list[list[Any]] = []
     """Addresses of sinks to run before the phase ``then``."""
     waited: dict[str, Any] | None = None
-    """What the task gives when the time it waits for has passed."""
+    """The result of the task when the time that it waits for has passed."""
     pending: Pending | None = None
-    """The work that the task began elsewhere and asks for again."""
+    """The external job that the task began and asks for again."""
     then: Phase = "leave"
 
 
@@ -103,8 +109,10 @@ class Local(msgspec.Struct, omit_defaults=True):
 
 
 class Level(msgspec.Struct, omit_defaults=True):
-    """A nested loop that is open. ``items``: its list, or the reference of it; ``index``: of the iteration at hand; ``outer``: what the
-    iteration around it had."""
+    """A nested loop that is open.
+
+    ``items``: its list, or the reference of that. ``index``: of the current iteration. ``outer``: the labels of the iteration around it.
+    """
 
     items: Any
     outer: Local
@@ -114,11 +122,12 @@ class Level(msgspec.Struct, omit_defaults=True):
 
 
 class State(Local, omit_defaults=True):
-    """``patches`` are the writes so far, in order; ``block`` what the step's ``vars`` gave when they were last evaluated.
+    """The state of a run.
 
-    ``chosen``: the selections of the last task's result. ``levels``: nested loops, outermost first. ``moves`` counts calls of this turn;
-    ``held`` is the trace of the first call of a single task, shown only when another call follows. ``callbacks`` counts those that were
-    asked for: it is the serial of the next one.
+    ``patches``: the writes so far, in order. ``block``: the values of the step's ``vars`` at their last evaluation. ``chosen``: the
+    selections of the last task's result. ``levels``: nested loops, outermost first. ``moves``: how many calls this turn made. ``held``: the
+    trace of the first call of a single task, shown only when another call follows. ``callbacks``: how many were asked for, which is the
+    serial of the next one.
     """
 
     v: int = 1
@@ -177,5 +186,5 @@ def forget(state: State) -> None:
 
 
 def latest(frame: Frame) -> Last:
-    """The outcome a frame's task had."""
+    """Return the latest outcome of a frame's task."""
     return frame.last if frame.last is not None else Last()

@@ -1,4 +1,4 @@
-"""What all runs of one command share: the frozen scope, and the doors to what lies outside of it."""
+"""Surroundings of a command's runs: the frozen scope, and the functions that reach outside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def no_keychain(name: str) -> Mapping[str, Any]:
 
 
 def as_it_is(value: Any) -> Any:
-    """One result of a nested loop where nothing can be stored."""
+    """Return a result of a nested loop unchanged, where nothing can be stored."""
     return value
 
 
@@ -70,7 +70,7 @@ CallbackToken = Callable[[Item | None, int], tuple[str, str]]
 
 @dataclass(slots=True)
 class Surroundings:
-    """What all runs of one command share: the frozen scope and the doors to what lies outside it."""
+    """The frozen scope and the functions that reach outside it, shared by a command's runs."""
 
     frozen: FrozenScope
     execution_id: int
@@ -91,7 +91,7 @@ class Surroundings:
     callback: CallbackToken | None = None
     """None: nothing here waits for a callback, and ``callback`` is a name like any other."""
     part: Callable[[Any, ResultSpec | None], dict[str, Any]] | None = None
-    """Puts a piece of what ``accumulate`` gathers into the result store → what a manifest tells of it. None: nothing is put aside."""
+    """(a piece of what ``accumulate`` gathers) → its entry in a manifest; it is stored in the result store. None: all stays in the state."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,5 +1,7 @@
-"""A ``wait``: the run is suspended for a time, or until somebody outside says something. Or a task's work goes on elsewhere, and the task is
-asked for it again."""
+"""Suspensions of a run: for a time, until a callback, or while an external job runs.
+
+While an external job runs, the task asks for it again and again.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def suspension(run: Run, wait: WaitRequest) -> Suspend:
-    """How the run is suspended by the task at hand."""
+    """Return the suspension that the current ``wait`` task asks for."""
     state = run.state
     frame = state.frames[-1]
     label = run.sequences[-1][frame.pc].label
@@ -28,26 +30,26 @@ def suspension(run: Run, wait: WaitRequest) -> Suspend:
 
 
 def _plain(seconds: float | None) -> float | int:
-    """A whole number as it is written."""
+    """Return a whole number without a fraction."""
     found = seconds or 0.0
     return int(found) if found.is_integer() else found
 
 
 def poll(run: Run, pending: Pending, delay: float) -> Suspend:
-    """How the run is suspended while the work of the task at hand goes on elsewhere."""
+    """Return the suspension while the external job of the current task runs."""
     frame = run.state.frames[-1]
     frame.pending = pending
     return Suspend({}, delay=delay, task=run.sequences[-1][frame.pc].label)
 
 
 def over(frame: Frame) -> TaskOutcome:
-    """The time that a frame's task waited for has passed."""
+    """Return the outcome of a frame's task whose wait is over."""
     waited, frame.waited = frame.waited, None
     return TaskOutcome(waited)
 
 
 def child_outcome(child: Outcome) -> TaskOutcome:
-    """What a task is told of the sub-execution it waited for."""
+    """Return a task's outcome from that of the sub-execution it waited for."""
     if child.status in ("ok", "skipped"):
         return TaskOutcome(child.result, meta=child.meta)
     error = child.error or ErrorInfo(f"the sub-execution ended as {child.status}", "unknown", "child_failed")

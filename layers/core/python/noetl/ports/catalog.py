@@ -9,7 +9,10 @@ import msgspec
 
 
 class CatalogEntry(msgspec.Struct, frozen=True):
-    """``program``: the hash of the compiled Program; ``content``: the source text; ``source_name``: what diagnostics print."""
+    """A version of a playbook.
+
+    ``program``: the hash of the compiled Program; ``content``: the source text; ``source_name``: what diagnostics print.
+    """
 
     path: str
     version: int
@@ -30,7 +33,10 @@ class PlaybookVersion(msgspec.Struct, frozen=True):
 
 class Catalog(Protocol):
     def register(self, *, path: str, name: str, program: str, content: str, source_name: str) -> CatalogEntry:
-        """Keep a playbook; the same content at the same path gives the version it has already, with ``source_name`` as it is now."""
+        """Keep a playbook and return its entry.
+
+        The same content at the same path keeps the version it has already, with ``source_name`` as it is now.
+        """
 
     def get(self, path: str, version: int | None = None) -> CatalogEntry | None:
         """Return a version, or the latest."""

@@ -7,7 +7,9 @@ from typing import Protocol
 
 
 class Cipher(Protocol):
-    """Authenticated encryption. ``context``: public facts that must be the same for decryption (an execution id, a name).
+    """Authenticated encryption.
+
+    ``context``: public facts that must be the same for decryption (an execution id, a name).
 
     Raises InfrastructureError when the key service cannot be reached.
     """
@@ -15,4 +17,7 @@ class Cipher(Protocol):
     def encrypt(self, plain: bytes, context: Mapping[str, str]) -> bytes: ...
 
     def decrypt(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
-        """Raises InvalidInputError(code="sealed_invalid") for bytes that were changed, or sealed with another key or context."""
+        """Decrypt sealed bytes.
+
+        Raises InvalidInputError(code="sealed_invalid") for bytes that were changed, or sealed with another key or context.
+        """

@@ -13,8 +13,11 @@ from noetl.domain.commands import Command
 
 
 class CommandTries(msgspec.Struct, frozen=True):
-    """``began``: how often a worker began it and did not end it, outages apart. ``received``: deliveries. ``at``: epoch seconds of the
-    latest entry. ``why``: what kept the latest worker from ending it; empty while that one works, or when it died."""
+    """The record of a command that was delivered again.
+
+    ``began``: how often a worker began it and did not end it, outages apart. ``received``: deliveries. ``at``: epoch seconds of the
+    latest entry. ``why``: what kept the latest worker from ending it; empty while that one works, or when it died.
+    """
 
     began: int
     received: int
@@ -23,9 +26,12 @@ class CommandTries(msgspec.Struct, frozen=True):
 
 
 class TriesStore(Protocol):
-    """Keeps one entry for each (command, attempt, turn); it goes with its execution. Raises InfrastructureError."""
+    """Keeps one entry for each (command, attempt, turn); it goes with its execution.
+
+    Raises InfrastructureError.
+    """
 
     def get(self, execution_id: int, command_id: str, attempt: int, turn: int) -> CommandTries | None:
-        """Return the latest entry; None when the first delivery is the only one, or its worker died."""
+        """Return the latest entry; None: only one delivery, or its worker died."""
 
     def put(self, command: Command, tries: CommandTries) -> None: ...

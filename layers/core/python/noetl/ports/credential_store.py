@@ -1,4 +1,7 @@
-"""Port of the credential store, which keeps sealed data. Adapters never see the plain text."""
+"""Port of the credential store, which keeps sealed data.
+
+Adapters never see the plain text.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ AccessAction = Literal["kept", "replaced", "removed", "resealed", "read"]
 
 
 class StoredCredential(msgspec.Struct, frozen=True):
-    """``id``: stays when the data is replaced; ``version`` counts replacements. Moments are epoch seconds."""
+    """A credential as it is stored.
+
+    ``id``: stays when the data is replaced; ``version`` counts replacements. Moments are epoch seconds.
+    """
 
     id: int
     name: str
@@ -27,7 +33,10 @@ class StoredCredential(msgspec.Struct, frozen=True):
 
 
 class CachedCredential(msgspec.Struct, frozen=True):
-    """A row of ``auth_cache``. ``expires_in``: seconds left, by the store's clock. ``version``: of the credential that was copied."""
+    """A row of ``auth_cache``.
+
+    ``expires_in``: seconds left, by the store's clock. ``version``: of the credential that was copied.
+    """
 
     key: str
     name: str
@@ -43,7 +52,10 @@ class CachedCredential(msgspec.Struct, frozen=True):
 
 
 class CredentialAccess(msgspec.Struct, frozen=True):
-    """Somebody did something with a credential. ``id``: time-ordered; ``at``: epoch seconds, the store's."""
+    """A record of an access to a credential.
+
+    ``id``: time-ordered; ``at``: epoch seconds, by the store's clock.
+    """
 
     id: int
     name: str
@@ -58,8 +70,11 @@ class CredentialStore(Protocol):
     """One round trip per call. Raises InfrastructureError when the store cannot be reached."""
 
     def put(self, credential: StoredCredential) -> tuple[StoredCredential, bool]:
-        """Keep, or replace the one of this name (which keeps its id and its age, and whose cached copies go). What is kept now, and
-        whether it is new. ``id`` is for a new one; ``version`` and moments are the store's. Raises IdTakenError."""
+        """Keep a credential, or replace the one of this name; return it, and whether it is new.
+
+        A replaced one keeps its id and its age, and its cached copies are removed. ``id`` is for a new one; ``version`` and moments are
+        the store's. Raises IdTakenError.
+        """
 
     def get(self, name: str) -> StoredCredential | None: ...
 
@@ -72,7 +87,10 @@ class CredentialStore(Protocol):
         """Name → type of those that there are."""
 
     def reseal(self, name: str, version: int, sealed: bytes) -> bool:
-        """The same data under another key, if this version is still the credential's. Nothing else changes. Whether it was."""
+        """The same data under another key, if this version is still the credential's.
+
+        Nothing else changes. Whether it was.
+        """
 
     def delete(self, name: str) -> bool:
         """Remove it with its cached copies. Whether it was there."""
@@ -80,12 +98,16 @@ class CredentialStore(Protocol):
     # --- the cache: auth_cache ---
 
     def cached(self, key: str, renew_seconds: float | None = None) -> CachedCredential | None:
-        """A row that has not expired, and whose credential was neither replaced nor removed since; counted as read. ``renew_seconds``
-        moves the expiry of a secret; a token keeps its own."""
+        """Return a cached row that has not expired, and count the read.
+
+        Its credential was neither replaced nor removed since. ``renew_seconds`` moves the expiry of a secret; a token keeps its own.
+        """
 
     def cache(self, row: CachedCredential) -> None:
-        """Keep a row, or refresh the one of its key: data, expiry, accessed_at; access_count grows by one. Nothing is kept of a version
-        that is not the credential's any more."""
+        """Keep a row, or refresh the one of its key: data, expiry, accessed_at.
+
+        access_count grows by one. Nothing is kept of a version that is not the credential's any more.
+        """
 
     def forget_execution(self, execution_id: int) -> int:
         """Rows of one execution go. How many."""
@@ -101,7 +123,10 @@ class CredentialStore(Protocol):
     def accesses(
         self, *, limit: int, before: int = 0, name: str = "", execution_id: int | None = None
     ) -> Sequence[CredentialAccess]:
-        """Newest first, older than the one with the id ``before``; of one credential, of one execution."""
+        """Return accesses of one credential or execution, newest first.
+
+        They are older than the one with the id ``before``.
+        """
 
     def forget_accesses(self, older_seconds: float, limit: int = 1000) -> int:
         """What was recorded longer ago goes. How many."""

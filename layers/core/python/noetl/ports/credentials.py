@@ -12,7 +12,10 @@ class CredentialNames(Protocol):
     """Which credentials there are; never what is in them."""
 
     def types(self, names: Collection[str]) -> Mapping[str, str]:
-        """Name → type of those that there are (empty where that is not known). Raises InfrastructureError, TaskError(kind="auth")."""
+        """Name → type of those that there are (empty where that is not known).
+
+        Raises InfrastructureError, TaskError(kind="auth").
+        """
 
     def known(self) -> Sequence[str]:
         """Names, for telling what was probably meant; not all of them have to be there."""
@@ -22,4 +25,7 @@ class Credentials(Protocol):
     """Named secrets, as a worker gets them."""
 
     def get(self, name: str, execution_id: int) -> Credential:
-        """Raises TaskError(kind="auth", code="credential_not_found") naming what exists and how to add one."""
+        """Return a credential.
+
+        Raises TaskError(kind="auth", code="credential_not_found") naming what exists and how to add one.
+        """

@@ -1,4 +1,4 @@
-"""Port of the engine by request: outcomes are decided, and the answer has what the worker runs next.
+"""Port of the engine by request: it decides outcomes and answers with the next commands.
 
 Adapters: a Lambda function (``adapters/aws/decide_function.py``); tests call the engine in their own process.
 """
@@ -11,6 +11,9 @@ from noetl.domain.workers.direct_requests import DecideAnswer, DecideRequest
 
 
 class Decisions(Protocol):
-    """Raises InfrastructureError when there is no answer: it may be throttled, away or dead, and may have decided all the same."""
+    """The engine by request.
+
+    Raises InfrastructureError when there is no answer: it may be throttled, unreachable or dead, and may have decided all the same.
+    """
 
     def decide(self, request: DecideRequest) -> DecideAnswer: ...

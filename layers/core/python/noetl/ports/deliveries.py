@@ -12,7 +12,10 @@ from noetl.ports.gauges import QueueGauge
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """``why``: what the engine says; empty when the queue gave up. ``executions``: those that it is about, as far as it can be read."""
+    """A message in a dead-letter queue.
+
+    ``why``: what the engine says; empty when the queue gave up. ``executions``: those that it is about, as far as it can be read.
+    """
 
     queue: str
     message_id: str
@@ -27,6 +30,6 @@ class Deliveries(Protocol):
     def dead_letters(self, execution_id: int) -> Sequence[DeadLetter]: ...
 
     def tries(self, execution_id: int, command_id: str, attempt: int, turn: int) -> CommandTries | None:
-        """Return how often workers began a command that was delivered again; None when the first delivery is the only one."""
+        """Return how often workers began a command that was delivered again; None: delivered once."""
 
     def gauges(self) -> Sequence[QueueGauge]: ...

@@ -1,4 +1,4 @@
-"""Port of event batches: durable when accepted, handled afterwards, reported for a limited time."""
+"""Port of event batches: durable when accepted, handled later, kept for a limited time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ BatchStatus = Literal["accepted", "processing", "completed", "failed"]
 
 
 class EventTold(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one event. ``code``: why it was refused, empty for one that was taken. ``wanted``: False in answer to a sign of life of
-    a command whose outcome nobody waits for any more."""
+    """The outcome of one event of a batch.
+
+    ``code``: why it was refused, empty for one that was accepted. ``wanted``: False in answer to a heartbeat of a command whose outcome
+    no execution waits for any more.
+    """
 
     event_id: str
     execution_id: str
@@ -21,8 +24,11 @@ class EventTold(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EventBatch(msgspec.Struct, frozen=True):
-    """``fingerprint``: of what was asked. ``messages``: what its events say, as queues carry it; empty once they are handled. ``told``: what
-    became of each, then. Times are epoch seconds."""
+    """A batch of events that a worker posted.
+
+    ``fingerprint``: of the request. ``messages``: what its events say, as queues carry it; empty once they are handled. ``told``: the
+    outcome of each event, then. Times are epoch seconds.
+    """
 
     batch_id: int
     fingerprint: str
@@ -40,11 +46,17 @@ class EventBatches(Protocol):
     def accept(
         self, batch_id: int, messages: Sequence[str], *, key: str, fingerprint: str, principal: str
     ) -> tuple[EventBatch, bool]:
-        """Keep a batch. Of one that was kept under ``key`` before, or, without a key, with all the same under this id: what it is now, and
-        False. Raises IdTakenError when another batch has this id."""
+        """Keep a batch.
+
+        Of one that was kept under ``key`` before, or, without a key, with all the same under this id: what it is now, and False. Raises
+        IdTakenError when another batch has this id.
+        """
 
     def begin(self, batch_id: int, stale_seconds: float) -> EventBatch | None:
-        """Take a batch to handle it; None when somebody else does (and gave a sign within ``stale_seconds``), or it is over."""
+        """Take a batch to handle it.
+
+        None: another process handles it (and gave a sign within ``stale_seconds``), or it is over.
+        """
 
     def end(self, batch_id: int, status: BatchStatus, told: Sequence[EventTold]) -> None:
         """It is handled."""
@@ -52,8 +64,11 @@ class EventBatches(Protocol):
     def get(self, batch_id: int) -> EventBatch | None: ...
 
     def unfinished(self, left_seconds: float, stale_seconds: float, limit: int) -> Sequence[int]:
-        """Ids of batches that should have been handled by now, the oldest first: nobody began with one that was accepted ``left_seconds``
-        ago, or whoever did gave no sign for ``stale_seconds``."""
+        """Return ids of batches that should have been handled by now, the oldest first.
+
+        Either no process began with one that was accepted ``left_seconds`` ago, or the process that began gave no sign for
+        ``stale_seconds``.
+        """
 
     def forget(self, older_than_seconds: float, limit: int = 1000) -> None:
         """Drop batches that ended that long ago."""

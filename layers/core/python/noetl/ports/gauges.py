@@ -6,8 +6,10 @@ import msgspec
 
 
 class QueueGauge(msgspec.Struct, frozen=True):
-    """Numbers are approximate, as queues count. ``in_flight``: received and not acknowledged yet. ``failed``: given up, in the queue's
-    dead-letter queue."""
+    """Numbers are approximate, as queues count.
+
+    ``in_flight``: received and not acknowledged yet. ``failed``: given up, in the queue's dead-letter queue.
+    """
 
     name: str
     waiting: int

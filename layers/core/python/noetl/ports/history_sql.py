@@ -15,7 +15,10 @@ class SqlColumn(msgspec.Struct, frozen=True):
 
 
 class SqlTable(msgspec.Struct, frozen=True):
-    """Rows of a query. ``truncated``: there are more than its limit of rows or bytes lets through."""
+    """Rows of a query.
+
+    ``truncated``: there are more than its limit of rows or bytes lets through.
+    """
 
     columns: list[SqlColumn]
     rows: list[list[Any]]

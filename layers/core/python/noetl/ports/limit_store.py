@@ -16,8 +16,11 @@ SHOWN = 20
 
 
 class KeyUse(msgspec.Struct, frozen=True):
-    """Who holds a slot, or waits for one. ``step`` empty: the execution itself. ``since``: epoch seconds. ``alive``: somebody who lives has
-    the command (a command whose worker died holds on, and is given out again)."""
+    """A holder of a slot, or one that waits for a slot.
+
+    ``step`` empty: the execution itself. ``since``: epoch seconds. ``alive``: a live process or worker has the command (a command whose
+    worker died keeps its slot, and is given out again).
+    """
 
     execution_id: int
     step: str
@@ -29,7 +32,10 @@ class KeyUse(msgspec.Struct, frozen=True):
 
 
 class KeyState(msgspec.Struct, frozen=True):
-    """``source``: whose numbers hold. ``next_at``: when the rate is free again (epoch seconds); None: now, or there is no rate."""
+    """The state of a key.
+
+    ``source``: whose numbers hold. ``next_at``: when the rate is free again (epoch seconds); None: now, or there is no rate.
+    """
 
     key: str
     numbers: Numbers
@@ -44,8 +50,11 @@ class KeyState(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Why something of an execution does not go on. ``at``: when its moment comes (epoch seconds; a rate); else it waits for a slot:
-    ``in_use`` of ``most`` are held, by ``holders`` (some executions) among others, and it is the ``position``-th that waits."""
+    """The reason why a part of an execution waits.
+
+    ``at``: when its moment comes (epoch seconds; a rate). Otherwise it waits for a slot: ``in_use`` of ``most`` are held, by ``holders``
+    (some executions) among others, and it is the ``position``-th that waits.
+    """
 
     key: str
     step: str
@@ -62,14 +71,20 @@ class LimitStore(Protocol):
     def admit(
         self, start: Start, created: CreatedExecution, admission: Admission, owner: str | None = None
     ) -> tuple[Admitted, Sequence[Event]]:
-        """Give a slot to an execution that has not begun, or let it wait, in one transaction: its row (in version 0) and its Start are
-        kept then. Asking again changes nothing. Also the Cancel of the oldest holder, where that makes room."""
+        """Grant a slot to an execution that has not begun, or let it wait, in one transaction.
+
+        Its row (in version 0) and its Start are kept then. Asking again changes nothing. It also sends the Cancel of the oldest holder,
+        where that makes room.
+        """
 
     def limit_keys(self, *, after: str = "", limit: int = 100, key: str | None = None) -> Sequence[KeyState]:
         """Keys in order (strictly after ``after``), or the one."""
 
     def set_limit(self, key: str, numbers: Numbers, principal: str) -> None:
-        """What holds for a key from now on, whatever playbooks ask for. Who waits is looked at by the next ``claim``."""
+        """Set the limit of a key from now on, regardless of what playbooks ask for.
+
+        The next ``claim`` looks at the commands that wait.
+        """
 
     def remove_limit(self, key: str) -> bool:
         """Playbooks' own numbers hold again. False when there were no others."""

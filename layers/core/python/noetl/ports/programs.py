@@ -1,4 +1,4 @@
-"""Port of the program store: encoded ``Program`` by hash, for processes that do not compile."""
+"""Port of the program store: encoded programs by hash, for processes that do not compile."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ class ProgramStore(Protocol):
     """Raises InfrastructureError when the store cannot be reached."""
 
     def get(self, program: str) -> bytes | None:
-        """The encoded Program of this hash and of this library's version of the Program format; None when there is none."""
+        """Return the encoded Program of this hash and of this version of the format; None: none."""
 
     def put(self, program: str, data: bytes) -> None:
         """Durable when this returns; putting the same again is a success."""
 
 
 class TokenStore(Protocol):
-    """A store that keeps a token beside each program. Raises InfrastructureError when it cannot be reached."""
+    """A store that keeps a token beside each program.
+
+    Raises InfrastructureError when it cannot be reached.
+    """
 
     def read(self, program: str) -> tuple[bytes, str] | None:
-        """The encoded Program and its token (empty: it has none); None when there is no such program."""
+        """Return the encoded Program and its token (empty: none); None: there is no such program."""
 
     def write(self, program: str, data: bytes, token: str, *, replace: bool) -> bool:
         """Whether this call wrote it: without ``replace`` one that exists stays."""

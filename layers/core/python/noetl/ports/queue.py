@@ -14,10 +14,13 @@ import msgspec
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """``body``: JSON text (characters that queues refuse are escaped on the way). ``group``: messages of one group compete for nothing
+    """A message to send.
+
+    ``body``: JSON text (characters that queues refuse are escaped on the way). ``group``: messages of one group compete for nothing
     (FIFO: they follow each other; standard: fair queueing). ``dedup``: repeats within five minutes may be dropped by a FIFO queue, which
-    needs both (at most 128 printable ASCII characters). ``delay``: seconds, at most MAX_DELAY, standard queues only. ``why``: a reason that
-    travels beside the body (dead letters)."""
+    needs both (at most 128 printable ASCII characters). ``delay``: seconds, at most MAX_DELAY, standard queues only. ``why``: a reason
+    that travels beside the body (dead letters).
+    """
 
     body: str
     group: str = ""
@@ -27,7 +30,10 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """``receipt`` acknowledges it. ``received``: which delivery of this message it is (1, 2, …). ``sent_at``: epoch seconds."""
+    """A message that was received.
+
+    ``receipt`` acknowledges it. ``received``: which delivery of this message it is (1, 2, …). ``sent_at``: epoch seconds.
+    """
 
     message_id: str
     receipt: str
@@ -43,20 +49,31 @@ MAX_DELAY = 900
 
 
 class Queue(Protocol):
-    """Raises InfrastructureError when the queue cannot be reached; nothing was acknowledged then."""
+    """A message queue.
+
+    Raises InfrastructureError when the queue cannot be reached; nothing was acknowledged then.
+    """
 
     def send(self, messages: Sequence[Outgoing]) -> Sequence[int]:
-        """Send in as few requests as the queue takes; entries that are refused are tried again a few times.
+        """Send messages in as few requests as the queue takes.
+
+        Entries that are refused are tried again a few times.
 
         Returns the positions of messages that could not be sent (normally none): the caller keeps them. Raises InvalidInputError
         (code="message_too_large") for a message that the queue can never take, InfrastructureError when none could be sent.
         """
 
     def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:
-        """At most ``limit`` messages; they stay invisible to others for the queue's visibility timeout."""
+        """Receive at most ``limit`` messages.
+
+        They stay invisible to other readers for the queue's visibility timeout.
+        """
 
     def ack(self, deliveries: Sequence[Delivery]) -> None:
         """These are done with. A receipt that has expired is no error (the message comes again)."""
 
     def nack(self, deliveries: Sequence[Delivery], delay_seconds: int = 0) -> None:
-        """These are visible again after ``delay_seconds``; until then their receipts stay good, so this also keeps hold of what takes long."""
+        """Make messages visible again after ``delay_seconds``.
+
+        Until then their receipts stay valid, so this also keeps hold of what takes long.
+        """

@@ -13,7 +13,10 @@ class ObjectWriter(Protocol):
     def write(self, data: bytes) -> None: ...
 
     def commit(self) -> None:
-        """Durable when this returns. Raises ConflictError(code="result_exists") when there is an object already."""
+        """Durable when this returns.
+
+        Raises ConflictError(code="result_exists") when there is an object already.
+        """
 
     def abort(self) -> None:
         """Nothing is left. Allowed after ``commit``, and twice: then it does nothing."""
@@ -29,7 +32,9 @@ class ObjectReader(Protocol):
 
 
 class ResultStore(Protocol):
-    """Immutable objects by URI (``noetl://execution/<eid>/result/…``). Adapters: local files, memory; S3 on AWS.
+    """Immutable objects by URI (``noetl://execution/<eid>/result/…``).
+
+    Adapters: local files, memory; S3 on AWS.
 
     Writing the same URI again with the same bytes is a success (a repeated attempt writes the same object).
     Raises TaskError-free InfrastructureError when the store cannot be reached.
@@ -60,16 +65,24 @@ class ResultStore(Protocol):
         """Remove all objects of an execution; the number removed."""
 
     def doubt(self, uri: str) -> bool:
-        """What was read is not what had been written: a copy that lies here is dropped. True: reading again goes to where it came from."""
+        """What was read is not what had been written: a copy that lies here is dropped.
+
+        True: reading again goes to where it came from.
+        """
 
     def choose(self, size: int | None, wish: str | None = None) -> ResultStore:
-        """The tier that a new object goes to; its ``name`` is what the reference says. ``size``: None when it is not known yet.
+        """The tier that a new object goes to; its ``name`` is what the reference says.
+
+        ``size``: None when it is not known yet.
 
         ``wish``: the tier that the playbook asks for (``spec.result.store``).
         """
 
     def at(self, store: str | None) -> ResultStore:
-        """The tier that an object is read from. ``store``: as its reference says; None: it says nothing."""
+        """The tier that an object is read from.
+
+        ``store``: as its reference says; None: it says nothing.
+        """
 
 
 class OneTier:

@@ -6,7 +6,9 @@ from typing import Protocol
 
 
 class Revocations(Protocol):
-    """A mark only saves work: what a revoked worker reports is superseded anyway, so a failure here is never an error of its own.
+    """Marks of revoked work.
+
+    A mark only saves work: what a revoked worker reports is superseded anyway, so a failure here is never an error of its own.
 
     Raises InfrastructureError when the store cannot be reached.
     """

@@ -1,5 +1,6 @@
-"""Which playbooks start by themselves, as the database knows it. Adapters: ``adapters/postgres`` and ``adapters/memory``; one contract
-suite holds both to this text.
+"""Which playbooks start by themselves, as the database knows it.
+
+Adapters: ``adapters/postgres`` and ``adapters/memory``; one contract suite holds both to this text.
 
 Every method is one round trip. Moments are epoch seconds; ``anchor`` is a whole number of them. The clock is the caller's: it decides
 when something is looked at, never whether it happens once (that is the idempotency key of the start).
@@ -16,11 +17,14 @@ from noetl.domain.automations.missed_run_policy import MOST_CAUGHT_UP, CatchUp, 
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``version`` None: the latest when it fires. ``declared``: its playbook says so; otherwise somebody made it by hand.
+    """A schedule as it is stored.
+
+    ``version`` None: the latest when it fires. ``declared``: its playbook declares it; otherwise a person made it by hand.
     ``enabled``: what its maker says; ``paused``: what an operator says. ``anchor``: when its timing was set; rates count from it.
-    ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` tells why that started nothing.
+    ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` states why that started nothing.
     ``latest_execution``: the newest that a firing started. ``catch_up``, ``catch_up_max``, ``overlap``: see
-    ``domain/automations/missed_run_policy.py``."""
+    ``domain/automations/missed_run_policy.py``.
+    """
 
     name: str
     path: str
@@ -57,8 +61,9 @@ class ScheduleStore(Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
     def put(self, row: ScheduleRow) -> bool:
-        """Make the schedule, or replace the one of this name: what it is and ``next_at``; ``paused``, ``last_*``, ``latest_execution`` and
-        what it started stay as they are.
+        """Make the schedule, or replace the one of this name.
+
+        It replaces its definition and ``next_at``; ``paused``, ``last_*``, ``latest_execution`` and what it started stay as they are.
 
         False, and nothing is changed, when the name belongs to the schedule of another path.
         """
@@ -74,24 +79,32 @@ class ScheduleStore(Protocol):
     def fired(
         self, row: ScheduleRow, at: float, *, next_at: float | None, execution_id: int | None, error: str = ""
     ) -> bool:
-        """Remember that ``row`` fired for the moment ``at``, and when it does next.
+        """Record that ``row`` fired for the moment ``at``, and when it fires next.
 
-        False, and nothing is changed, when its timing is another by now (``anchor``), or when it fired for this or a later moment already:
-        of several processes that fire one moment, one is told True. In any case ``moments`` knows then what was started for it (what was
-        told first stays), and ``latest_execution`` stays when nothing was.
+        False, and nothing is changed, when its timing is another by now (``anchor``), or when it fired for this or a later moment
+        already: of several processes that fire one moment, one gets True. In any case ``moments`` then knows what was started for it (the
+        first record stays), and ``latest_execution`` stays when nothing was.
         """
 
     def pass_over(self, row: ScheduleRow, next_at: float | None) -> bool:
-        """Move the next time of ``row`` to ``next_at`` without a firing, because what it was is settled already.
+        """Move the next time of ``row`` to ``next_at`` without a firing.
+
+        The moment that was due is settled already.
 
         False, and nothing is changed, when its timing (``anchor``) or its next time is another by now.
         """
 
     def keep_moment(self, name: str, at: float, execution_id: int) -> None:
-        """Remember what was started for a moment, without a firing; what was told first stays. Nothing when there is no such schedule."""
+        """Record what was started for a moment, without a firing.
+
+        The first record of a moment stays. Does nothing when there is no such schedule.
+        """
 
     def moments(self, name: str, since: float, until: float) -> Mapping[float, int]:
-        """What was started for the moments of ``since`` ≤ at ≤ ``until``, ascending: moment → execution. It goes with the schedule."""
+        """Return what was started for the moments of ``since`` ≤ at ≤ ``until``, ascending.
+
+        The answer maps moments to executions. It is removed with the schedule.
+        """
 
     def set_paused(self, name: str, paused: bool, next_at: float | None) -> ScheduleRow | None:
         """As it is afterwards; None when there is none."""
@@ -100,4 +113,7 @@ class ScheduleStore(Protocol):
         """False when there was none."""
 
     def delete_declared(self, path: str, keep: str = "") -> Sequence[str]:
-        """Delete the schedules that the playbook of this path declared, except ``keep``; their names."""
+        """Delete the schedules that the playbook of this path declared, except ``keep``.
+
+        Returns their names.
+        """

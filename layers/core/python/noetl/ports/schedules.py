@@ -14,9 +14,12 @@ from noetl.domain.automations.missed_run_policy import CatchUp
 
 
 class ScheduleEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``name``: unique. ``expression``: as the playbook wrote it, checked: ``cron: 0 6 * * 1-5`` (five fields) or ``rate: 5 minutes``.
-    ``path``/``version``: what starts (latest when None). ``payload``: the workload it starts with.
-    ``catch_up``: how long a moment that cannot be delivered is tried again."""
+    """A schedule at the scheduler.
+
+    ``name``: unique. ``expression``: as the playbook wrote it, checked: ``cron: 0 6 * * 1-5`` (five fields) or ``rate: 5 minutes``.
+    ``path``/``version``: what starts (latest when None). ``payload``: the workload it starts with. ``catch_up``: how long a moment that
+    cannot be delivered is tried again.
+    """
 
     name: str
     path: str
@@ -33,7 +36,10 @@ class Schedules(Protocol):
     """Raises InfrastructureError when the scheduler cannot be reached."""
 
     def put(self, entry: ScheduleEntry) -> None:
-        """Make or replace the schedule of this name. Raises InvalidInputError for an expression the scheduler cannot express."""
+        """Make or replace the schedule of this name.
+
+        Raises InvalidInputError for an expression the scheduler cannot express.
+        """
 
     def delete(self, name: str) -> bool:
         """False when there was none."""

@@ -12,7 +12,9 @@ PAGE_BYTES = 1024 * 1024
 
 
 class TaskLogs(Protocol):
-    """Lines by execution. Adapters: a file per execution; memory; objects of a bucket, a few seconds at a time.
+    """Lines by execution.
+
+    Adapters: a file per execution; memory; objects of a bucket, a few seconds at a time.
 
     Raises InfrastructureError when they cannot be reached.
     """
@@ -21,7 +23,9 @@ class TaskLogs(Protocol):
         """They can be read when this returns. One task's lines keep their order."""
 
     def read(self, execution_id: int, after: str, limit: int, *, everything: bool) -> LinePage:
-        """From the beginning, or after the ``next`` of a page. ``everything``: nothing is added any more, so also the youngest.
+        """From the beginning, or after the ``next`` of a page.
+
+        ``everything``: nothing is added any more, so also the youngest.
 
         Raises InvalidInputError(code="invalid_cursor").
         """

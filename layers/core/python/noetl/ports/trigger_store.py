@@ -14,9 +14,12 @@ from noetl.domain.automations.triggers import Kind, Source
 
 
 class TriggerRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``version`` None: the latest when it fires. ``payload``: the workload, with templates over ``event``; None: ``{event}``. ``event_key``: a
-    template whose text tells one happening from another; empty: the source's own id. ``generation``: of a webhook's address.
-    ``fired``: executions it started, ``failed``: happenings that started none; ``last_*``: of the last one (epoch seconds)."""
+    """A trigger as it is stored.
+
+    ``version`` None: the latest when it fires. ``payload``: the workload, with templates over ``event``; None: ``{event}``.
+    ``event_key``: a template whose text identifies a happening; empty: the source's own id. ``generation``: of a webhook's address.
+    ``fired``: executions it started, ``failed``: happenings that started none; ``last_*``: of the last one (epoch seconds).
+    """
 
     name: str
     kind: Kind
@@ -41,7 +44,10 @@ class TriggerStore(Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
     def put(self, row: TriggerRow) -> TriggerRow:
-        """Make the trigger, or replace what the one of this name is: when it was made and what came of it stay. As it is afterwards."""
+        """Make or replace the trigger of this name, and return it as it is stored.
+
+        The time it was made and its counters stay.
+        """
 
     def get(self, name: str) -> TriggerRow | None: ...
 
@@ -52,8 +58,10 @@ class TriggerStore(Protocol):
         """Those that read the queue of this ARN, enabled or not, by name."""
 
     def fired(self, name: str, execution_id: int | None, *, fresh: bool = True, error: str = "") -> None:
-        """Something happened: it started this execution (``fresh``; not: an earlier telling of it had), or nothing (``error``).
-        Nothing when there is no such trigger."""
+        """Record a happening: it started this execution, or nothing (``error``).
+
+        ``fresh`` False: an earlier report of it had started the execution. Does nothing when there is no such trigger.
+        """
 
     def delete(self, name: str) -> bool:
         """False when there was none."""

@@ -2,8 +2,8 @@
 
 Adapters: ``adapters/postgres`` and ``adapters/memory``.
 
-What a worker has taken is leased to it, command by command (``domain/owners.lease``): each sign of life extends the lease of one command.
-What was not extended in time is anybody's, as a further attempt, and what its first worker says after that is superseded.
+What a worker has taken is leased to it, command by command (``domain/owners.lease``): each heartbeat extends the lease of one command.
+What was not extended in time is free for any worker, as a further attempt, and what its first worker says after that is superseded.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ class RunningCommand(msgspec.Struct, frozen=True):
 
 
 class WorkerPool(msgspec.Struct, frozen=True):
-    """``name``: of this worker, unique. ``pool``: whose commands it takes. ``capacity``: how many at once. ``running``: how many it has,
-    ``commands`` which. ``alive``: it gave a sign of life lately. Times are epoch seconds; ``now`` is the store's."""
+    """A worker that fetches commands over HTTP.
+
+    ``name``: of this worker, unique. ``pool``: whose commands it takes. ``capacity``: how many at once. ``running``: how many it has,
+    ``commands`` which. ``alive``: its last heartbeat is recent. Times are epoch seconds; ``now`` is the store's.
+    """
 
     name: str
     pool: str
@@ -47,13 +50,16 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 Registered = Literal["registered", "taken", "full"]
-"""``taken``: the name is somebody else's. ``full``: there are too many workers."""
+"""``taken``: the name belongs to another principal. ``full``: there are too many workers."""
 Reason = Literal["unknown", "done", "over", "paused", "early", "leased", "suspended", "offered"]
 
 
 class CommandState(msgspec.Struct, frozen=True):
-    """Why a command cannot be had. ``unknown``: its execution, or it, does not exist; ``done``: it was answered; ``over``: its execution
-    is; ``offered``: to another pool, or it can be had by now. ``seconds``: until that changes, where it is known. ``holder``: whose it is."""
+    """Why a command cannot be had.
+
+    ``unknown``: its execution, or it, does not exist; ``done``: it was answered; ``over``: its execution is; ``offered``: to another
+    pool, or it can be had by now. ``seconds``: until that changes, where it is known. ``holder``: whose it is.
+    """
 
     reason: Reason
     seconds: float | None = None
@@ -61,29 +67,46 @@ class CommandState(msgspec.Struct, frozen=True):
 
 
 class CommandLeases(Protocol):
-    """Leases of single commands: of workers over HTTP, and of those that were answered with them (``domain/workers/direct_requests.py``).
+    """Leases of single commands.
+
+    They are of workers over HTTP, and of those that were answered with them (``domain/workers/direct_requests.py``).
 
     Raises InfrastructureError when the store cannot be reached.
     """
 
     def extend(self, execution_id: int, command_id: str, attempt: int, turn: int, seconds: float) -> bool:
-        """Whoever has this command has it for so much longer; False when nobody has (any more). Its worker lives, too."""
+        """Extend the lease of a command for its worker; False when no worker has it (any more).
+
+        The worker counts as alive, too.
+        """
 
     def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
-        """It is offered to others, as a further attempt, where its pool is kept, and nobody's otherwise; False when nobody has it."""
+        """Offer a command to other workers again, as a further attempt; False: no worker has it.
+
+        When its pool is not kept, the command has no owner afterwards.
+        """
 
     def free(self, execution_id: int, pool: str, worker: str) -> bool:
-        """What this worker of this pool has of an execution is nobody's; False when it has nothing of it."""
+        """Free what this worker of this pool has of an execution; False when it has nothing of it."""
 
 
 class WorkerRegistry(CommandLeases, Protocol):
-    """Safe to use from several threads. Raises InfrastructureError when the store cannot be reached."""
+    """Safe to use from several threads.
+
+    Raises InfrastructureError when the store cannot be reached.
+    """
 
     def register(self, name: str, pool: str, capacity: int, principal: str, most: int) -> Registered:
-        """Anew, or again by the same principal; at most ``most`` altogether."""
+        """Register a new worker, or the same one again for the same principal.
+
+        At most ``most`` workers are registered altogether.
+        """
 
     def seen(self, name: str, keep_seconds: float) -> Seen | None:
-        """It lives. ``keep_seconds`` > 0: and so, for that long, does what is offered to its pool. None: nobody has this name."""
+        """Record that a worker lives; None: no worker has this name.
+
+        ``keep_seconds`` > 0: what is offered to its pool stays offered for that long.
+        """
 
     def drop(self, name: str) -> bool:
         """Remove a worker and release its commands. False: no worker has this name."""

@@ -60,7 +60,7 @@ from noetl.services.worker.worker_credentials import KnownCredentials, Registere
 from noetl.services.worker.worker_deps import WorkerDeps
 
 LOCAL_SERVER = "http://127.0.0.1:8765"
-"""Where ``noetl serve`` listens unless it is told otherwise."""
+"""Where ``noetl serve`` listens by default."""
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 """What a local run may reach besides public addresses; a server allows nothing by default."""
 
@@ -209,7 +209,7 @@ def open_readonly(settings: Settings, server: EmbeddedServer | None = None) -> I
 
 
 def credential_names(settings: Settings, store: CredentialStore) -> CredentialNames:
-    """Names of credentials that tasks of this machine can use: registered ones, and those of its file."""
+    """Return the credentials that tasks of this machine can use: registered or in its file."""
     return KnownCredentials(store, FileCredentials(settings.credentials_file, lambda line: None))
 
 

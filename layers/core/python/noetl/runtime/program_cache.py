@@ -62,9 +62,9 @@ class ProgramCache:
         self._log = log
 
     def compile(self, text: str, source_name: str, program: str = "") -> Kept:
-        """Compile a playbook; with the hash ``program``, to the meaning it was compiled with before.
+        """Compile a playbook, with the semantics of the earlier compilation ``program``, if given.
 
-        Raises InvalidPlaybookError; what is invalid is compiled each time.
+        ``program``: the hash of a program. Raises InvalidPlaybookError; what is invalid is compiled each time.
         """
         semantics = semantics_of(text, program) if program else SEMANTICS
         path = self._path(text, source_name, semantics)
@@ -87,7 +87,7 @@ class ProgramCache:
             if not program_signed(token.decode("ascii", "replace"), path.name, data, self._keys()):
                 self._log(
                     f"{path} was not written by this home folder's noetl: it is ignored, and its playbook is compiled again;"
-                    " find out who writes there (`noetl doctor` tells what keeps tasks from it)"
+                    " find out who writes there (`noetl doctor` shows what keeps tasks from it)"
                 )
                 return None
             return codec.decode_as(_DECODER, data)

@@ -1,4 +1,4 @@
-"""The tiers of results that every kind of deployment makes in the same way, from its settings."""
+"""Result tiers that every kind of deployment makes in the same way from its settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def default_tier(
         raise InvalidInputError(
             f"NOETL_STORAGE_CLOUD_TIER={cloud} names a tier that is not set up",
             code="setting_invalid",
-            hint="docs/results.md tells what each tier needs",
+            hint="docs/results.md states what each tier needs",
         )
     if not folder or cloud == "file":
         return cloud

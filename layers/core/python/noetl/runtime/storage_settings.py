@@ -18,13 +18,16 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """Empty text: there is no such tier. ``cloud_tier``: where large results end; empty: local files here, the results bucket on AWS."""
+    """The settings of the result tiers; an empty text means that there is no such tier.
+
+    ``cloud_tier``: where large results are stored in the end; empty: local files on one machine, the results bucket on AWS.
+    """
 
     cloud_tier: str = ""
     cache_dir: str = ""
     cache_bytes: int = 1024 * MIB
     spill: str = ""
-    """``async`` or ``sync``; empty: whatever is safe in this place."""
+    """``async`` or ``sync``; empty: the mode that is safe in this place."""
     s3_bucket: str = ""
     minio_endpoint: str = ""
     minio_bucket: str = ""
@@ -109,5 +112,5 @@ def _number(env: Mapping[str, str], name: str, default: int, low: int) -> int:
 
 def _invalid(message: str, hint: str | None = None) -> InvalidInputError:
     return InvalidInputError(
-        message, code="setting_invalid", hint=hint or "docs/results.md tells how to set the tiers up"
+        message, code="setting_invalid", hint=hint or "docs/results.md explains how to set the tiers up"
     )

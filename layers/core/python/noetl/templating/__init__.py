@@ -1,6 +1,6 @@
 """Templates: sandboxed expressions over workflow data that keep the type of their value.
 
-The syntax is Jinja's; the evaluation is this package's own, because a template comes from whoever may register a playbook:
+The syntax is Jinja's. The evaluation is this package's own, because a template comes from any user who may register a playbook:
 it is never turned into Python code, reaches no Python attribute, and every operation has a bound.
 """
 

@@ -1,4 +1,7 @@
-"""``a.b`` and ``a[b]``: keys first, then a short list of harmless methods. Python attributes are never reached."""
+"""``a.b`` and ``a[b]``: keys first, then a short list of harmless methods.
+
+Python attributes are never reached.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ Method = Callable[..., Any]
 
 
 def attribute(meter: Meter, obj: Any, name: str) -> Any:
-    """``obj.name``: the mapping's key, else a method of the value, else ``Undefined``."""
+    """Return ``obj.name``: the mapping's key, else a method of the value, else ``Undefined``."""
     if isinstance(obj, Undefined):
         return obj
     if isinstance(obj, View):
@@ -37,7 +40,7 @@ def attribute(meter: Meter, obj: Any, name: str) -> Any:
 
 
 def missing_key(obj: Any, name: str) -> Undefined:
-    """What ``obj.name`` is when there is no such key. Loads nothing."""
+    """Return the undefined value of a missing key, without loading anything."""
     if isinstance(obj, Mapping):
         return Undefined(name, "the mapping has no such key", lambda: list(obj))
     if isinstance(obj, View):
@@ -50,7 +53,7 @@ def _no_names() -> Iterable[Any]:
 
 
 def describe(value: Any) -> str:
-    """A short name for a value's type, in the author's words."""
+    """Name a value's type shortly, in the author's words."""
     value = resolve(value)
     for kind, word in _WORDS:
         if isinstance(value, kind):
@@ -69,7 +72,7 @@ _WORDS: tuple[tuple[Any, str], ...] = (
 
 
 def item(meter: Meter, obj: Any, key: Any) -> Any:
-    """``obj[key]``: a key, a place in a list or text, or ``Undefined``."""
+    """Return ``obj[key]``: a key, a place in a list or text, or ``Undefined``."""
     if isinstance(key, str):
         return attribute(meter, obj, str(key))
     if isinstance(obj, Undefined):
@@ -89,7 +92,7 @@ def item(meter: Meter, obj: Any, key: Any) -> Any:
 
 
 def slice_of(meter: Meter, obj: Any, start: Any, stop: Any, step: Any) -> Any:
-    """``obj[start:stop:step]``."""
+    """Return ``obj[start:stop:step]``."""
     if isinstance(obj, Undefined):
         raise obj.error()
     subject = resolve(obj)
@@ -149,7 +152,10 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def count_words(text: str) -> int:
-    """What ``len(text.split())`` is, without making all of the words: a text of 8 million characters holds a gigabyte of them."""
+    """Count the words of ``text`` without making all of them.
+
+    A text of 8 million characters holds a gigabyte of words.
+    """
     total, within = 0, False
     for piece in _pieces(text):
         total += len(piece.split()) - (within and not piece[0].isspace())
@@ -168,7 +174,7 @@ def _padding_method(name: str) -> Method:
 
 
 def check_int(value: Any) -> int:
-    """A whole number given as an argument. Raises TemplateError."""
+    """Check an argument that must be a whole number. Raises TemplateError."""
     value = resolve(value)
     if isinstance(value, int):
         return value
@@ -176,7 +182,7 @@ def check_int(value: Any) -> int:
 
 
 def replace(meter: Meter, text: str, old: Any, new: Any, count: Any = -1) -> str:
-    """``text.replace(old, new)`` with the result's size checked before it is made."""
+    """Replace text; the result's size is checked before it is made."""
     old, new = to_text(old), to_text(new)
     count = -1 if count is None else check_int(count)
     meter.allocate(len(text))
@@ -197,7 +203,10 @@ def _expandtabs(meter: Meter, text: str, tabsize: Any = 8) -> str:
 
 
 def iterate(meter: Meter, value: Any) -> list[Any]:
-    """The entries of a list, keys of a mapping or characters of a text, wrapped. Raises TemplateError for anything else."""
+    """Return the entries of a list, keys of a mapping or characters of a text, wrapped.
+
+    Raises TemplateError for anything else.
+    """
     if isinstance(value, Undefined):
         raise value.error()
     subject = resolve(value)
@@ -208,7 +217,10 @@ def iterate(meter: Meter, value: Any) -> list[Any]:
 
 
 def check_format(meter: Meter, spec: str) -> int:
-    """The sum of a format's width and precision. Raises TemplateError when one would make an enormous text."""
+    """Return the sum of a format's width and precision.
+
+    Raises TemplateError when one would make an enormous text.
+    """
     total = 0
     for digits in "".join(char if char.isdecimal() else " " for char in spec).split():
         if len(digits) > 9 or int(digits) > meter.limits.max_width:
@@ -277,7 +289,7 @@ def _key_set(mapping: Any) -> Any:
 
 
 def pairs(meter: Meter, mapping: Any) -> list[tuple[Any, Any]]:
-    """``mapping.items()``, values wrapped."""
+    """Return ``mapping.items()``, values wrapped."""
     meter.allocate(16 * len(mapping))
     return [(key, mapping[key]) for key in mapping]
 

@@ -3,11 +3,11 @@
 ``noetl.templating`` offers (see its ``__init__``):
 
 * ``render(node, scope) -> Any``: a ``Node`` of a Program to plain JSON values (``Expr`` keeps types, ``Text`` is str,
-  ``Sql`` gives ``RenderedSql``). Values that are exactly a reference to a large result stay references (``ResultRef`` mappings)
+  ``Sql`` yields ``RenderedSql``). Values that are exactly a reference to a large result stay references (``ResultRef`` mappings)
   unless an attribute of them is touched.
 * ``is_true(node, scope) -> bool``: a guard.
 * ``render_sql(node, scope, params)``: a ``Sql`` node whose author brought ``%(name)s`` placeholders.
-* ``check(node)``: raises what can be told about a node without data (syntax, unknown filters, blocks that do not exist).
+* ``check(node)``: raises the errors of a node that are known without data (syntax, unknown filters, blocks that do not exist).
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ import msgspec
 
 
 class Scope(Protocol):
-    """Where names come from. Lookups are lazy: a name nobody touches costs nothing."""
+    """The source of names. Lookups are lazy: a name that no template touches costs nothing."""
 
     def lookup(self, name: str) -> Any:
-        """The value of a bare name (``ctx``, ``fetch``, ``workload``, ``x`` …). Raises KeyError when unknown."""
+        """Return the value of a bare name (``ctx``, ``fetch``, ``workload``, ``x`` …).
+
+        Raises KeyError when it is unknown.
+        """
 
     def names(self) -> Iterable[str]:
         """Known names, for "did you mean"."""
@@ -64,5 +67,5 @@ class MappingScope(msgspec.Struct, frozen=True):
 
 
 Hydrate = Callable[[Mapping[str, Any]], Any]
-"""Loads the value behind a ``ResultRef`` mapping. One that has an attribute ``lazily`` (another of its kind) gives templates long lists by that:
+"""Loads the value behind a ``ResultRef`` mapping. One with an attribute ``lazily`` (another of its kind) passes long lists to templates by that:
 as a ``PartedList``, of which they read the parts they touch."""

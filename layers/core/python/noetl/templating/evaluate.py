@@ -32,7 +32,10 @@ _FALSE = frozenset(("false", "0", "no", "none", ""))
 
 @lru_cache(CACHE_SIZE)
 def compiled_expression(source: str) -> Evaluate:
-    """The function of an expression. Raises TemplateError (``template_syntax``, ``template_limit``)."""
+    """Compile an expression to a function.
+
+    Raises TemplateError (``template_syntax``, ``template_limit``).
+    """
     from noetl.templating.expressions import compile_node
     from noetl.templating.parser import parse_expression
 
@@ -41,7 +44,10 @@ def compiled_expression(source: str) -> Evaluate:
 
 @lru_cache(CACHE_SIZE)
 def compiled_text(source: str) -> Statement:
-    """The function of a text with templates. Raises TemplateError (``template_syntax``, ``template_limit``)."""
+    """Compile a text with templates to a function.
+
+    Raises TemplateError (``template_syntax``, ``template_limit``).
+    """
     from noetl.templating.parser import parse_template
     from noetl.templating.statements import Blocks, emit_text
 
@@ -49,7 +55,9 @@ def compiled_text(source: str) -> Statement:
 
 
 def render(node: Node, scope: Scope, limits: Allowance = DEFAULT_LIMITS) -> Any:
-    """A node to plain JSON (``Sql`` to ``RenderedSql``). ``limits`` hold for each template in it; a ``Meter`` counts them together.
+    """Render a node to plain JSON (``Sql`` to ``RenderedSql``).
+
+    ``limits`` hold for each template in it; a ``Meter`` counts them together.
 
     ``Expr`` keeps the type of its value; a value that is exactly a large result stays its reference. Stored values are
     returned as they are, not copied: do not change them. Raises TemplateError with ``template``, ``line`` and ``column`` in
@@ -99,8 +107,9 @@ _RENDER: dict[type[Node], Callable[[Any, Scope, Allowance], Any]] = {
 
 
 def check(node: Node) -> None:
-    """Find what is wrong with a node's templates without evaluating them: syntax, unknown filters and tests, blocks that do
-    not exist, nesting. Raises TemplateError with its place.
+    """Find what is wrong with a node's templates without evaluating them.
+
+    It finds syntax errors, unknown filters and tests, blocks that do not exist, and deep nesting. Raises TemplateError with its place.
     """
     if isinstance(node, Map):
         for _, entry in node.entries:
@@ -124,7 +133,9 @@ _COMPILE: dict[type[Node], Callable[[str], Any]] = {
 
 
 def is_true(node: Node, scope: Scope, limits: Allowance = DEFAULT_LIMITS) -> bool:
-    """A guard: true, 1 and yes against false, 0, no, none and nothing (texts in any case).
+    """Evaluate a guard: true, 1 and yes against false, 0, no, none and nothing.
+
+    Texts count in any case.
 
     A lenient node is false where it needs a value that is missing. Raises TemplateError(code="template_type") for anything else.
     """

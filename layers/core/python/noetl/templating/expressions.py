@@ -30,7 +30,10 @@ _CALLABLE = (partial, FunctionType, BuiltinFunctionType, MethodType)
 
 
 def compile_node(node: nodes.Node) -> Evaluate:
-    """The function that evaluates an expression node. Raises TemplateError(code="template_syntax")."""
+    """Compile an expression node to the function that evaluates it.
+
+    Raises TemplateError(code="template_syntax").
+    """
     maker = _MAKERS.get(type(node))
     if maker is None:
         word = type(node).__name__
@@ -43,7 +46,7 @@ def compile_node(node: nodes.Node) -> Evaluate:
 
 
 def constant(node: nodes.Node) -> Any:
-    """The value of a literal, ``MISSING`` for anything else."""
+    """Return the value of a literal, ``MISSING`` for anything else."""
     return node.value if isinstance(node, nodes.Const) else MISSING
 
 
@@ -53,7 +56,7 @@ def _const(node: nodes.Const) -> Evaluate:
 
 
 def path_of(node: nodes.Node) -> tuple[str, tuple[str, ...]] | None:
-    """``a.b['c']`` as root and keys, ``None`` for anything else."""
+    """Return ``a.b['c']`` as root and keys, ``None`` for anything else."""
     keys: list[str] = []
     while isinstance(node, (nodes.Getattr, nodes.Getitem)):
         key = node.attr if isinstance(node, nodes.Getattr) else constant(node.arg)
@@ -70,7 +73,10 @@ def _name(node: nodes.Name) -> Evaluate:
 
 
 def _path(root: str, keys: tuple[str, ...]) -> Evaluate:
-    """The hot path: plain mappings are walked without making a view of each."""
+    """Compile a path.
+
+    It is the hot path: plain mappings are walked without making a view of each.
+    """
 
     def walk(run: Run) -> Any:
         value = run.load(root)
@@ -220,7 +226,7 @@ def _equality(first: Evaluate, second: Evaluate, apply: Callable[..., Any], want
 
 
 def _compared(run: Run, symbol: str, apply: Callable[..., Any], left: Any, right: Any) -> Any:
-    """Compare two values. In a lenient run a missing one is unequal to everything, and in nothing."""
+    """Compare two values; in a lenient run a missing one equals nothing, and is in nothing."""
     if run.lenient and (isinstance(left, Undefined) or isinstance(right, Undefined)):
         return symbol in ("ne", "notin")
     return apply(run.meter, left, right)
@@ -275,7 +281,7 @@ def _defined(values: list[Any]) -> list[Any]:
 
 
 def make_filter(node: nodes.Filter, inner: Evaluate) -> Evaluate:
-    """A filter over what ``inner`` gives."""
+    """Make a filter over the value of ``inner``."""
     name = node.name
     _known("filter", name, ALL_FILTERS, node.lineno)
     if name in ("default", "d"):
@@ -300,7 +306,10 @@ def make_filter(node: nodes.Filter, inner: Evaluate) -> Evaluate:
 
 
 def _of_nothing(run: Run, missing: Undefined, apply: Callable[..., Any], arguments: Any) -> Any:
-    """Apply a filter to a missing value as to an empty text; what it cannot be applied to stays missing."""
+    """Apply a filter to a missing value as to an empty text.
+
+    A filter that cannot be applied to it leaves it missing.
+    """
     args, named = arguments(run) if arguments is not None else ((), {})
     try:
         return apply(run.meter, "", *args, **named)
@@ -311,7 +320,7 @@ def _of_nothing(run: Run, missing: Undefined, apply: Callable[..., Any], argumen
 
 
 def _default(node: nodes.Filter, inner: Evaluate) -> Evaluate:
-    """``| default``: its fallback is evaluated only when it is needed."""
+    """Compile ``| default``: its fallback is evaluated only when it is needed."""
     arguments = _arguments(node)
 
     def evaluate(run: Run) -> Any:

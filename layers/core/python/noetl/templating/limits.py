@@ -12,7 +12,10 @@ from noetl.domain.sizes import table
 
 
 class TemplateLimits(msgspec.Struct, frozen=True):
-    """What one evaluation may use. Sizes are characters; a list entry or mapping entry counts as eight."""
+    """What one evaluation may use.
+
+    Sizes are characters; a list entry or mapping entry counts as eight.
+    """
 
     max_size: int = table.TEMPLATE_TEXT.value
     """Longest text (or list, in eighths) one operation may make, and longest rendered output."""
@@ -58,12 +61,12 @@ or is overloaded must not fail a harmless template."""
 
 
 def over_limit(message: str, hint: str | None = None) -> TemplateError:
-    """The error of every bound."""
+    """Make the error of every bound."""
     return TemplateError(message, code="template_limit", hint=hint)
 
 
 class Meter:
-    """Counts what one evaluation uses, or several that share it, and stops them when it is too much."""
+    """A meter of one evaluation, or of several that share it; it stops them at a limit."""
 
     __slots__ = ("_allocated", "_cpu_started", "_long", "_next_check", "_operations", "_started", "limits")
 
@@ -83,7 +86,10 @@ class Meter:
             self._check()
 
     def allocate(self, size: int) -> None:
-        """Announce a value of ``size`` before it is made. Raises TemplateError(code="template_limit")."""
+        """Count a value of ``size`` before it is made.
+
+        Raises TemplateError(code="template_limit").
+        """
         if size > self.limits.max_size:
             raise over_limit(
                 f"the template would make a value of size {size}; at most {self.limits.max_size} is allowed"

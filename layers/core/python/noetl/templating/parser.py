@@ -16,7 +16,10 @@ _ENVIRONMENT = Environment(
 
 
 def parse_expression(source: str) -> nodes.Expr:
-    """The tree of one expression (without braces). Raises TemplateError (``template_syntax``, ``template_limit``)."""
+    """Parse one expression (without braces).
+
+    Raises TemplateError (``template_syntax``, ``template_limit``).
+    """
     if len(source) > MAX_CODE:
         raise over_limit(f"the expression has {len(source)} characters; at most {MAX_CODE} are allowed")
     _check_brackets("{{" + source + "}}")
@@ -38,7 +41,10 @@ def parse_expression(source: str) -> nodes.Expr:
 
 
 def parse_template(source: str) -> nodes.Template:
-    """The tree of a text with templates in it. Raises TemplateError (``template_syntax``, ``template_limit``)."""
+    """Parse a text with templates in it.
+
+    Raises TemplateError (``template_syntax``, ``template_limit``).
+    """
     _check_size(source)
     _check_brackets(source)
     try:

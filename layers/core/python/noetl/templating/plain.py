@@ -26,7 +26,10 @@ _LONG_TEXT = 1024
 
 
 def unwrap(value: Any) -> Any:
-    """The JSON of a template value. Raises TemplateError for anything JSON cannot hold, and for undefined values."""
+    """Return the JSON of a template value.
+
+    Raises TemplateError for anything JSON cannot hold, and for undefined values.
+    """
     if type(value) in SCALARS:
         return _scalar(value)
     if isinstance(value, View) and not isinstance(value, Made):
@@ -35,14 +38,17 @@ def unwrap(value: Any) -> Any:
 
 
 def weighed(value: Any) -> tuple[Any, int]:
-    """The JSON of a value that a template made, and the weight of what it unfolds to (about its bytes as JSON)."""
+    """Return the JSON of a value that a template made, and its unfolded weight.
+
+    The weight is about its bytes as JSON.
+    """
     walk = _Walk(exact=False)
     found = walk.plain(value, 0)
     return _Walk(exact=True).plain(value, 0) if walk.repeats else found
 
 
 def to_text(value: Any) -> str:
-    """A value inside a text: text as it is, scalars as Jinja prints them, lists and mappings as JSON."""
+    """Convert a value for a text: text as it is, scalars as in Jinja, the rest as JSON."""
     if isinstance(value, str):
         return str(value)
     if value is BLANK:
@@ -64,7 +70,10 @@ def _scalar(value: Any) -> Any:
 
 
 class _Walk:
-    """One pass over a value. A quick pass only notices whether anything repeats; an exact one weighs stored values too."""
+    """One pass over a value.
+
+    A quick pass only notices whether anything repeats; an exact one weighs stored values too.
+    """
 
     def __init__(self, *, exact: bool) -> None:
         self.repeats = False

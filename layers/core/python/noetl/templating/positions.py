@@ -12,9 +12,9 @@ _EXCERPT = 120
 
 
 def fail(error: Exception, node: Expr | Text | Sql, line: int) -> NoReturn:
-    """Raise what went wrong in ``node`` as a TemplateError with its place; errors that are not the template's go on unchanged.
+    """Raise an error of ``node`` as a TemplateError with its place.
 
-    ``line`` is the line of the template's source that was being evaluated.
+    Errors that the template did not cause are raised unchanged. ``line`` is the line of the template's source that was being evaluated.
     """
     found = _as_template_error(error)
     if found is None or "template" in found.details:
@@ -61,7 +61,7 @@ def _locate(error: TemplateError, source: str, pos: Pos, line: int, *, is_text: 
 
 
 def _find(source: str, line: int, near: str, is_text: bool) -> tuple[int, int, str]:
-    """Line and 0-based column of ``near`` in the source, and the dotted path it stands in."""
+    """Find ``near`` in the source: line, 0-based column, and the dotted path around it."""
     lines = source.split("\n")
     for number in range(max(line, 1), len(lines) + 1) if near else ():
         text = lines[number - 1]

@@ -37,7 +37,7 @@ class Run:
         return self._allowance
 
     def load(self, name: str) -> Any:
-        """The wrapped value of a bare name, or ``Undefined``. Asked of the scope once."""
+        """Load the wrapped value of a bare name, or ``Undefined``; ask the scope once."""
         if name in self.vars:
             return self.vars[name]
         found = self.names.get(name, MISSING)
@@ -150,7 +150,10 @@ GLOBALS: dict[str, Callable[[Run], Any]] = {
 
 
 def callee(name: str) -> Callable[[Run], Any] | None:
-    """What ``range(…)`` calls: the function, whatever a key of that name holds; only a variable of the template hides it."""
+    """Return what ``range(…)`` calls: the function, even if the scope has a key of that name.
+
+    Only a variable of the template hides it.
+    """
     make = GLOBALS.get(name)
     if make is None:
         return None

@@ -1,4 +1,4 @@
-"""SQL with templates: expressions become bound parameters, or quoted identifiers where a name must stand."""
+"""SQL with templates: expressions become bound parameters, or quoted names where needed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def render_sql(
     node: Sql, scope: Scope, params: Mapping[str, Any] | None = None, limits: Allowance = DEFAULT_LIMITS
 ) -> RenderedSql:
-    """A SQL text to statements with bound parameters.
+    """Render a SQL text to statements with bound parameters.
 
     ``params`` are the values of the author's own ``%(name)s`` placeholders; when given, ``%%`` in the text is a percent sign.
     Lists and mappings stay Python values in the parameters. Raises TemplateError.
@@ -55,7 +55,7 @@ def render_sql(
 
 
 def plain_sql(text: str, params: Mapping[str, Any] | None = None) -> RenderedSql:
-    """The statements of a SQL text without templates (braces are just characters)."""
+    """Return the statements of a SQL text without templates (braces are characters)."""
     return _fill(make_plan([text]), (), params)
 
 
@@ -64,7 +64,7 @@ WHOLE_HINT = "add | raw_sql where the text is SQL of the playbook's own; never t
 
 
 def sql_problem(source: str) -> tuple[str, str | None, int] | None:
-    """What is wrong with a SQL text whatever its values are: message, hint and line; None where nothing is.
+    """Report what is wrong with a SQL text for any values: message, hint and line, or None.
 
     A text with blocks or ``| raw_sql`` is known only when it is rendered.
     """
@@ -110,7 +110,10 @@ def _emit(run: Run, out: Out, value: Any) -> None:
 
 @lru_cache(1024)
 def compiled_sql(source: str) -> tuple[Statement, Plan | None, int]:
-    """The function of a SQL text, its plan when it is the same for every evaluation, and its number of expressions."""
+    """Compile a SQL text: its function, its plan or None, and its number of expressions.
+
+    The plan is there when it is the same for every evaluation.
+    """
     from jinja2 import nodes
 
     from noetl.templating.parser import parse_template
@@ -130,7 +133,7 @@ def compiled_sql(source: str) -> tuple[Statement, Plan | None, int]:
 
 
 def pieces_of(parts: Sequence[nodes.Node]) -> list[Piece]:
-    """The parts of a template without blocks as texts and holes."""
+    """Return the parts of a template without blocks as texts and holes."""
     from jinja2 import nodes
 
     pieces: list[Piece] = []
@@ -198,7 +201,7 @@ class _Writer:
             raise
 
     def _one(self, op: Fill) -> Any:
-        """The only value of a fill, or the text of all its parts."""
+        """Return the only value of a fill, or the text of all its parts."""
         if len(op.parts) == 1 and isinstance(op.parts[0], int):
             return self._values[op.parts[0]]
         return self._text(op)

@@ -1,4 +1,4 @@
-"""What may stand in the place of an expression in SQL: a value, a name, part of a name, or a literal written out."""
+"""What may replace an expression in SQL: a value, a name or part of one, a literal."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ class Places:
         before[0], before[1], before[2] = before[1], before[2], text
 
     def of_hole(self, before: Token | None, after: list[Token]) -> HolePlace:
-        """The place of an expression; ``before`` and ``after`` are the tokens that touch it (white space included)."""
+        """Return the place of an expression.
+
+        ``before`` and ``after`` are the tokens that touch it (white space included).
+        """
         following = after[0] if after else None
         if _is_mark(before, ".") or (
             _is_mark(following, ".") and len(after) > 1 and after[1].kind in ("word", "name", "hole")
@@ -97,7 +100,10 @@ class Places:
         return "after_in" if self._before[-1] == "in" else "value"
 
     def of_quote(self, before: Token | None) -> QuotePlace:
-        """The place of a quoted text with expressions in it: a parameter, or a literal where no parameter may stand."""
+        """Return the place of a quoted text with expressions in it.
+
+        It is a parameter, or a literal where no parameter may be.
+        """
         word = self._before[-1]
         typed = word in _TYPES or (before is not None and before.kind == "word")
         copied = self._first == "copy" and word in ("from", "to")

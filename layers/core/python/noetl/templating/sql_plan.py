@@ -1,4 +1,7 @@
-"""What is to be done with each expression of a SQL text, decided from the text around it and never from its value."""
+"""The plan of a SQL text: what happens to each expression.
+
+The text around an expression decides, and never its value.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ Place = Literal[
 
 
 class Fill(msgspec.Struct, frozen=True):
-    """Where values go. ``parts`` are texts and numbers of holes, in order; ``line`` is in the template.
+    """The place of values. ``parts``: texts and numbers of holes; ``line``: in the template.
 
     * ``value``: a bound parameter; ``after_in`` the same, but not for a list; ``sorting``: only a name makes sense
     * ``name``: a quoted identifier; ``part``: letters and digits joined to a name; ``quoted_name``: inside double quotes
@@ -36,7 +39,10 @@ class Fill(msgspec.Struct, frozen=True):
 
 
 class Body(msgspec.Struct, frozen=True):
-    """Code between dollar quotes: its expressions are written out, because code has no parameters."""
+    """Code between dollar quotes.
+
+    Its expressions are written out, because code has no parameters.
+    """
 
     quote: str
     ops: tuple[Op, ...]
@@ -59,13 +65,16 @@ Plan = tuple[tuple[Op, ...], ...]
 
 
 def make_plan(pieces: Sequence[Piece]) -> Plan:
-    """Text with holes to a plan. Raises TemplateError where neither a value nor a name may stand, or it takes too long."""
+    """Plan a text with holes.
+
+    Raises TemplateError where neither a value nor a name is allowed, or when the plan takes too long.
+    """
     meter = Meter(SQL_LIMITS)
     return tuple(_plan_statement(_merge_holes(tokens), meter) for tokens in group(tokens_of(pieces, meter)))
 
 
 def _merge_holes(tokens: list[Token]) -> list[Token]:
-    """``{{ a }}{{ b }}`` is one value: their texts together."""
+    """Merge ``{{ a }}{{ b }}`` into one value: their texts together."""
     merged: list[Token] = []
     for token in tokens:
         if token.kind == "hole" and merged and merged[-1].kind == "hole":
@@ -107,13 +116,13 @@ _PLAIN = frozenset(("space", "word", "number", "mark"))
 
 
 def _groups(tokens: list[Token]) -> bool:
-    """Whether the statement compares expressions by their text: GROUP BY and DISTINCT do."""
+    """Report whether GROUP BY or DISTINCT compares expressions by their text."""
     words = [token.text.lower() for token in tokens if token.kind == "word"]
     return "distinct" in words or ("group", "by") in pairwise(words)
 
 
 def _key(op: Fill, token: Token) -> tuple[str | int, ...]:
-    """What a parameter is known by: its place, its texts, and its expressions as they are written first."""
+    """Return a parameter's key: its place, texts, and expressions as first written."""
     same = {hole.number: hole.same for hole in token.holes}
     if any(number < 0 for number in same.values()):
         return ()
@@ -144,7 +153,7 @@ def _plan_token(places: Places, tokens: list[Token], index: int, token: Token, m
 
 
 def _plan_body(token: Token, line: int, meter: Meter) -> Body:
-    """Code between dollar quotes, as statements of its own in which every expression is written out."""
+    """Plan code between dollar quotes: statements whose every expression is written out."""
     quote = str(token.parts[0])
     inside: list[Piece] = [*token.parts[1:-1], str(token.parts[-1])[: -len(quote)]]
     ops: list[Op] = []
@@ -179,7 +188,7 @@ def _plan_in_body(places: Places, tokens: list[Token], index: int, token: Token,
 
 
 def _content(token: Token) -> tuple[str | int, ...]:
-    """What a quoted token stands for: its texts without quotes and escapes, and its holes."""
+    """Return the content of a quoted token: texts without quotes and escapes, and holes."""
     opening = 2 if token.kind == "escaped" else 1
     closing = 1
     if token.kind == "dollar":

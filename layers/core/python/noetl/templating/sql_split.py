@@ -21,7 +21,7 @@ TokenKind = Literal[
 
 
 class Hole(msgspec.Struct, frozen=True):
-    """The place of an expression: its number among the expressions, and its line in the template.
+    """The place of an expression: its number, and its line in the template.
 
     ``same``: the number of the first expression that is written as this one.
     """
@@ -35,7 +35,10 @@ Piece = str | Hole
 
 
 class Token(msgspec.Struct):
-    """A lexical element. ``parts`` is all of it, in order; only quotes, comments and holes have ``Hole`` parts."""
+    """A lexical element. ``parts`` is all of it, in order.
+
+    Only quotes, comments and holes have ``Hole`` parts.
+    """
 
     kind: TokenKind
     parts: list[Piece] = msgspec.field(default_factory=list)
@@ -83,7 +86,7 @@ _BLOCK_MARK = re.compile(r"/\*|\*/")
 
 
 class _Lexer:
-    """Turns pieces into tokens; what is open at the end of a piece goes on in the next."""
+    """A lexer of SQL pieces; what is open at the end of a piece continues in the next."""
 
     def __init__(self, meter: Meter) -> None:
         self.tokens: list[Token] = []
@@ -148,7 +151,9 @@ class _Lexer:
 
 
 def tokens_of(pieces: Iterable[Piece], meter: Meter | None = None) -> list[Token]:
-    """Tokens of a text with holes. Neighbouring texts are joined first, so a token may reach over them.
+    """Return the tokens of a text with holes.
+
+    Neighbouring texts are joined first, so a token may reach over them.
 
     Raises TemplateError(code="template_limit") when that takes too long.
     """
@@ -173,7 +178,7 @@ def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 class _Grouping:
-    """Where the statement being read stands: brackets and function bodies that hide semicolons."""
+    """The state of the statement being read: brackets and bodies that hide semicolons."""
 
     def __init__(self) -> None:
         self.brackets = 0
@@ -238,5 +243,8 @@ def _trim(statement: list[Token]) -> list[Token]:
 
 
 def split(text: str) -> list[str]:
-    """The statements of a SQL text, without their semicolons; empty ones and lone comments are left out."""
+    """Split a SQL text into statements without semicolons.
+
+    Empty statements and lone comments are left out.
+    """
     return ["".join(token.text for token in statement) for statement in group(tokens_of([text]))]

@@ -26,7 +26,10 @@ class SqlText(str):
 
 
 def quote_part(part: str, whole: str | None = None) -> str:
-    """One part of a name in double quotes. Raises TemplateError when it cannot be a name."""
+    """Quote one part of a name.
+
+    Raises TemplateError when it cannot be a name.
+    """
     if not part or "\0" in part or len(part.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise TemplateError(
             f"{(part if whole is None else whole)[:80]!r} is not a usable SQL name",
@@ -37,7 +40,7 @@ def quote_part(part: str, whole: str | None = None) -> str:
 
 
 def quote_name(value: Any) -> SqlName:
-    """``schema.table`` → ``"schema"."table"``; a list of names → names with commas between them."""
+    """Quote a name: ``schema.table`` → ``"schema"."table"``; a list becomes names with commas."""
     if isinstance(value, SqlName):
         return value
     value = raw(value)
@@ -45,13 +48,17 @@ def quote_name(value: Any) -> SqlName:
         return SqlName(", ".join(quote_name(entry) for entry in value))
     if not isinstance(value, str):
         raise TemplateError(
-            f"a SQL name must be a text, not {describe(value)}", hint="a table or column stands here"
+            f"a SQL name must be a text, not {describe(value)}",
+            hint="the name of a table or column belongs here",
         )
     return SqlName(".".join(quote_part(part, value) for part in value.split(".")))
 
 
 def word_part(text: str) -> str:
-    """A value that is joined to a name, as in ``FROM sales_{{ year }}``: letters, digits and underscores only."""
+    """Check a value that is joined to a name, as in ``FROM sales_{{ year }}``.
+
+    It may have letters, digits and underscores only.
+    """
     if text and all(char == "_" or (char.isascii() and char.isalnum()) for char in text):
         return text
     raise TemplateError(
@@ -61,7 +68,10 @@ def word_part(text: str) -> str:
 
 
 def write_value(value: Any) -> str:
-    """A value as a SQL literal of its type, for code that has no parameters. Raises TemplateError."""
+    """Write a value as a SQL literal of its type, for code that has no parameters.
+
+    Raises TemplateError.
+    """
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -73,7 +83,10 @@ def write_value(value: Any) -> str:
 
 
 def quote_literal(text: str, *, escapes: bool = False) -> str:
-    """A text written out as a SQL literal, where no parameter may be. ``escapes``: backslashes may be written as ``E'…'``."""
+    """Write a text as a SQL literal, where no parameter may be.
+
+    ``escapes``: backslashes may be written as ``E'…'``.
+    """
     if escapes and "\\" in text and "\0" not in text:
         doubled = text.replace("\\", "\\\\").replace("'", "''")
         return f"E'{doubled}'"

@@ -1,4 +1,4 @@
-"""What stands for a name or key that does not exist: it may be tested and defaulted, anything else is an error."""
+"""The value of a name or key that does not exist: tests and defaults, errors otherwise."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Undefined:
         self._candidates = candidates
 
     def error(self) -> TemplateError:
-        """The error its use is."""
+        """Make the error of its use."""
         nearest = closest(self.name, self._candidates())
         details: dict[str, Any] = {"name": self.name, "near": self.near}
         if nearest:
@@ -46,7 +46,10 @@ class Undefined:
 
 
 def closest(name: str, candidates: Iterable[Any]) -> str | None:
-    """The candidate most like ``name``, if any is close; never ``name`` itself (a step that has no result yet)."""
+    """Return the candidate most like ``name``, if any is close.
+
+    It is never ``name`` itself (a step that has no result yet).
+    """
     among = islice(candidates, _MAX_CANDIDATES)
     known = [candidate for candidate in among if isinstance(candidate, str) and candidate != name]
     lowered = name.lower()

@@ -1,7 +1,7 @@
 """Plain JSON as templates see it.
 
-A view puts a face on stored JSON without copying it: children are wrapped when they are touched, large results are
-loaded when something behind their reference is touched, and ``unwrap`` gives the stored JSON back unchanged.
+A view wraps stored JSON without copying it. Children are wrapped when they are touched. Large results are
+loaded when something behind their reference is touched. ``unwrap`` returns the stored JSON unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class View:
-    """A value with a template face. Subclasses answer ``attribute``, ``value``, ``plain`` and ``keys``.
+    """A value for templates. Subclasses answer ``attribute``, ``value``, ``plain``, ``keys``.
 
     Other packages may add their own (a response whose body's keys come first, say).
     """
@@ -38,20 +38,23 @@ class View:
     __slots__ = ()
 
     def attribute(self, name: str) -> Any:
-        """The value of ``x.name``, wrapped; ``MISSING`` when there is none."""
+        """Return the value of ``x.name``, wrapped; ``MISSING`` when there is none."""
         return MISSING
 
     def value(self) -> Any:
-        """What iteration, length and indexing work on: a scalar, ``MapView`` or ``ListView``."""
+        """Return what iteration, length and indexing work on.
+
+        It is a scalar, ``MapView`` or ``ListView``.
+        """
         return self
 
     def content(self) -> Any:
-        """What comparing, printing and functions work on: a scalar or a view that is its own content."""
+        """Return the scalar or the view that comparing, printing and functions work on."""
         return self.value()
 
     @abstractmethod
     def plain(self) -> Any:
-        """The JSON kept when an expression yields exactly this."""
+        """Return the JSON that is kept when an expression yields exactly this."""
 
     def keys(self) -> Iterable[Any]:
         """Names ``attribute`` knows, for "did you mean"."""
@@ -100,7 +103,7 @@ class View:
 
 
 class Stored(View):
-    """A view over a stored value: ``raw`` is the value, ``hydrate`` loads large results inside it."""
+    """A view over a stored value, ``raw``; ``hydrate`` loads large results inside it."""
 
     __slots__ = ("hydrate", "raw")
 
@@ -154,7 +157,10 @@ class HttpView(MapView):
 
 
 class ChangesView(MapView):
-    """The result of SQL whose last statement returned no rows: ``.affected_rows``, and ``.command_<n>`` of each statement."""
+    """The result of SQL whose last statement returned no rows.
+
+    It answers ``.affected_rows``, and ``.command_<n>`` of each statement.
+    """
 
     __slots__ = ()
 
@@ -189,7 +195,7 @@ class ListView(Stored):
 
 
 def _command(result: Mapping[str, Any], name: str) -> Any:
-    """``command_<n>``: what statement number n of a SQL task returned; ``MISSING`` for any other name."""
+    """Return the result of statement n for ``command_<n>``; ``MISSING`` for any other name."""
     number = name.removeprefix("command_")
     if number == name or not number.isdecimal():
         return MISSING
@@ -199,7 +205,9 @@ def _command(result: Mapping[str, Any], name: str) -> Any:
 
 
 class RowsView(Stored):
-    """A SQL result: ``.rows``, ``.columns``, ``.row_count`` by name; by number, in loops and for length it is its rows.
+    """A SQL result: ``.rows``, ``.columns``, ``.row_count`` by name, otherwise its rows.
+
+    By number, in loops and for length it is its rows.
 
     ``.command_<n>`` is the result of one of several statements.
     """
@@ -223,7 +231,10 @@ class RowsView(Stored):
 
 
 class LoopView(Stored):
-    """A loop's result: a list in index order that also answers ``.count``, ``.failed``, ``.results`` and ``.stats``."""
+    """A loop's result: a list in index order.
+
+    It also answers ``.count``, ``.failed``, ``.results`` and ``.stats``.
+    """
 
     __slots__ = ()
 
@@ -251,7 +262,7 @@ _MORE = frozenset(("status_code", "columns", "affected_rows"))
 
 
 class RefView(Stored):
-    """A large result: what its reference knows is answered at once, anything else loads it (once).
+    """A large result: its reference answers at once what it knows, the rest is loaded once.
 
     Order of ``.name``: promoted scalars, the reference's ``ref``, ``extracted`` and ``preview``, the value's own keys, the
     reference's other fields. The value's keys come before ``size``, ``kind`` … so that a playbook does not change its meaning
@@ -267,7 +278,10 @@ class RefView(Stored):
         self._loaded: Any = MISSING
 
     def has(self, name: str) -> bool:
-        """Whether the value is a mapping with this key; loads it only when the reference cannot tell."""
+        """Report whether the value is a mapping with this key.
+
+        The value is loaded only when the reference does not know.
+        """
         if name in (self.raw.get("extracted") or ()):
             return True
         known = self.raw.get("keys")
@@ -340,17 +354,20 @@ class ManifestView(RefView):
 
 
 class Made(View):
-    """A view over something a template made (not stored data): ``made`` gives its parts."""
+    """A view over something a template made (not stored data); ``made`` returns its parts."""
 
     __slots__ = ()
 
     @abstractmethod
     def made(self) -> dict[str, Any] | list[Any]:
-        """The mapping or list that stands for it; entries may be views."""
+        """Return the mapping or list behind the view; entries may be views."""
 
 
 class _Blank(View):
-    """What ``a if condition`` is without an else: nothing in a text, null as a value; counts as undefined."""
+    """The value of ``a if condition`` without an else.
+
+    It is nothing in a text, null as a value, and counts as undefined.
+    """
 
     __slots__ = ()
 
@@ -368,7 +385,10 @@ BLANK: Final = _Blank()
 
 
 def own_key(value: Any, name: str) -> bool:
-    """Whether a wrapped value is a mapping that has ``name`` (for a reference: without loading it, when it can tell)."""
+    """Report whether a wrapped value is a mapping that has ``name``.
+
+    A reference is not loaded when it knows the answer.
+    """
     if isinstance(value, RefView):
         return value.has(name)
     if isinstance(value, HttpView):
@@ -377,7 +397,7 @@ def own_key(value: Any, name: str) -> bool:
 
 
 def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
-    """Put a template face on plain JSON. Scalars and views come back as they are. Nothing is copied."""
+    """Wrap plain JSON for templates, without copying. Scalars and views stay as they are."""
     kind = type(value)
     if kind in SCALARS:
         return value
@@ -408,7 +428,7 @@ _FACES: dict[str, tuple[Callable[[Any], bool], type[Any]]] = {
 
 
 def is_simple(value: dict[str, Any]) -> bool:
-    """True when ``wrap`` would make a plain ``MapView`` of this mapping."""
+    """Report whether ``wrap`` would make a plain ``MapView`` of this mapping."""
     return (
         "kind" not in value
         and "status_code" not in value
@@ -419,12 +439,12 @@ def is_simple(value: dict[str, Any]) -> bool:
 
 
 def content(value: Any) -> Any:
-    """A step or reference → what it stands for (large results are loaded)."""
+    """Return the content of a step or reference; large results are loaded."""
     return value.content() if isinstance(value, View) else value
 
 
 def resolve(value: Any) -> Any:
-    """A step, reference, loop or row set → the scalar, mapping or list to work on."""
+    """Resolve a step, reference, loop or row set to the scalar, mapping or list to work on."""
     return value.value() if isinstance(value, View) else value
 
 

@@ -15,13 +15,16 @@ from noetl.testing.mocks import matches, shown
 TOLERANCE = 0.001
 """Seconds of virtual time that count as the same."""
 MOST = 8
-"""Differences that are told of one value."""
+"""Differences that are reported for one value."""
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as expected. ``where``: ``result.cities[2]``; ``expected`` and ``got``: JSON, "" when there is only a message."""
+    """One thing that is not as expected.
+
+    ``where``: ``result.cities[2]``; ``expected`` and ``got``: JSON, "" when there is only a message.
+    """
 
     where: str
     expected: str = ""
@@ -31,7 +34,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is compared. ``path``: steps in the order of entering; ``events``: (name, what it is about) in order."""
+    """What is compared.
+
+    ``path``: steps in the order of entering; ``events``: (name, what it is about) in order.
+    """
 
     status: str
     result: Any
@@ -44,7 +50,7 @@ class Seen:
     executions: Mapping[str, Sequence[str]]
     events: Sequence[tuple[str, str]] = ()
     problems: Sequence[str] = field(default=())
-    """Calls that the case did not provide for, replies nobody asked for, happenings whose moment never came."""
+    """Calls that the case did not provide for, replies without a call, happenings whose moment never came."""
 
 
 def check(seen: Seen, expect: Mapping[str, Any]) -> list[Finding]:
@@ -127,7 +133,7 @@ def _path(seen: Seen, expect: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _is_path(wanted: Sequence[Any], got: Sequence[str]) -> bool:
-    """A list within the path stands for these steps in any order."""
+    """Return whether the path matches; a list within it means these steps in any order."""
     place = 0
     for entry in wanted:
         names = entry if isinstance(entry, list) else [entry]

@@ -28,7 +28,7 @@ LEASE = 10.0**9
 
 
 class EndlessError(AssertionError):
-    """A run goes on and on."""
+    """A run that does not end."""
 
 
 class Time(Protocol):
@@ -76,7 +76,10 @@ Run = Callable[[Command, Callable[[Event], None]], None]
 
 @dataclass
 class Driver:
-    """``pick``: which of the ready commands runs next. ``watch``: told of every command before it runs."""
+    """A driver of executions in virtual time, without queues or processes.
+
+    ``pick``: which of the ready commands runs next. ``watch``: called with every command before it runs.
+    """
 
     deps: EngineDeps
     run_command: Run
@@ -89,7 +92,7 @@ class Driver:
     under_way: list[tuple[float, int, Event]] = field(default_factory=list)
     """Outcomes of calls that take their time, each with the moment at which it is there."""
     lag: Callable[[], float] = lambda: 0.0
-    """Seconds that the command at hand has taken so far."""
+    """Seconds that the current command has taken so far."""
     ended: dict[int, float] = field(default_factory=dict)
     """Execution id → when it reached its terminal event."""
     in_flight: dict[str, int] = field(default_factory=dict)
@@ -112,7 +115,7 @@ class Driver:
         return not self.events and not self.ready
 
     def settle(self) -> None:
-        """Go on until nothing is left to do now."""
+        """Continue until nothing is left to do now."""
         while not self.idle:
             self.tick()
 
@@ -130,7 +133,10 @@ class Driver:
                 self.execute(command)
 
     def handle(self, batch: Sequence[Event]) -> None:
-        """Handle a batch. What was committed before an event broke the engine is followed up, as in every runtime."""
+        """Handle a batch.
+
+        What was committed before an event broke the engine is followed up, as in every runtime.
+        """
         handled = Handled()
         try:
             handle_events(batch, self.deps, handled)
@@ -142,7 +148,7 @@ class Driver:
         self.follow(handled)
 
     def follow(self, handled: Handled) -> None:
-        """Take what came of events: commands to run, events to handle, executions that have ended."""
+        """Take the result of events: commands to run, events to handle, ended executions."""
         for command in handled.commands:
             self.take(command)
         self.events.extend(handled.events)
@@ -171,12 +177,15 @@ class Driver:
             self.events.append(event)
 
     def is_open(self, command: Command) -> bool:
-        """Whether the engine still waits for this command: a worker looks before it runs one that is not fresh."""
+        """Return whether the engine still waits for this command.
+
+        A worker looks before it runs one that is not fresh.
+        """
         fence = self._fence(command)
         return fence is not None and (fence.attempt, fence.turn) == (command.attempt, command.turn)
 
     def is_left_behind(self, command: Command) -> bool:
-        """Whether work goes on elsewhere that nobody waits for any more: a worker ends it."""
+        """Return whether a command's work in another system is no longer wanted: a worker ends it."""
         return command.remote and self._fence(command) is None
 
     def _fence(self, command: Command) -> Fence | None:
@@ -185,7 +194,10 @@ class Driver:
         return found.fences.get(command.command_id) if found is not None else None
 
     def advance(self, limit: float | None = None) -> bool:
-        """Let time pass to the next moment at which something is due, at most to ``limit``. False: nothing is due before it."""
+        """Let time pass to the next moment at which something is due, at most to ``limit``.
+
+        False: nothing is due before it.
+        """
         moments = [] if limit is None else [limit]
         moments += [heap[0][0] for heap in (self.delayed, self.under_way) if heap]
         wait = self._due_timers()

@@ -1,4 +1,4 @@
-"""A backend in memory with virtual time, and a worker that runs tasks in the driver's thread."""
+"""A backend in memory with virtual time, and a worker in the driver's thread."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MemoryBackend:
 
 
 def is_gone(store: ExecutionStore, execution_id: int, run: int) -> bool:
-    """Whether nobody waits for a step run (any more)."""
+    """Return whether no command waits for a step run (any more)."""
     info = store.info(execution_id)
     return info is None or run not in decode_state(info.state).tokens
 

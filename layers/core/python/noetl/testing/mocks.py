@@ -1,4 +1,6 @@
-"""Replies that replace calls to the outside: which reply matches a call, and the kind's result of it.
+"""Replies that replace calls to the outside.
+
+They show which reply matches a call, and the kind's result of it.
 
 An entry of ``tools`` is one reply (it answers every call), a list of replies (one call after the other, then no more), or a list of
 choices: the first whose ``when`` is part of the call's parameters answers it, ``default`` the others.
@@ -51,7 +53,10 @@ class MockRegistry(ScriptedRegistry):
         return answer_of(name, raw_params, reply)
 
     def pass_by(self, seconds: float, limit: float, task: str) -> None:
-        """The call takes its (virtual) time, at most what its task may have. Raises TaskError(kind="timeout")."""
+        """The call takes its (virtual) time, at most what its task may have.
+
+        Raises TaskError(kind="timeout").
+        """
         self.spent += min(seconds, limit)
         if seconds > limit:
             raise TaskError(
@@ -70,7 +75,10 @@ class MockRegistry(ScriptedRegistry):
         return [f"{call.step}/{call.task}", f"{playbook}{colon}{call.task}"]
 
     def _key(self, call: Call) -> str | None:
-        """A step's name stands for its one tool, and for those of its tasks that reach outside; not for what undoes it."""
+        """Return the key of the reply to a call.
+
+        A step's name means its one tool, and those of its tasks that reach outside; not what undoes it.
+        """
         names = self.names_of(call)
         if call.task.endswith("_sink"):
             names.append("sink")
@@ -166,7 +174,10 @@ def _short(text: str) -> str:
 
 
 def matches(part: Any, whole: Any) -> bool:
-    """Whether ``part`` is in ``whole``: mappings by their keys, texts with ``*`` for anything, other values as they are."""
+    """Return whether ``part`` is in ``whole``.
+
+    Mappings are compared by their keys, texts with ``*`` for anything, other values as they are.
+    """
     if isinstance(part, Mapping):
         return isinstance(whole, Mapping) and all(
             key in whole and matches(item, whole[key]) for key, item in part.items()
@@ -179,7 +190,10 @@ def matches(part: Any, whole: Any) -> bool:
 
 
 def answer_of(kind: str, params: Mapping[str, Any], reply: Mapping[str, Any]) -> TaskResult:
-    """What the kind makes of a reply. Raises TaskError: the failure it stands for."""
+    """Return what the kind makes of a reply.
+
+    Raises TaskError: the failure that the reply describes.
+    """
     form = check_form(reply)
     if form == "error":
         error = dict(reply["error"])

@@ -1,4 +1,7 @@
-"""One run of a playbook under test: starts it, applies its happenings, and observes the result."""
+"""One run of a playbook under test.
+
+It starts the playbook, applies its happenings, and observes the result.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,10 @@ _numbers = itertools.count(1)
 
 
 class Tools(Protocol):
-    """What a run asks of its tools: ``total`` calls so far, ``calls`` by step and task, and what went wrong with the script.
+    """The interface of the tools of a run.
 
-    ``spent``: seconds that the command at hand has taken so far.
+    ``total`` calls so far, ``calls`` by step and task, and what went wrong with the script.
+    ``spent``: seconds that the current command has taken so far.
     """
 
     total: int
@@ -51,7 +55,7 @@ class Tools(Protocol):
     spent: float
 
     def left_over(self) -> dict[str, int]:
-        """Replies that nobody asked for, by key."""
+        """Return the number of replies without a call, by key."""
 
 
 class Plot(Protocol):
@@ -65,7 +69,10 @@ class Plot(Protocol):
 
 @dataclass(frozen=True)
 class Cast:
-    """Who takes part. ``programs``: hash → Program, ``resolve``: path and version → hash; ``run``: runs a command and emits its events."""
+    """Who takes part.
+
+    ``programs``: hash → Program, ``resolve``: path and version → hash; ``run``: runs a command and emits its events.
+    """
 
     program: Program
     programs: Callable[[str], Program]
@@ -76,7 +83,9 @@ class Cast:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is played. ``sources``: texts of playbooks by file name, all registered; ``main``: the file that is started.
+    """What is played.
+
+    ``sources``: texts of playbooks by file name, all registered; ``main``: the file that is started.
 
     ``happenings``: what comes from outside, in order, each with its moment (``at`` seconds, ``when: idle``, ``when: {calls: n}``).
     """
@@ -102,7 +111,10 @@ class Backend(Protocol):
 
 @dataclass
 class Observed:
-    """What came of a run. ``histories``: per execution (``""`` is the first, children by path and number), per step run."""
+    """The outcome of a run.
+
+    ``histories``: per execution (``""`` is the first, children by path and number), per step run.
+    """
 
     status: str
     result: Any
@@ -131,7 +143,9 @@ Worker = Callable[[ScriptedRegistry, Backend, Programs], AbstractContextManager[
 
 
 def play(scenario: Scenario, backend: Backend, worker: Worker, pick: Pick | None = None) -> Observed:
-    """Run a scenario to the point where nothing more can happen. ``pick``: which ready command runs next.
+    """Run a scenario to the point where nothing more can happen.
+
+    ``pick``: which ready command runs next.
 
     Raises InvalidPlaybookError, and InvalidInputError for a payload that the playbook refuses.
     """
@@ -146,7 +160,7 @@ def play(scenario: Scenario, backend: Backend, worker: Worker, pick: Pick | None
 
 
 def perform(cast: Cast, plot: Plot, backend: Backend, pick: Pick, number: int = 0) -> Observed:
-    """Start ``cast.program`` and go on to the point where nothing more can happen.
+    """Start ``cast.program`` and run it until nothing more can happen.
 
     ``number`` makes the execution's id: the same one, the same id. Raises InvalidInputError for a payload that is refused.
     """
@@ -207,7 +221,10 @@ def _is_due(moment: Mapping[str, Any], driver: Driver, tools: Tools, begin: floa
 def _events(
     moment: Mapping[str, Any], execution_id: int, program: str, number: int, deps: EngineDeps, tools: Tools
 ) -> list[Event]:
-    """What a happening is to the engine. A callback may be refused at its door: nothing happens then."""
+    """What a happening is to the engine.
+
+    A callback may be refused at its door: nothing happens then.
+    """
     if "callback" not in moment:
         return [_event(moment, execution_id, program, number, deps)]
     try:
@@ -294,7 +311,10 @@ def _observe(
 
 
 def _family(store: ExecutionStore, root: int) -> list[Any]:
-    """The execution and its descendants, each after its parent, in the order in which they were started."""
+    """Return the execution and its descendants, each after its parent.
+
+    They are in the order in which they were started.
+    """
     everyone = sorted(store.executions(limit=1000), key=lambda info: (info.started_at, info.execution_id))
     found = [info for info in everyone if info.execution_id == root]
     for info in found:
@@ -303,7 +323,10 @@ def _family(store: ExecutionStore, root: int) -> list[Any]:
 
 
 def per_step_run(events: list[HistoryEvent]) -> dict[str, list[str]]:
-    """Stored event names by step run: ``fetch``, ``fetch#2``, ``fetch[0]`` for an item of its loop; the rest is ``execution``."""
+    """Group stored event names by step run.
+
+    Keys are ``fetch``, ``fetch#2``, ``fetch[0]`` for an item of its loop; the rest is ``execution``.
+    """
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
     told: dict[str, list[str]] = {}

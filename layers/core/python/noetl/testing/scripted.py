@@ -1,4 +1,4 @@
-"""Scripted tools: the registry of kinds, with replies in the place of what needs a network.
+"""Scripted tools: the registry of kinds, with replies in place of network calls.
 
 Keys of a script name a step, a task, or one iteration of them: ``fetch``, ``fetch/page``, ``fetch[2]``, ``page[2]``; a sink
 may be called ``sink``. A list is used up in order, once; a mapping answers every call.
@@ -24,7 +24,10 @@ STATUS_KINDS = {401: "auth", 403: "auth", 404: "not_found", 408: "timeout", 429:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as a script sees it. ``index``: of the iteration, None outside of loops; ``told``: what it was asked."""
+    """A call as a script sees it.
+
+    ``index``: of the iteration, None outside of loops; ``told``: the parameters of the call.
+    """
 
     kind: str
     step: str
@@ -34,7 +37,10 @@ class Call:
 
 
 class Script:
-    """Replies by key, and what was asked. ``calls``: what each key was called with, in order. Safe to share between threads."""
+    """Replies by key, and what was asked.
+
+    ``calls``: what each key was called with, in order. Safe to share between threads.
+    """
 
     def __init__(self, script: Mapping[str, Any]) -> None:
         self.script = script
@@ -46,7 +52,10 @@ class Script:
         self.guard = threading.Lock()
 
     def find(self, call: Call) -> Mapping[str, Any] | None:
-        """The reply to a call, for ``answer``; None: the real kind answers it. Raises TaskError(code="unscripted")."""
+        """The reply to a call, for ``answer``; None: the real kind answers it.
+
+        Raises TaskError(code="unscripted").
+        """
         with self.guard:
             self.total += 1
             names = {call.step, *self.names_of(call)}
@@ -78,7 +87,7 @@ class Script:
         return f"{call.step}/{call.task} ({call.kind}) was called, but the case has no reply for it"
 
     def left_over(self) -> dict[str, int]:
-        """Replies that nobody asked for."""
+        """Return the number of replies without a call, by key."""
         return {
             key: len(replies) - self.used[key]
             for key, replies in self.script.items()
@@ -116,7 +125,7 @@ class ScriptedRegistry(Script, Registry):
         Script.__init__(self, script)
 
     def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
-        """Told of like a call: ``fetch.stop``."""
+        """Record a stop like a call: ``fetch.stop``."""
         with self.guard:
             for key in {context.step, f"{context.step}/{context.task}", context.task}:
                 self.calls.setdefault(f"{key}.stop", []).append({"state": dict(state)})
@@ -140,7 +149,10 @@ def call_of(kind: str, params: Mapping[str, Any], context: TaskContext) -> Call:
 
 
 def _told(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a call was asked, as cases compare it: SQL is its statements, each with its text and bound parameters."""
+    """Return the parameters of a call, as cases compare them.
+
+    SQL is its statements, each with its text and bound parameters.
+    """
     plain = {
         name: [{"text": one.text, "params": dict(one.params)} for one in value.statements]
         if isinstance(value, RenderedSql)
@@ -158,8 +170,11 @@ def _index(context: TaskContext) -> int | None:
 
 
 def answer(reply: Mapping[str, Any]) -> TaskResult | PollRequest:
-    """What a reply stands for. ``{body, status}``: an HTTP answer; ``{result, meta}``: a result as it is; ``{error: {…}}``: a failure;
-    ``{pending: {delay, state}}``: work that goes on elsewhere, to be asked for again."""
+    """Return the answer that a reply describes.
+
+    ``{body, status}``: an HTTP answer; ``{result, meta}``: a result as it is; ``{error: {…}}``: a failure;
+    ``{pending: {delay, state}}``: work in another system, to be asked for again.
+    """
     if "pending" in reply:
         return PollRequest(dict(reply["pending"].get("state") or {}), reply["pending"]["delay"])
     if "error" in reply:
@@ -192,7 +207,10 @@ def answer(reply: Mapping[str, Any]) -> TaskResult | PollRequest:
 
 
 def _expand(value: Any, index: int | None) -> Any:
-    """``{repeat: a, times: 3}`` → ``"aaa"``, ``{range: 3}`` → ``[0, 1, 2]``, ``"{index}"`` → the iteration's index."""
+    """Expand the short forms of values.
+
+    ``{repeat: a, times: 3}`` → ``"aaa"``, ``{range: 3}`` → ``[0, 1, 2]``, ``"{index}"`` → the iteration's index.
+    """
     if isinstance(value, Mapping):
         if value.keys() == {"repeat", "times"}:
             return value["repeat"] * value["times"]

@@ -1,1 +1,4 @@
-"""Adapters of AWS services behind the ports. Clients come from boto3; its resource layer is not used."""
+"""Adapters of AWS services behind the ports.
+
+Clients come from boto3; its resource layer is not used.
+"""

@@ -1,4 +1,6 @@
-"""Log lines of tasks in the results bucket: one object per second or two of a worker's lines.
+"""Log lines of tasks in the results bucket.
+
+One object holds a second or two of a worker's lines.
 
 The objects are below the folder of the execution.
 """
@@ -18,7 +20,7 @@ from noetl.domain.task_logs import LinePage, TaskLine
 from noetl.ports.task_logs import PAGE_BYTES
 
 SETTLE_SECONDS = 5.0
-"""Younger objects are not told while an execution goes on: one that another worker is writing may yet come before them."""
+"""Younger objects are not returned while an execution runs: one that another worker is writing may yet come before them."""
 OBJECTS = 40
 """Most objects that one page is read from."""
 _CURSOR = re.compile(r"(\d{13}-[0-9a-f]{12})(?::(\d{1,7}))?", re.ASCII)

@@ -216,7 +216,7 @@ def _secrets(order: JobOrder) -> dict[str, str]:
     for variable, name in order.secrets.items():
         if order.credential is None:
             raise TaskError(
-                f"there is nobody to ask for the credential {name!r}",
+                f"no credential store can be asked for the credential {name!r}",
                 kind="auth",
                 code="credential_not_found",
             )

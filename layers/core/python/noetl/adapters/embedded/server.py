@@ -1,4 +1,6 @@
-"""The Postgres server that comes with the library: one per data folder, shared by every process that opens it.
+"""The Postgres server that comes with the library.
+
+There is one per data folder, shared by every process that opens it.
 
 Who uses it is kept by the kernel: each user holds a shared lock on a file, so a process that is killed is not counted any more,
 and the last one that closes stops the server. A server whose only user was killed runs on until the next user closes.
@@ -73,8 +75,10 @@ class EmbeddedServer:
         return conninfo.make_conninfo(self.dsn(database), user=roles.READER_ROLE, password=password)
 
     def revive(self) -> bool:
-        """Start the server anew when it has ended beneath its users (killed, out of memory). True when it had to be. Raises
-        InfrastructureError."""
+        """Start the server again when it has ended beneath its users; True when that was needed.
+
+        Causes are a kill and a lack of memory. Raises InfrastructureError.
+        """
         with contextlib.suppress(BlockingIOError), locked(self.data, wait=False):
             if self._users >= 0 and not processes.accepts(processes.socket_folder(self.data)):
                 processes.start(self.data, SETTINGS)
@@ -110,7 +114,9 @@ def open_embedded(
     settings: Mapping[str, str] | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> EmbeddedServer:
-    """Start the server over ``data`` (default ``<home>/postgres``) or join the running one; both databases are ready to use.
+    """Start the server over ``data``, or join the running one; both databases are ready.
+
+    The default of ``data`` is ``<home>/postgres``.
 
     ``settings`` override SETTINGS when the server has to be started. ``meanwhile`` is called once, while it starts. Raises
     InfrastructureError.
@@ -148,7 +154,10 @@ def open_embedded(
 
 @contextlib.contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """Report a refusal of the system (full disk, no more processes). Raises InfrastructureError."""
+    """Report a refusal of the system (full disk, no more processes).
+
+    Raises InfrastructureError.
+    """
     try:
         yield
     except OSError as error:
@@ -158,7 +167,10 @@ def _writable(folder: Path) -> Iterator[None]:
 
 
 def _demote(folder: Path, password: str) -> None:
-    """Bring the folder of an earlier version up to date, whose engine was the superuser. Raises InfrastructureError while it is in use."""
+    """Bring the folder of an earlier version up to date, whose engine was the superuser.
+
+    Raises InfrastructureError while it is in use.
+    """
     with _users_file(folder) as users:
         try:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)

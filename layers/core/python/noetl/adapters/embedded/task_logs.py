@@ -15,9 +15,9 @@ from noetl.ports.task_logs import PAGE_BYTES
 
 
 class FileTaskLogs:
-    """``<root>/<execution id>.jsonl``, readable by this user only. A cursor is a place in the file.
+    """Task logs in files ``<root>/<execution id>.jsonl``, readable by this user only.
 
-    They are told, not promised: nothing waits for the disk, so a power cut may cost the last ones.
+    A cursor is a position in the file. Lines are not durable: no write waits for the disk, so a power cut may cost the last ones.
     """
 
     def __init__(self, root: Path) -> None:
@@ -75,7 +75,7 @@ class _Handle:
 
 
 def _page(file: BinaryIO, start: int, limit: int) -> LinePage:
-    """Whole lines only: what is being written at this moment is told by the next page."""
+    """Read a page of whole lines; a line that is being written now is in the next page."""
     file.seek(start)
     texts: list[bytes] = []
     place = start

@@ -1,4 +1,7 @@
-"""Stores that live and die with the process. Each is loaded when it is asked for: commands on a laptop use the results alone."""
+"""Stores that live and die with the process.
+
+Each is loaded when it is asked for: commands on a laptop use the results alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Trees of executions in memory: what started what, when all of it was over, and who else can reach its results."""
+"""Trees of executions in memory.
+
+They show what started what, when all of it was over, and which trees can reach its results.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def leaves_first(
 
 
 def root_of(tables: Tables, execution_id: int) -> ExecutionEntry | None:
-    """The execution that nobody started, above this one; None when there is no such execution."""
+    """Return the root execution above this one; None when there is no such execution."""
     entry = tables.executions.get(execution_id)
     while entry is not None:
         above = tables.executions.get(entry.created.parent_execution_id or 0)
@@ -57,8 +60,10 @@ def tree_is_old(tables: Tables, root: ExecutionEntry, before: float) -> bool:
 
 
 def is_wanted(tables: Tables, root: ExecutionEntry) -> bool:
-    """Tell whether an execution of another tree, which lives or is about to, can reach results of this one: it was told of one, or of one
-    of a tree that was."""
+    """Return whether an execution of another tree can reach results of this one.
+
+    The other execution lives or is about to. It got a reference to a result of this tree, or of a tree that got one.
+    """
     seen = {root.execution_id}
     pending = [root]
     while pending:
@@ -80,7 +85,10 @@ def _is_awake(tables: Tables, entry: ExecutionEntry) -> bool:
 
 
 def over_at(tables: Tables, root: ExecutionEntry) -> float | None:
-    """When the tree was over; None while a member runs, something is on its way to one, or somebody else can reach its results."""
+    """Return when the tree was over, or None.
+
+    None: a member runs, an event is on its way to one, or an execution of another tree can reach its results.
+    """
     if not tree_is_old(tables, root, float("inf")) or is_wanted(tables, root):
         return None
     return max(one.ended_at or 0.0 for one, _ in tree(tables, root))

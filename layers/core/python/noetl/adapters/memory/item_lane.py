@@ -32,7 +32,10 @@ PAUSED = -2
 def commit_items(
     tables: Tables, batches: Sequence[ItemBatch], owner: str | None
 ) -> tuple[list[ItemsCommitted], Committed]:
-    """Fence and count each batch; then refill and end each loop once. Raises ExecutionIdTakenError before anything is written."""
+    """Fence and count each batch; then refill and end each loop once.
+
+    Raises ExecutionIdTakenError before anything is written.
+    """
     if taken := tables.taken(event for batch in batches for event in batch.outbox):
         raise ExecutionIdTakenError(children=taken)
     commands: list[Command] = []
@@ -63,7 +66,10 @@ def commit_items(
 
 
 def _moved(batches: Sequence[ItemBatch]) -> list[tuple[int, str, str]]:
-    """Items that go on alone have the slots of the command they left."""
+    """Return the moves of slots to the items that continue alone.
+
+    They have the slots of the command they left.
+    """
     return [
         (one.execution_id, batch.event.command_id, one.command_id)
         for batch in batches
@@ -87,8 +93,10 @@ def _answer(tables: Tables, batch: ItemBatch, counted: int | None) -> ItemsCommi
 def _count(
     tables: Tables, batch: ItemBatch, owner: str | None, commands: list[Command], events: list[Event]
 ) -> int | None:
-    """Rows, counters and continuations of one batch; None when its fence is gone, EARLY when it has to wait for others, PAUSED when
-    its execution is."""
+    """Return rows, counters and continuations of one batch.
+
+    None: its fence is gone. EARLY: it has to wait for others. PAUSED: its execution is paused.
+    """
     event = batch.event
     execution = tables.executions.get(event.execution_id)
     if execution is not None and execution.status == "paused":
@@ -140,7 +148,10 @@ def _count(
 
 
 def _item_of(event: Event) -> int | None:
-    """The item with whose turn an event is posted, or not at all: of a repeat the engine may derive another execution id."""
+    """Return the item whose turn posts an event together with it, or not at all.
+
+    For a repeat the engine may derive another execution id.
+    """
     if isinstance(event, ItemAwaits):
         place = item_of(event.place)
         return None if place is None else place[1]
@@ -148,16 +159,19 @@ def _item_of(event: Event) -> int | None:
 
 
 def _decided(batch: ItemBatch, work: Work) -> set[int]:
-    """Items that are to go on and have their final row: another run of their command was first, so they do not."""
+    """Return items that are to continue but have their final row, and so do not.
+
+    Another run of their command was first.
+    """
     event = batch.event
     going = (command.loop.start for command in (*batch.resumed, *batch.waiting) if command.loop is not None)
     return {index for index in going if ids.item_event(event.run, event.round, index) in work.history}
 
 
 def _decided_otherwise(batch: ItemBatch, part: CountedRow, work: Work, decided: Collection[int]) -> bool:
-    """Tell whether another run of the same command said something else of the item first.
+    """Return whether another run of the same command reported another outcome first.
 
-    The first row of an item decides: it is done, or it goes on.
+    The first row of an item decides: it is done, or it continues.
     """
     event, index = batch.event, part.row.seq
     if not part.counts:
@@ -169,7 +183,10 @@ def _decided_otherwise(batch: ItemBatch, part: CountedRow, work: Work, decided: 
 def _continuations(
     batch: ItemBatch, fresh: Collection[int]
 ) -> tuple[dict[int, tuple[Command, bool]], tuple[Command, bool] | None]:
-    """Items that go on alone (by index; those whose row is new), and the next turn of the batch's own command; each with whether it waits."""
+    """Return items that continue alone, and the next turn of the batch's own command.
+
+    The items are by index, and only those whose row is new. Each comes with whether it waits.
+    """
     alone: dict[int, tuple[Command, bool]] = {}
     rest: tuple[Command, bool] | None = None
     for waiting, group in ((False, batch.resumed), (True, batch.waiting)):
@@ -192,7 +209,10 @@ def _continue(
     owner: str | None,
     commands: list[Command],
 ) -> None:
-    """Store the next turn of a chunk, or an item that goes on alone. ``piece``: first index, end, items to answer for, attempt."""
+    """Store the next turn of a chunk, or an item that continues alone.
+
+    ``piece``: first index, end, items to answer for, attempt.
+    """
     event = batch.event
     start, stop, left, attempt = piece
     whole = completed(command, loop.row, start, stop)

@@ -1,4 +1,7 @@
-"""Slots and moments of keys, as sql/functions/50_limits.sql gives them: the same order, the same answers."""
+"""Slots and moments of keys in memory, as in sql/functions/50_limits.sql.
+
+The order and the answers are the same.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,12 @@ Key = tuple[int, str]
 
 
 @dataclass(slots=True)
-class Given:
-    """What came of giving slots: commands that were issued just now and have to wait, moments of those that are for later, and commands
-    and starts that waited until now."""
+class Grants:
+    """The result of granting slots.
+
+    Commands that were issued just now and have to wait, moments of those that are for later, and commands and starts that waited until
+    now.
+    """
 
     waits: set[Key] = field(default_factory=set)
     delays: dict[Key, float] = field(default_factory=dict)
@@ -49,8 +55,11 @@ def settle(
     wanted: Iterable[Command],
     owner: str | None,
     moved: Iterable[tuple[int, str, str]] = (),
-) -> Given:
-    """After a commit: what came free, and what is asked for, of ``executions``. ``moved``: (execution, command, its heir)."""
+) -> Grants:
+    """After a commit: what came free, and what is asked for, of ``executions``.
+
+    ``moved``: (execution, command, its heir).
+    """
     for execution_id, before, heir in moved:
         commands = tables.work[execution_id].commands
         asked = (execution_id, heir) in tables.uses
@@ -76,7 +85,10 @@ def settle(
 
 
 def forget(tables: Tables, executions: Iterable[int]) -> set[str]:
-    """Drop what belongs to commands that are gone, and to executions that are over. The keys they had."""
+    """Drop what belongs to commands that are gone, and to executions that are over.
+
+    The keys they had.
+    """
     wanted, keys = set(executions), set()
     for key in [key for key in tables.uses if key[0] in wanted]:
         execution_id, command_id = key
@@ -156,9 +168,11 @@ def _full(tables: Tables, limit: Limit) -> bool:
 
 def give(
     tables: Tables, keys: Iterable[str], fresh: Sequence[Key], owner: str | None, starts: str | None
-) -> Given:
-    """Give free slots of ``keys`` to who waits for them: the highest priority first, then the oldest. ``starts``: whose the starts of
-    executions are then."""
+) -> Grants:
+    """Grant free slots of ``keys``: the highest priority first, then the oldest.
+
+    ``starts``: the owner of the starts of executions afterwards.
+    """
     got: list[Key] = []
     for key in fresh:
         uses = tables.uses[key]
@@ -197,8 +211,8 @@ def _head(tables: Tables, name: str) -> Key | None:
 
 def _told(
     tables: Tables, got: list[Key], fresh: Sequence[Key], owner: str | None, starts: str | None
-) -> Given:
-    given = Given(waits={key for key in fresh if not tables.uses[key][0].held})
+) -> Grants:
+    given = Grants(waits={key for key in fresh if not tables.uses[key][0].held})
     delays = _moments(tables, got)
     known = set(fresh)
     for key in sorted(got, key=lambda key: (-tables.uses[key][0].priority, tables.uses[key][0].order)):
@@ -239,7 +253,10 @@ def _moments(tables: Tables, got: list[Key]) -> dict[Key, float]:
 
 
 def wake(tables: Tables, owner: str | None) -> list[Command]:
-    """Slots that nobody gave out yet. Starts of executions become nobody's, for whoever asks for them next."""
+    """Grant slots that are free and not granted yet.
+
+    Starts of executions are left without an owner, for the process that asks for them next.
+    """
     keys = {use.limit.key for uses in tables.uses.values() for use in uses if use.queued}
     if not keys:
         return []

@@ -50,7 +50,7 @@ def commit(tables: Tables, changes: list[Change], owner: str | None) -> Committe
 
 
 def _begins_another(tables: Tables, change: Change) -> bool:
-    """Tell whether the row or the Start that an execution begins from came from another Start, or is gone with it."""
+    """Return whether the row or Start of an execution came from another Start, or is gone."""
     if change.expected or change.created is None or not change.created.start:
         return False
     if (change.execution_id, change.created.start) in tables.outbox:
@@ -133,7 +133,10 @@ def _apply(
 
 
 def _forget_callbacks(work: Work, runs: frozenset[int]) -> None:
-    """Drop what is kept for callbacks of runs that are over, and their timers (``callback:<place>:<serial>``)."""
+    """Drop what is kept for callbacks of runs that are over, and their timers.
+
+    The timers are ``callback:<place>:<serial>``.
+    """
     for key in [key for key in work.slots if key[0] == SCOPE and run_of(key[1]) in runs]:
         del work.slots[key]
     for timer in list(work.timers):
@@ -170,7 +173,9 @@ def _move(tables: Tables, change: Change) -> None:
 
 
 def _drop(work: Work, change: Change, attempts: dict[str, int]) -> None:
-    """Delete what is closed, what belongs to dropped runs (their loops end), and everything when the execution is over.
+    """Delete closed commands and what belongs to dropped runs (their loops end).
+
+    When the execution is over, it deletes everything.
 
     ``attempts`` collects the attempt counts of rows that a new turn replaces.
     """
@@ -260,7 +265,9 @@ def _start_loops(
 
 
 def _cancels(tables: Tables, change: Change) -> list[Event]:
-    """A Cancel for every child that is not over, those included whose Start is still in the outbox.
+    """Return a Cancel for every child that is not over.
+
+    Children whose Start is still in the outbox are included.
 
     When only runs are dropped: for the children these runs wait for.
     """
@@ -270,12 +277,14 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
         for entry in tables.executions.values()
         if entry.created.parent_execution_id == parent
         and not entry.over
-        and _concerns(change, entry.created.awaited_by)
+        and _concerns(change, entry.execution_id, entry.created.awaited_by)
     }
     for posted in tables.outbox.values():
         if posted.source == parent and ids.is_start(posted.event_id):
             child = tables.executions.get(posted.execution_id)
-            if (child is None or not child.over) and _concerns(change, posted.awaited_by):
+            if (child is None or not child.over) and _concerns(
+                change, posted.execution_id, posted.awaited_by
+            ):
                 children.setdefault(posted.execution_id, posted.program)
     if change.cancel_children:
         children |= {one.execution_id: one.program for one in passing_on(tables, parent)}
@@ -292,6 +301,6 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
     ]
 
 
-def _concerns(change: Change, awaited_by: int | None) -> bool:
+def _concerns(change: Change, child: int, awaited_by: int | None) -> bool:
     """Return whether ``change`` abandons a child that this run waits for."""
-    return change.cancel_children or awaited_by in change.drop_runs
+    return (change.cancel_children and child not in change.spared) or awaited_by in change.drop_runs

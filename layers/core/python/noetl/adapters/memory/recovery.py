@@ -1,4 +1,7 @@
-"""What a process asks for when it starts, and then periodically: commands, events and timers that belong to nobody alive."""
+"""Recovery in memory: outstanding commands, events and timers without a live owner.
+
+A process asks for them when it starts, and then periodically.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ Turn = tuple[int, str, int]
 
 
 def release(tables: Tables, owner: str) -> None:
-    """Rows are freed one by one, so that what is not due yet stays free when the same owner comes back."""
+    """Free the rows of an owner.
+
+    Rows are freed one by one, so that what is not due yet stays free when the same owner comes back.
+    """
     tables.leases.pop(owner, None)
     held: list[CommandEntry | TimerEntry | OutboxEntry] = [*tables.outbox.values()]
     for work in tables.work.values():
@@ -66,7 +72,7 @@ def hold(tables: Tables, held: Sequence[Held | Start]) -> list[Held | Start]:
 
 
 def released(tables: Tables, execution_id: int, owner: str | None) -> list[Event]:
-    """What was held for an execution, in the order in which it came: it is ``owner``'s to handle now."""
+    """Hand events that were held for an execution to ``owner``, in the order of arrival."""
     rows = [row for row in tables.outbox.values() if row.execution_id == execution_id and row.owner == HELD]
     for row in rows:
         row.owner = owner
@@ -129,7 +135,10 @@ def claim(
 
 
 def _free(tables: Tables, entry: CommandEntry, offer: Offer | None) -> bool:
-    """Whether it is nobody's, or what is offered there, or was taken from there by somebody who fell silent."""
+    """Return whether a command is free for this claim.
+
+    It has no live owner, or it is in the offer, or a worker that fell silent took it from there.
+    """
     if offer is None:
         return not tables.alive(entry.owner)
     if offer.only not in (None, (entry.execution_id, entry.command_id)):
@@ -140,7 +149,10 @@ def _free(tables: Tables, entry: CommandEntry, offer: Offer | None) -> bool:
 
 
 def _recorded(tables: Tables, entry: CommandEntry) -> tuple[list[tuple[int, bytes]], list[int]]:
-    """What history knows about a chunk's items: those that are done with their outcomes, and those that were suspended."""
+    """Return what history knows about a chunk's items.
+
+    These are the items that are done, with their outcomes, and those that were suspended.
+    """
     if entry.round < 0:
         return [], []
     history = tables.work[entry.execution_id].history

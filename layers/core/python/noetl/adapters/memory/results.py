@@ -13,7 +13,10 @@ from noetl.ports.results import OneTier
 
 
 class MemoryResultStore(HeldStreams, OneTier):
-    """Of this process, and gone with it. ``limit``: bytes; what was not used for longest makes room for what is new (None: nothing does)."""
+    """Of this process, and gone with it.
+
+    ``limit``: bytes; what was not used for longest makes room for what is new (None: nothing does).
+    """
 
     name = "memory"
 

@@ -1,4 +1,4 @@
-"""The rows of the in-memory store, and the few operations on them that several use cases share."""
+"""The rows of the in-memory store, and the operations that several use cases share."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class ExecutionEntry:
 
 @dataclass(slots=True)
 class CommandEntry:
-    """``round`` ≥ 0: a command of a loop, whose payload lacks what the loop's entry holds (None: a fresh chunk).
+    """A row of a command.
+
+    ``round`` ≥ 0: a command of a loop, whose payload lacks what the loop's entry holds (None: a fresh chunk).
 
     ``left``: items of ``start <= i < stop`` that this command still answers for.
     """
@@ -88,7 +90,10 @@ class LoopEntry:
     """Items that commands left undone in the call that is being carried out."""
 
     def take_back(self) -> None:
-        """Items that were handed back are not issued any more (never fewer than came back, whatever workers report)."""
+        """Take back items that were handed back: they are not issued any more.
+
+        Never fewer than came back, regardless of what workers report.
+        """
         self.issued = max(self.done + self.failed, self.issued - self.handed_back)
         self.handed_back = 0
 
@@ -98,7 +103,10 @@ class LoopEntry:
 
     @property
     def finished(self) -> bool:
-        """Nothing more will come: the total is reached, or the gate is closing and nothing is in flight."""
+        """Return whether nothing more will come.
+
+        The total is reached, or the gate is closing and nothing is in flight.
+        """
         if self.done + self.failed == self.row.total:
             return True
         return self.gate == "closing" and self.in_flight == 0
@@ -125,7 +133,10 @@ class OutboxEntry:
 
 @dataclass(slots=True)
 class KeyEntry:
-    """What holds for a key that executions share. ``declared``: a playbook said so, not an operator. ``tat``: when its rate is free."""
+    """What holds for a key that executions share.
+
+    ``declared``: a playbook said so, not an operator. ``tat``: when its rate is free.
+    """
 
     numbers: Numbers
     declared: bool
@@ -135,7 +146,10 @@ class KeyEntry:
 
 @dataclass(slots=True)
 class Use:
-    """A key that a command needs. ``queued``: it waits, and this is the key that has no room for it."""
+    """A key that a command needs.
+
+    ``queued``: it waits, and this is the key that has no room for it.
+    """
 
     limit: Limit
     priority: int
@@ -148,7 +162,10 @@ class Use:
 
 @dataclass(slots=True)
 class ResultEntry:
-    """A large result that lives differently from its execution. ``leaving``: it is being removed."""
+    """A large result that lives differently from its execution.
+
+    ``leaving``: it is being removed.
+    """
 
     kept: KeptResult
     created_at: float
@@ -182,7 +199,7 @@ class Tables:
         self.results: dict[tuple[int, str], ResultEntry] = {}
         """By execution and reference."""
         self.holds: set[tuple[int, int]] = set()
-        """Who was told of results of whom, in another tree."""
+        """Executions that got references to results of an execution of another tree."""
         self._starts: dict[int, str] = {}
         """The id of the Start that was put into the outbox last, by execution."""
         self._order = 0
@@ -246,7 +263,10 @@ class Tables:
         return self.outbox.get((execution_id, self._starts.get(execution_id, "")))
 
     def taken(self, events: Iterable[Event]) -> set[int]:
-        """Execution ids that ``post`` may not use: another Start began these executions, or is about to begin them."""
+        """Return execution ids that ``post`` may not use.
+
+        Another Start began these executions, or is about to begin them.
+        """
         asked: dict[int, str] = {}
         found = set()
         for event in events:
@@ -261,7 +281,10 @@ class Tables:
         return found
 
     def note_results(self, execution_id: int, kept: Iterable[KeptResult], reaches: Iterable[int]) -> None:
-        """What a commit says of results. Parents and children are of one tree, and hold each other anyway."""
+        """What a commit says of results.
+
+        Parents and children are of one tree, and hold each other anyway.
+        """
         for one in kept:
             self.results.setdefault((execution_id, one.ref), ResultEntry(one, self.clock()))
         for held in reaches:

@@ -1,4 +1,4 @@
-"""How far executions are, and what came of them, in memory: what lists, status and results read."""
+"""Progress and outcomes of executions in memory: what lists, status and results read."""
 
 from __future__ import annotations
 

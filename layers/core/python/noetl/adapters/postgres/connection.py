@@ -36,7 +36,7 @@ UNFIT = frozenset({b"0A", b"25", b"28", b"3D", b"3F", b"42", b"58", b"F0", b"XX"
 """Classes of errors of a database as a whole: read-only, without our tables, functions or rights, damaged. No data of an execution is at
 fault; what remains (a check, a value or a row of an index that is too large) is about what was to be written."""
 UNKNOWN = "outcome_unknown"
-"""Code of an error after which nobody knows whether the statement was carried out: the answer was lost."""
+"""Code of an error after which it is unknown whether the statement was carried out: the answer was lost."""
 SILENT = "database_silent"
 """The same, when no answer came for long: trying again at once would take as long."""
 CONNECT_SECONDS = 10
@@ -72,7 +72,10 @@ class Session:
         return bool(poller.poll(0))
 
     def run(self, statement: Query, parameters: list[bytes | None]) -> list[Row]:
-        """Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, or psycopg.Error for a statement that is wrong."""
+        """Run a statement on this session.
+
+        Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, or psycopg.Error for a statement that is wrong.
+        """
         self.since = time.monotonic()
         try:
             result = self._send(statement, parameters)
@@ -138,7 +141,10 @@ class Session:
 
 
 def _lost(result: pq.abc.PGresult) -> tuple[int, ...]:
-    """Executions named by the refusal: ``12,13``, or ``Key (execution_id, event_id)=(12, …) already exists.``"""
+    """Return the executions that a refusal names.
+
+    It is ``12,13``, or ``Key (execution_id, event_id)=(12, …) already exists.``
+    """
     detail = (result.error_field(pq.DiagnosticField.MESSAGE_DETAIL) or b"").decode(errors="replace")
     listed = detail.partition("=(")[2].partition(",")[0] if "=(" in detail else detail
     return tuple(int(part) for part in listed.split(",") if part.isdigit())
@@ -153,13 +159,14 @@ MOST = 32
 PATIENCE = 5.0
 """Seconds that a statement waits for a session before it is refused."""
 IDLE_SECONDS = 30.0
-"""A session that nobody needed for so long is closed, down to KEPT."""
+"""A session that was idle for so long is closed, down to KEPT."""
 KEPT = 2
 
 
 class Database:
-    """A small pool of sessions; a thread that works alone always gets the same one. Whoever finds all of them in use waits a while.
+    """A small pool of sessions; a thread that works alone always gets the same one.
 
+    A thread that finds all of them in use waits a while.
     ``pooled``: the server is behind RDS Proxy or pgbouncer: no prepared statements, no connection options (the role has the settings).
     ``round_trips`` counts statements sent (tests hold methods to their budget with it).
     """
@@ -173,7 +180,10 @@ class Database:
         patience: float = PATIENCE,
         renewed: Callable[[], str] | None = None,
     ) -> None:
-        """``renewed``: gives the connection string as it is now; asked when connecting fails (a password may have been rotated)."""
+        """Create the pool; it opens sessions on demand.
+
+        ``renewed``: returns the connection string as it is now; called when connecting fails (a password may have been rotated).
+        """
         self._dsn = dsn
         self._renewed = renewed
         self._pooled = pooled
@@ -185,7 +195,10 @@ class Database:
         self.round_trips = 0
 
     def run(self, name: str, values: Mapping[str, bytes | None]) -> list[Row]:
-        """Run a named query. Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, psycopg.Error."""
+        """Run a named query.
+
+        Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, psycopg.Error.
+        """
         statement = query(name)
         parameters = statement.bind(values)
         with self._session() as session:
@@ -235,7 +248,10 @@ class Database:
             raise unreachable(error) from error
 
     def _keep(self, session: Session, began: int) -> None:
-        """``began``: how often this had been closed when the session was taken. What was in use then is closed now."""
+        """Keep a session for the next use, or close it.
+
+        ``began``: how often this had been closed when the session was taken. What was in use then is closed now.
+        """
         now = time.monotonic()
         old: list[Session] = []
         with self._lock:
@@ -250,7 +266,10 @@ class Database:
             one.close()
 
     def close(self) -> None:
-        """Close idle sessions, and those in use when they are given back; a later call opens new ones (scale-to-zero databases pause)."""
+        """Close idle sessions, and those in use when they are returned.
+
+        A later call opens new ones (scale-to-zero databases pause).
+        """
         with self._lock:
             self._closings += 1
             idle = list(self._idle)

@@ -1,4 +1,7 @@
-"""Read-only SQL in Postgres: a connection of the reader role for each query, a cursor in a read-only transaction."""
+"""Read-only SQL in Postgres.
+
+Each query has a connection of the reader role, and a cursor in a read-only transaction.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg import Connection, pq
+from psycopg import Connection, generators, pq
 
 from noetl.adapters.postgres.reader_role import VIEWS_SCHEMA
 from noetl.domain import codec
@@ -16,8 +19,8 @@ from noetl.ports.history_sql import SqlColumn, SqlTable
 
 SECONDS = 10
 MOST_BYTES = 4 * 1024 * 1024
-BATCH = 500
-_DECLARE = "DECLARE noetl_query NO SCROLL CURSOR FOR "
+_CURSOR = "noetl_query"
+_DECLARE = f"DECLARE {_CURSOR} NO SCROLL CURSOR FOR "
 _BEGIN = (
     "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
     f"SET LOCAL statement_timeout = '{SECONDS}s'",
@@ -43,20 +46,47 @@ class PostgresHistorySql:
         with _connected(self._address()) as connection:
             for statement in _BEGIN:
                 _execute(connection, statement)
+            columns = _described(connection, text)
             # The extended protocol takes one statement, and a cursor only one that reads.
-            _execute(connection, _DECLARE + text, text)
-            columns: list[SqlColumn] = []
+            _execute(connection, _declared(text, len(columns)), text)
+            # One statement, so that its time is that of the whole query; row by row, so that this process holds no more than it answers.
             rows: list[list[Any]] = []
             room = MOST_BYTES
-            while len(rows) <= limit and room > 0:
-                wanted = min(BATCH, limit + 1 - len(rows))
-                result = _execute(connection, f"FETCH FORWARD {wanted} FROM noetl_query", text)
-                columns = columns or _columns(connection, result)
-                found, room = _rows(result, columns, room)
-                rows += found
-                if result.ntuples < wanted:
-                    break
-            return SqlTable(columns, rows[:limit], len(rows) > limit or room <= 0)
+            for result in _streamed(connection, f"FETCH FORWARD {limit + 1} FROM {_CURSOR}", text):
+                room -= int(result.get_value(0, 0) or b"0") + 8 * len(columns)
+                if room <= 0 or len(rows) == limit:
+                    connection.close()  # the rest of the rows goes nowhere
+                    return SqlTable(columns, rows, True)
+                cells = [result.get_value(0, place + 1) for place in range(len(columns))]
+                rows.append([_value(cell, one.type) for cell, one in zip(cells, columns, strict=True)])
+            return SqlTable(columns, rows, False)
+
+
+def _described(connection: Connection, text: str) -> list[SqlColumn]:
+    """Return the columns of a query, without running it.
+
+    A query that is valid by itself cannot end the brackets of ``_declared``.
+    """
+    _execute(connection, _DECLARE + text, text)
+    found = connection.pgconn.describe_portal(_CURSOR.encode())
+    columns = _columns(connection, found)
+    _execute(connection, f"CLOSE {_CURSOR}")
+    return columns
+
+
+def _declared(text: str, count: int) -> str:
+    """Return the declaration of a cursor that has the bytes of each row first.
+
+    It leaves out the values of rows above the limit.
+    """
+    names = [f"c{place}" for place in range(count)]
+    kept = "".join(f", CASE WHEN b.bytes <= {MOST_BYTES} THEN q.{name} END" for name in names)
+    row = f"q ({', '.join(names)})" if names else "q"
+    # The query is the caller's whole text, which runs with a role that can only read history.
+    return (
+        f"{_DECLARE}SELECT b.bytes{kept} FROM (\n{text}\n) AS {row}"  # noqa: S608
+        " CROSS JOIN LATERAL (SELECT octet_length(q::text) AS bytes OFFSET 0) AS b"
+    )
 
 
 @contextmanager
@@ -86,10 +116,29 @@ def _execute(connection: Connection, statement: str, text: str = "") -> pq.abc.P
     try:
         result = connection.pgconn.exec_params(statement.encode(), [])
     except psycopg.OperationalError as error:
-        raise InfrastructureError(f"the database hung up: {error}", code="database_unreachable") from error
+        raise _hung_up(error) from error
     if result.status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
         return result
     raise _refusal(result, text, len(_DECLARE) if statement.startswith(_DECLARE) else 0)
+
+
+def _streamed(connection: Connection, statement: str, text: str) -> Iterator[pq.abc.PGresult]:
+    """Run a statement, and yield a result for each row as it arrives."""
+    try:
+        connection.pgconn.send_query_params(statement.encode(), [])
+        connection.pgconn.set_single_row_mode()
+        connection.wait(generators.send(connection.pgconn))
+        while (result := connection.wait(generators.fetch(connection.pgconn))) is not None:
+            if result.status == pq.ExecStatus.SINGLE_TUPLE:
+                yield result
+            elif result.status != pq.ExecStatus.TUPLES_OK:
+                raise _refusal(result, text, 0)
+    except psycopg.OperationalError as error:
+        raise _hung_up(error) from error
+
+
+def _hung_up(error: object) -> InfrastructureError:
+    return InfrastructureError(f"the database hung up: {error}", code="database_unreachable")
 
 
 def _refusal(result: pq.abc.PGresult, text: str, before: int) -> Exception:
@@ -102,7 +151,7 @@ def _refusal(result: pq.abc.PGresult, text: str, before: int) -> Exception:
             hint="name an execution_id, or a shorter time",
         )
     if state[:2] == "57" or state in ("08000", "08003", "08006") or not state:
-        return InfrastructureError(f"the database hung up: {message}", code="database_unreachable")
+        return _hung_up(message)
     place = result.error_field(pq.DiagnosticField.STATEMENT_POSITION)
     hint = (result.error_field(pq.DiagnosticField.MESSAGE_HINT) or b"").decode("utf-8", "replace")
     where, details = "", {"sqlstate": state}
@@ -137,18 +186,6 @@ def _columns(connection: Connection, result: pq.abc.PGresult) -> list[SqlColumn]
     ]
 
 
-def _rows(result: pq.abc.PGresult, columns: list[SqlColumn], room: int) -> tuple[list[list[Any]], int]:
-    """Rows of one batch while there is room; what is left of it."""
-    found = []
-    for row in range(result.ntuples):
-        cells = [result.get_value(row, column) for column in range(result.nfields)]
-        room -= sum(len(cell) for cell in cells if cell is not None) + 8 * len(cells)
-        if room <= 0:
-            break
-        found.append([_value(cell, column.type) for cell, column in zip(cells, columns, strict=True)])
-    return found, room
-
-
 def _value(cell: bytes | None, kind: str) -> Any:
     if cell is None:
         return None
@@ -159,4 +196,9 @@ def _value(cell: bytes | None, kind: str) -> Any:
         return float(text) if text not in ("NaN", "Infinity", "-Infinity") else text
     if kind == "boolean":
         return text == "t"
-    return codec.decode(cell) if kind in ("json", "jsonb") else text
+    if kind in ("json", "jsonb"):
+        try:
+            return codec.decode(cell)
+        except ValueError:
+            return text  # a number that is too large, or brackets too deep: valid in the database, and no value here
+    return text

@@ -1,5 +1,7 @@
-"""Named queries from ``sql/queries/*.sql``: ``-- name: load_executions`` opens a block, comment lines after it describe it.
-``-- part: execution_fits`` opens text that stands in blocks of its file as ``@execution_fits``.
+"""Named queries from ``sql/queries/*.sql``.
+
+``-- name: load_executions`` opens a block, comment lines after it describe it.
+``-- part: execution_fits`` opens text that blocks of its file include as ``@execution_fits``.
 
 Parameters are named (``:execution_id``) and numbered when the file is read, so what is sent is a plain prepared statement.
 """

@@ -1,4 +1,7 @@
-"""The role that runs queries of people: it signs in by itself, and can read the views of history and nothing else."""
+"""The role that runs queries of people.
+
+It signs in by itself, and can read the views of history and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +39,17 @@ _RIGHTS: tuple[LiteralString, ...] = (
 
 
 def reader_password(password: str) -> str:
-    """Derive the reader's password from the engine's, so that the embedded server keeps one secret."""
+    """Derive the reader's password from the engine's.
+
+    So the embedded server keeps one secret.
+    """
     return hmac.new(password.encode(), b"noetl reader of history", hashlib.sha256).hexdigest()
 
 
 def make_reader_role(dsn: str, name: str, password: str) -> None:
-    """Make the role, or bring it up to date: password, settings, rights. ``dsn``: of the schema's owner, who needs CREATEROLE.
+    """Make the role, or bring it up to date: password, settings, rights.
+
+    ``dsn``: of the schema's owner, who needs CREATEROLE.
 
     Raises InfrastructureError.
     """

@@ -1,4 +1,4 @@
-"""A database that takes statements and never answers: whoever waits for it is let go after a while.
+"""A watchdog for a database that takes statements and never answers: it ends the wait.
 
 The driver waits inside libpq for as long as it takes, so one thread of the process looks at all sessions now and then and hangs up those
 that have waited too long. That costs a session two assignments per statement, and nothing when all is well.
@@ -20,7 +20,10 @@ LOOK_SECONDS = 1.0
 
 
 class Waits(Protocol):
-    """A session. ``since``: when its statement was sent, on ``time.monotonic()``; 0 when it waits for nothing."""
+    """A session as the watchdog sees it.
+
+    ``since``: when its statement was sent, on ``time.monotonic()``; 0 when it waits for nothing.
+    """
 
     since: float
     silent: bool
@@ -62,6 +65,6 @@ def _end_long_waits(before: float) -> None:
 
 
 def _hang_up(session: Waits) -> None:
-    """Whoever waits at the socket sees its end at once."""
+    """Close the connection; a thread that waits at the socket sees its end at once."""
     with suppress(OSError, ValueError), socket.socket(fileno=os.dup(session.handle)) as line:
         line.shutdown(socket.SHUT_RDWR)

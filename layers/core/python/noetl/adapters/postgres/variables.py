@@ -1,4 +1,7 @@
-"""Variables of executions in Postgres: the table ``transient``. The execution store writes the rows that ``variable_rows`` makes."""
+"""Variables of executions in Postgres: the table ``transient``.
+
+The execution store writes the rows that ``variable_rows`` makes.
+"""
 
 from __future__ import annotations
 

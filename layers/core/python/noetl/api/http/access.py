@@ -1,13 +1,13 @@
-"""Who asks, and what they may do.
+"""Principals and scopes: who sends a request, and what they may do.
 
 The gateway has authenticated the caller (IAM signature or JWT); this reads what it says about them. Scopes: ``read``, ``execute``,
 ``write``, ``admin`` (all but ``worker``) and ``worker``.
 
 * **IAM**: policies on ``execute-api:Invoke`` decide which routes a principal reaches. A deployment may grant scopes by ARN as well
-  (``NOETL_SCOPES``: pattern → scopes separated by spaces); without any, whoever the gateway lets in has all of them. The deployment's own
+  (``NOETL_SCOPES``: pattern → scopes separated by spaces); without any, every caller that the gateway admits has all. The deployment's own
   workers (``NOETL_WORKER_ROLES``) have none: the token of a command says what they may do.
 * **JWT**: the claim ``scope`` (or ``scp``), plain or prefixed: ``read``, ``noetl:read``, ``noetl/read``, ``https://…/read``.
-* **none** (the local environment): everybody may do everything.
+* **none** (the local environment): every caller may do everything.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def principal_of(
     grants: Mapping[str, str] | None = None,
     workers: Sequence[str] = (),
 ) -> Principal | None:
-    """``auth``: iam, jwt or none; ``authorizer``: what the gateway says (``requestContext.authorizer``). None: it says nothing.
+    """Return the principal of a request; None when the gateway states none.
 
-    ``workers``: patterns of ARNs. Behind JWT, too, they sign with IAM; it is the gateway that lets nobody else in that way.
+    ``auth``: iam, jwt or none; ``authorizer``: what the gateway states (``requestContext.authorizer``).
+    ``workers``: patterns of ARNs. Workers sign with IAM behind JWT, too; the gateway admits no other caller that way.
     """
     if auth == "none":
         return LOCAL

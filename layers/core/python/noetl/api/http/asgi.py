@@ -41,7 +41,7 @@ GZIP_LEVEL = 4
 
 class Tokens(Protocol):
     def principal(self, token: str) -> Principal | None:
-        """Whom a bearer token stands for."""
+        """Return the principal of a bearer token."""
 
 
 class Threads(Protocol):
@@ -53,7 +53,10 @@ class Threads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Encoded:
-    """An answer as it is sent. ``body``: all bytes, bytes in pieces that a thread reads, or events that arrive by themselves."""
+    """An answer as it is sent.
+
+    ``body``: all bytes, bytes in pieces that a thread reads, or events that arrive by themselves.
+    """
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -72,10 +75,10 @@ def make_handler(
     sessions: BrowserSessions | None = None,
     ui: UiFiles | None = None,
 ) -> Handler:
-    """Make the function from a request to its answer, which never raises.
+    """Return the function from a request to its answer, which never raises.
 
-    ``tokens`` None: programs of this machine and our own pages may do everything, pages of other origins nothing (see ``same_origin``).
-    ``observe`` is told method, status and seconds of each request. ``sessions``: those of browsers that show the UI; ``ui``: its files.
+    ``tokens`` None: programs of this machine and the UI's own pages may do everything, pages of other origins nothing (see ``same_origin``).
+    ``observe`` receives method, status and seconds of each request. ``sessions``: those of browsers that show the UI; ``ui``: its files.
     """
 
     def find(request: Request) -> Answer:
@@ -101,7 +104,10 @@ def make_handler(
 def make_application(
     handle: Handler, threads: Threads, crowded: Callable[[], bool] = lambda: False
 ) -> Application:
-    """Make the application. ``crowded``: too many requests wait for a thread, and new ones are refused at once."""
+    """Make the application.
+
+    ``crowded``: too many requests wait for a thread, and new ones are refused at once.
+    """
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -130,7 +136,10 @@ def make_application(
 
 
 async def _body(receive: Receive) -> tuple[bytes, int] | None:
-    """Read a body: as many bytes as may be looked at, and how many there were. None: the client has gone."""
+    """Read a body: as many bytes as may be looked at, and how many there were.
+
+    None: the client has gone.
+    """
     parts: list[bytes] = []
     count, more = 0, True
     while more:
@@ -172,7 +181,7 @@ def _path(raw: bytes) -> str:
 
 
 def _query(text: str) -> dict[str, str]:
-    """A name that comes twice has both values, with a comma, as API Gateway gives them."""
+    """Parse a query; a repeated name has all values, joined by commas as API Gateway joins them."""
     found: dict[str, str] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
         found[name] = f"{found[name]},{value}" if name in found else value
@@ -180,7 +189,10 @@ def _query(text: str) -> dict[str, str]:
 
 
 def _known(request: Request, tokens: Tokens, sessions: BrowserSessions | None) -> Principal | None:
-    """Find who asks, by a token or by a browser's session. Raises what ``BrowserSessions.find`` raises."""
+    """Find who asks, by a token or by a browser's session.
+
+    Raises what ``BrowserSessions.find`` raises.
+    """
     if request.path == HEALTH:
         return None
     given = request.headers.get("authorization", "")

@@ -1,4 +1,7 @@
-"""Shapes of bodies, asked and answered; the OpenAPI document is made from them. Ids are text: they do not fit a JavaScript number."""
+"""Shapes of bodies, asked and answered; the OpenAPI document is made from them.
+
+Ids are text: they do not fit a JavaScript number.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,10 @@ class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One operation of a JSON Patch (RFC 6902). ``path`` and ``from`` are JSON pointers into the context."""
+    """One operation of a JSON Patch (RFC 6902).
+
+    ``path`` and ``from`` are JSON pointers into the context.
+    """
 
     op: Literal["add", "remove", "replace", "move", "copy", "test"]
     path: str
@@ -121,7 +127,10 @@ class VariablesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlaybookDiagnostic(msgspec.Struct, frozen=True):
-    """Something about a playbook. ``location``: ``file:line:column``; ``path``: the place in the document; ``fix``: what to write instead."""
+    """Something about a playbook.
+
+    ``location``: ``file:line:column``; ``path``: the place in the document; ``fix``: what to write instead.
+    """
 
     location: str
     line: int
@@ -245,19 +254,23 @@ class SchemaAnswer(msgspec.Struct, frozen=True):
 
 
 class PlaybookPage(msgspec.Struct, frozen=True):
-    """The latest version of each path, in path order, or the versions of one, newest first. ``next``: the cursor of the next page, null
-    on the last."""
+    """The latest version of each path, in path order, or the versions of one, newest first.
+
+    ``next``: the cursor of the next page, null on the last.
+    """
 
     playbooks: list[PlaybookLine]
     next: str | None
 
 
 class StartedAnswer(msgspec.Struct, frozen=True):
-    """The execution exists; ``GET /api/executions/{execution_id}/status`` tells how it goes. ``scheduled``: it starts at ``trigger_at``.
+    """An execution that was started; ``GET /api/executions/{execution_id}/status`` shows its progress.
 
-    Asked with ``wait``, ``status`` is that of the execution, ``ended`` tells whether it has ended, and ``error`` why it failed. Of one that
-    completed, ``result``, ``complete`` and ``downloads`` are as ``GET …/result`` gives them; they are left out where that cannot be told
-    in one answer.
+    ``scheduled``: it starts at ``trigger_at``.
+
+    Asked with ``wait``, ``status`` is that of the execution, ``ended`` says whether it has ended, and ``error`` why it failed. Of one that
+    completed, ``result``, ``complete`` and ``downloads`` are as ``GET …/result`` returns them; they are left out where they do not
+    fit one answer.
     """
 
     execution_id: str
@@ -312,10 +325,12 @@ class StatusAnswer(msgspec.Struct, frozen=True):
 
 
 class ExecutionAnswer(msgspec.Struct, frozen=True):
-    """``steps``: the last of them, when there are very many (``steps_left_out`` counts the others; ``/steps`` pages through all).
+    """An execution with its steps.
+
+    ``steps``: the last of them, when there are very many (``steps_left_out`` counts the others; ``/steps`` pages through all).
 
     ``parked``: steps that wait for the context; ``waits``: for slots or moments of keys that are shared; ``awaiting``: for callbacks
-    (``awaiting_left_out`` counts those of items of loops that are not shown: ``/callbacks`` tells all).
+    (``awaiting_left_out`` counts those of items of loops that are not shown: ``/callbacks`` lists all).
     ``unreadable``: rows of the execution that cannot be read, and why."""
 
     execution_id: str
@@ -343,7 +358,7 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
 
 
 class StepPage(msgspec.Struct, frozen=True):
-    """Step runs in the order they began. ``waits``: why some of them do not go on."""
+    """Step runs in the order they began. ``waits``: why some of them do not progress."""
 
     execution_id: str
     steps: list[StepView]
@@ -352,7 +367,10 @@ class StepPage(msgspec.Struct, frozen=True):
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """``next``: pass it as ``?after`` to go on, now or later. ``complete``: the execution has ended, and everything has been told."""
+    """A page of events. ``next``: pass it as ``?after`` to continue, now or later.
+
+    ``complete``: the execution has ended, and no event follows this page.
+    """
 
     execution_id: str
     events: list[HistoryEvent]
@@ -414,7 +432,10 @@ class ReadyAnswer(msgspec.Struct, frozen=True):
 
 
 class ProblemAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """RFC 9457. ``code`` is stable. ``retryable``: the same request may succeed later. ``errors``: what is wrong with a playbook."""
+    """RFC 9457. ``code`` is stable.
+
+    ``retryable``: the same request may succeed later. ``errors``: what is wrong with a playbook.
+    """
 
     type: str
     title: str

@@ -37,19 +37,22 @@ class ClientLimits:
         return self.connections if peer == THIS_MACHINE else min(self.per_peer, self.connections)
 
     def late_head(self, seconds: float) -> str | None:
-        """Tell how a head is late that has been on its way for ``seconds``."""
+        """Return why a head is late after ``seconds``; None: it is not late."""
         if seconds <= self.head_seconds:
             return None
         return f"the headers were not complete within {self.head_seconds:g} s"
 
     def late_body(self, seconds: float, received: int) -> str | None:
-        """Tell how a body is late of which ``received`` bytes came in ``seconds``."""
+        """Return why a body is late with ``received`` bytes after ``seconds``; None: it is not late."""
         if received >= self.body_rate * (seconds - self.body_seconds):
             return None
         return f"the body came slower than {self.body_rate} bytes per second ({received} in {seconds:.0f} s)"
 
     def late_reader(self, seconds: float, taken: int) -> bool:
-        """Tell whether a client reads too slowly that has read ``taken`` bytes since it first left some unread, ``seconds`` ago."""
+        """Check whether a client reads its answer too slowly.
+
+        It has read ``taken`` bytes since it first left some unread, ``seconds`` ago.
+        """
         return taken < self.body_rate * (seconds - self.body_seconds)
 
 

@@ -10,7 +10,10 @@ from noetl.domain.workers.command_token import HEADER, Capability, read_capabili
 
 
 def is_granted(deps: ApiDeps, command: Capability) -> bool:
-    """Whether the token is one of ours. Raises InfrastructureError(code="key_unknown") when it names a key that is not known yet."""
+    """Check whether this deployment made the token.
+
+    Raises InfrastructureError(code="key_unknown") when it names a key that is not known yet.
+    """
     return verified(command.token, command.holds, deps.events.door.keys)
 
 

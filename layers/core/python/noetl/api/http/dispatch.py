@@ -60,7 +60,10 @@ def answer(api: Api, route: Route, request: Request, principal: Principal | None
 
 
 def resolve(api: Api, request: Request, principal: Principal | None) -> Answer:
-    """Answer any request, whoever carried it here; HEAD as GET (whose content the carrier leaves out). Never raises."""
+    """Answer a request from any transport. Never raises.
+
+    HEAD is answered as GET; the transport leaves the content out.
+    """
     found = _ROUTER.find("GET" if request.method == "HEAD" else request.method, request.path)
     if found is None:
         return _unknown_route(api, request)

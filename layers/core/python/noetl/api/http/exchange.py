@@ -65,8 +65,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``value``: anything that is JSON (structs too); ``text`` instead, when it is encoded already; ``content``: bytes of any length,
-    which only the server of one machine gives (a tuple: all of them at once); ``events``: parts that arrive by themselves, from there too."""
+    """The answer to a request.
+
+    ``value``: anything that is JSON (structs too); ``text`` instead, when it is encoded already. Only the server of one machine
+    sends ``content``, bytes of any length (a tuple: all of them at once), and ``events``, parts that arrive over time.
+    """
 
     status: int
     value: Any = None

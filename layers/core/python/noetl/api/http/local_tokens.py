@@ -1,4 +1,7 @@
-"""Bearer tokens of a local server: a file of names, scopes and digests. The tokens themselves are shown once and kept nowhere."""
+"""Bearer tokens of a local server: a file of names, scopes and digests.
+
+The tokens themselves are shown once and kept nowhere.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ class LocalTokens:
             return self._fresh().get(_digest(token))
 
     def of_account(self, account: str) -> Principal | None:
-        """Find whom an account stands for; None: its token was removed. Raises InfrastructureError when the file cannot be read."""
+        """Find the principal of an account; None: its token was removed.
+
+        Raises InfrastructureError when the file cannot be read.
+        """
         with self._lock:
             return next((one for one in self._fresh().values() if one.account == account), None)
 
@@ -68,11 +74,14 @@ class LocalTokens:
             raise InfrastructureError(
                 f"the file {self._path.name} of the home folder cannot be read: {what}",
                 code="tokens_unreadable",
-                hint="whoever runs the server: repair it, or remove it and make new tokens (`noetl token add`); it counts at once",
+                hint="on the server's machine, repair the file, or remove it and make new tokens (`noetl token add`); no restart is needed",
             ) from error
 
     def add(self, name: str, scopes: list[str]) -> str:
-        """Make a token, and give its text (this once). Raises InvalidInputError for a scope that does not exist, or a name that is taken."""
+        """Make a token, and give its text (this once).
+
+        Raises InvalidInputError for a scope that does not exist, or a name that is taken.
+        """
         unknown = sorted(set(scopes) - SCOPES)
         if unknown or not scopes:
             raise InvalidInputError(

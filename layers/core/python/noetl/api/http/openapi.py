@@ -25,13 +25,13 @@ _ABOUT = {
     401: "The request is not authenticated.",
     403: "The scope is missing.",
     404: "There is no such thing.",
-    409: "It does not fit the present state, or an idempotency key stands for another request.",
+    409: "It does not fit the present state, or the idempotency key belongs to another request.",
     410: "It was there, and is gone for good.",
     413: "The body is too large.",
     415: "The body is compressed, or no JSON.",
-    422: "It can be read, but does not fit; of playbooks, every diagnostic is told.",
+    422: "It can be read, but is not valid; for a playbook, `errors` has every diagnostic.",
     429: "Too many requests wait already; `Retry-After` says when to ask again.",
-    503: "Something this depends on is away; try again.",
+    503: "A service that this depends on is unavailable; try again.",
 }
 
 

@@ -34,7 +34,7 @@ from noetl.domain.sizes.table import (
 
 B = TypeVar("B", bound=msgspec.Struct)
 _JSON_KINDS = frozenset({"", "application/json", "application/x-www-form-urlencoded"})
-"""The last is what curl and others say of any body unless they are told."""
+"""The last is the default of curl and other clients for any body."""
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 
 

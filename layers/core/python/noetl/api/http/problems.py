@@ -85,10 +85,10 @@ FAMILIES: tuple[tuple[type[NoetlError], int, str], ...] = (
 
 
 def problem(error: BaseException, *, request_id: str = "", instance: str = "") -> Answer:
-    """``error`` as an answer; of one that is not ours nothing is told but that it happened."""
+    """Return an error as an answer; an unexpected error is reported without its text."""
     status, title = _family(error)
     if not isinstance(error, NoetlError):
-        body = _body("internal_error", title, status, "something went wrong on our side; the log knows more")
+        body = _body("internal_error", title, status, "the server failed unexpectedly; its log has the cause")
     else:
         body = _body(error.code, title, status, error.message)
         body |= {"hint": error.hint, "retryable": error.retryable}
@@ -114,14 +114,17 @@ def refusal(
     hint: str | None = None,
     details: dict[str, Any] | None = None,
 ) -> Answer:
-    """What could not be read as HTTP, in the words of whoever tried."""
+    """Return the answer to a request that could not be read as HTTP."""
     body = _body(code, "Refused", status, detail) | {"retryable": False, "request_id": request_id}
     body |= {name: value for name, value in (("hint", hint), ("details", details)) if value}
     return Answer(status, body, content_type=PROBLEM)
 
 
 def diagnostic(found: Diagnostic, source_name: str) -> dict[str, Any]:
-    """One problem of a playbook: where (``location`` is ``file:line:column``), what, and the ``fix``."""
+    """Return one problem of a playbook: its place, text and ``fix``.
+
+    ``location`` is ``file:line:column``.
+    """
     return {
         "location": f"{source_name}:{found.line}:{found.column}",
         "line": found.line,

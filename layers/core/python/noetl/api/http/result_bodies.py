@@ -19,8 +19,9 @@ class Download(msgspec.Struct, frozen=True):
 
 
 class ResultAnswer(msgspec.Struct, frozen=True):
-    """``complete``: ``result`` is all of it. Otherwise large values in it are references, and ``downloads`` tells where they can be had.
+    """The result of an execution.
 
+    ``complete``: ``result`` is all of it. Otherwise large values in it are references, and ``downloads`` has a link to each.
     ``status``: of the execution, which has ``completed`` where it has a result; a single part (``ref``) may be asked for at any time.
     """
 

@@ -56,7 +56,7 @@ class Route:
     bodiless: bool = False
     """Its body may be left out."""
     for_commands: bool = False
-    """Whoever shows the token of a command needs no scope; the endpoint looks at the token."""
+    """A caller that shows the token of a command needs no scope; the endpoint checks the token."""
 
 
 def limit(default: int, most: int) -> Parameter:

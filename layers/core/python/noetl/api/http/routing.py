@@ -11,7 +11,10 @@ from noetl.api.table import Route
 
 @dataclass(slots=True)
 class _Place:
-    """One segment deep in the tree of paths. ``rest``: routes that take everything from here on, by the words that follow it."""
+    """One segment deep in the tree of paths.
+
+    ``rest``: routes that take everything from here on, by the words that follow it.
+    """
 
     words: dict[str, _Place] = field(default_factory=dict)
     name: _Place | None = None
@@ -20,8 +23,11 @@ class _Place:
 
 
 class Router:
-    """``{name}`` is one segment, ``{name+}`` all the rest, or all up to the words after it. A literal segment wins over a name, a name
-    over the rest; a word that is meant as part of the rest can be told by percent-encoding the slash before it."""
+    """The routes by path.
+
+    ``{name}`` is one segment, ``{name+}`` all the rest, or all up to the words after it. A literal segment wins over a name, a name
+    over the rest. A client percent-encodes the slash before a word to make the word part of the rest.
+    """
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = _Place()

@@ -41,7 +41,9 @@ class QueuesAnswer(msgspec.Struct, frozen=True):
 
 
 class RenderedAnswer(msgspec.Struct, frozen=True):
-    """``rendered``: as the template, its texts replaced by what they come to, types kept; null where one could not be rendered.
+    """A rendered template.
+
+    ``rendered``: the template with each text replaced by its value, types kept; null where one could not be rendered.
     ``context_keys``: the names there are."""
 
     execution_id: str
@@ -58,8 +60,11 @@ class EventsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EventAnswer(msgspec.Struct, frozen=True):
-    """``accepted``: the engine handles it; whether it still fits then, the history tells. ``wanted``: false in answer to a sign of life of a
-    command whose outcome nobody waits for any more, because its execution or step run has ended or another worker has it."""
+    """The answer to an event.
+
+    ``accepted``: the engine handles it; the history shows whether it still fitted then. ``wanted``: false in answer to a heartbeat of a
+    command whose outcome is not needed any more, because its execution or step run has ended or another worker has it.
+    """
 
     event_id: str
     execution_id: str
@@ -80,7 +85,10 @@ class BatchAnswer(msgspec.Struct, frozen=True):
 
 
 class BatchStatusAnswer(msgspec.Struct, frozen=True):
-    """``told``: what became of each event, in order, when the batch is over; ``failed`` when any was refused. Times are epoch seconds."""
+    """The status of a batch of events. Times are epoch seconds.
+
+    ``told``: the outcome of each event, in order, when the batch is over; ``failed`` when any was refused.
+    """
 
     request_id: str
     status: BatchStatus
@@ -105,7 +113,10 @@ class WorkerNameBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkerAnswer(msgspec.Struct, frozen=True):
-    """``lease_seconds``: how long a worker may be silent about a command before somebody else gets it."""
+    """A registered worker.
+
+    ``lease_seconds``: the silence after which another worker gets its command.
+    """
 
     worker: WorkerPool
     lease_seconds: float
@@ -143,7 +154,10 @@ class ClaimOneBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClaimedCommand(msgspec.Struct, frozen=True):
-    """``command``: send it back with what came of it. ``message``: the whole command, as queues carry it."""
+    """A claimed command. ``command``: send it back with the outcome.
+
+    ``message``: the whole command, as queues carry it.
+    """
 
     execution_id: str
     command_id: str

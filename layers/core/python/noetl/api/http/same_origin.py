@@ -1,7 +1,7 @@
-"""What a server without tokens takes from a browser: requests of its own pages, and none of another origin.
+"""The check of origins: a server without tokens refuses requests of other origins' pages.
 
 A browser carries requests of any page to any address it can reach, this machine included. Without tokens the headers that browsers add,
-and that a page cannot change, are all that tells such a request from one of this machine's user.
+and that a page cannot change, are all that distinguishes such a request from one of this machine's user.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def check_local(headers: Mapping[str, str], *, secured: bool) -> None:
 
 
 def check_kind(method: str, headers: Mapping[str, str], body: bytes) -> None:
-    """Refuse a body that a page may send to any server unasked, such as a form's or plain text. Raises UnsupportedMediaError."""
+    """Refuse a body that a page may send to any server unasked, such as a form's or plain text.
+
+    Raises UnsupportedMediaError.
+    """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if method in _READING or not body or kind in _WITH_PREFLIGHT or kind.endswith("+json"):
         return

@@ -28,10 +28,14 @@ def no_signal(execution_id: int, fresh: bool) -> Iterator[Pause]:
 
 
 class Waiting:
-    """``places``: how many requests may wait at the same moment; None: any number. ``longest``: seconds from the beginning of a request
-    within which it is answered. ``expect``: gives the pause, which ends when this process learns that the execution has ended; it is told
-    whether this was started a moment ago, so that nobody can have redriven it. ``clock``: epoch seconds. ``beside``: entered while a
-    request waits; gives whether it may."""
+    """Requests that wait for the end of an execution.
+
+    ``places``: how many requests may wait at the same moment; None: any number. ``longest``: seconds from the beginning of a request
+    within which it is answered. ``first_pause``: before the first look; ``slower``: the factor of the pauses after it. ``expect``:
+    returns the pause, which ends when this process learns that the execution has ended; its argument says
+    whether the execution was started a moment ago, so that no redrive of it is possible. ``clock``: epoch seconds. ``beside``: entered
+    while a request waits; yields whether it may.
+    """
 
     def __init__(
         self,
@@ -40,12 +44,14 @@ class Waiting:
         longest: float = LONGEST,
         expect: Callable[[int, bool], AbstractContextManager[Pause]] = no_signal,
         first_pause: float = FIRST_PAUSE,
+        slower: float = SLOWER,
         clock: Callable[[], float] = time.time,
         beside: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(True),
     ) -> None:
         self._beside = beside
         self._places = None if places is None else threading.Semaphore(places)
-        self._longest, self._expect, self._first, self._clock = longest, expect, first_pause, clock
+        self._longest, self._expect, self._clock = longest, expect, clock
+        self._first, self._slower = first_pause, slower
 
     def wait(
         self,
@@ -77,4 +83,4 @@ class Waiting:
         while (left := until - self._clock()) > 0:
             if pause(min(seconds, left)) or over():
                 return
-            seconds = min(seconds * SLOWER, LONGEST_PAUSE)
+            seconds = min(seconds * self._slower, LONGEST_PAUSE)

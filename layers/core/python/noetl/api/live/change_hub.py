@@ -42,7 +42,10 @@ class _Stream:
 
 
 class ChangeHub:
-    """``read``: asks the store for all ids in one query. ``log``: told once when the store does not answer."""
+    """The streams of changes, fed by one query for all of them.
+
+    ``read``: asks the store for all ids in one query. ``log``: called once when the store does not answer.
+    """
 
     def __init__(self, read: Read, log: Callable[[str], None]) -> None:
         self._read, self._log = read, log
@@ -141,7 +144,10 @@ class ChangeHub:
                 _tell(one, pulses)
 
     def _wait(self, looked: float) -> bool:
-        """Wait for the next question; not at all for time while no stream is open. False: the hub is closed."""
+        """Wait for the next question; not at all for time while no stream is open.
+
+        False: the hub is closed.
+        """
         with self._state:
             while not self._closed:
                 passed = time.monotonic() - looked

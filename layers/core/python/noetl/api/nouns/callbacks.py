@@ -1,8 +1,7 @@
-"""What is answered about callbacks. Times are epoch seconds.
+"""Routes of callbacks. Times are epoch seconds.
 
-Callbacks: the token in the path is all that is needed. People who come with a browser are shown pages.
-
-Callbacks: answered by whoever has the token, listed for those who may act for the execution.
+Every holder of the token in the path can answer; a browser gets pages. A list of callbacks needs the right to act for the
+execution.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from noetl.services.queries.read_execution import find
 
 
 class CallbackTaken(msgspec.Struct, frozen=True):
-    """``duplicate``: it was answered with the same words before."""
+    """A callback that was answered. ``duplicate``: the same answer was recorded before."""
 
     execution_id: str
     event_id: str
@@ -35,7 +34,7 @@ class CallbackTaken(msgspec.Struct, frozen=True):
 
 
 class OpenCallbackView(msgspec.Struct, frozen=True):
-    """``token`` and ``url`` let whoever has them answer."""
+    """A callback that waits for an answer. ``token`` and ``url`` let every holder answer."""
 
     step: str
     run: int
@@ -49,7 +48,7 @@ class OpenCallbackView(msgspec.Struct, frozen=True):
     url: str
 
     def plain(self) -> OpenCallback:
-        """As services tell it."""
+        """Return the callback as services represent it."""
         about = AwaitedCallback(
             self.step,
             self.run,
@@ -107,7 +106,7 @@ def get(deps: ApiDeps, request: Request) -> Answer:
 
 
 def post(deps: ApiDeps, request: Request) -> Answer:
-    """The body is what the waiting task gives; a form, what a person decided."""
+    """Answer a callback: the body is the result of the waiting task, a form a person's decision."""
     form = request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM
     try:
         body = _decision(request, deps) if form else _json(request, deps)

@@ -25,7 +25,7 @@ class ChangePage(msgspec.Struct, frozen=True):
 
 
 def get_stream(deps: ApiDeps, request: Request) -> Answer:
-    """Events go on until the client leaves; proxies are asked not to hold them back."""
+    """Stream events until the client leaves; headers ask proxies not to buffer them."""
     topics = changes.read_topics(request.query.get("topics", ""))
     known = changes.read_cursor(request.headers.get("last-event-id", ""))
     if deps.hub is None:
@@ -54,7 +54,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/api/stream",
         "getStream",
-        "Changes of topics as server-sent events (`event: change`); `Last-Event-ID` goes on after an event. A deployment on AWS has none: 404.",
+        "Changes of topics as server-sent events (`event: change`); `Last-Event-ID` continues after an event. On AWS there is none: 404.",
         "read",
         get_stream,
         {200: str},

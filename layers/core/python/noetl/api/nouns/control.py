@@ -152,7 +152,10 @@ inject_token = changing(TokenBody, _inject_token)
 
 
 def steering(verb: bulk_control.Verb) -> Endpoint:
-    """An endpoint that does ``verb`` to every execution that a filter names, and tells what became of each."""
+    """Make an endpoint that applies ``verb`` to every execution of a filter.
+
+    The answer has the outcome of each.
+    """
 
     def endpoint(deps: ApiDeps, request: Request) -> Answer:
         wish = parse.body(request, deps, ManyWish)
@@ -207,7 +210,7 @@ def _many(verb: Verb, about: str) -> Route:
 ROUTES: tuple[Route, ...] = (
     _many("cancel", "Cancel all executions that fit a filter."),
     _many("pause", "Pause all executions that fit a filter."),
-    _many("resume", "Let all paused executions that fit a filter go on."),
+    _many("resume", "Continue all paused executions that fit a filter."),
     _many("redrive", "Run all executions again that have ended and fit a filter."),
     _change("POST", "cancel", "cancelExecution", "Cancel an execution.", cancel, bodies.CancelBody),
     _change(
@@ -222,7 +225,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "resume",
         "resumeExecution",
-        "Let a paused execution go on.",
+        "Continue a paused execution.",
         resume,
         PauseBody,
     ),

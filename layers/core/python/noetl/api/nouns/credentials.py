@@ -178,7 +178,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         _ONE,
         "getCredential",
-        "A credential by name or id. Its data is told to the scopes worker and admin alone, and only when it is asked for.",
+        "A credential by name or id. The scopes worker and admin alone can read its data, and only on request.",
         "read",
         get,
         {200: CredentialView},

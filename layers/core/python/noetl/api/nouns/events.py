@@ -45,7 +45,10 @@ def take(deps: ApiDeps, request: Request) -> Answer:
 
 
 def take_batch(deps: ApiDeps, request: Request) -> Answer:
-    """202 as soon as the batch is durable. It is handled at once where that goes well, and later where it does not."""
+    """202 as soon as the batch is durable.
+
+    It is handled at once where that goes well, and later where it does not.
+    """
     with _counting(deps):
         return _take_batch(deps, request)
 
@@ -127,7 +130,9 @@ def _status(batch: EventBatch) -> BatchStatusAnswer:
 
 
 def _let_in(deps: ApiDeps, request: Request) -> str:
-    """Whoever shows the token of a command may speak without the scope ``worker``, if the token is good. What was shown, if anything.
+    """Return the token that the caller shows; "" without one.
+
+    A caller without the scope ``worker`` needs the valid token of a command.
 
     Raises ForbiddenError, InvalidInputError(code="capability_invalid"), InfrastructureError(code="key_unknown").
     """
@@ -145,7 +150,7 @@ def _report(path: str, name: str) -> Route:
         "POST",
         path,
         name,
-        "Report what came of a command, or that it is being run. What a token does not cover is refused, recorded and counted.",
+        "Report the outcome of a command, or that it is being run. What a token does not cover is refused, recorded and counted.",
         "worker",
         take,
         {202: bodies.EventAnswer},
@@ -163,7 +168,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/api/events/batch",
         "reportEvents",
-        "Report up to 256 events (2 MiB) at once. Accepted when they are durable; the status tells what became of each.",
+        "Report up to 256 events (2 MiB) at once. Accepted when they are durable; the status shows the outcome of each.",
         "worker",
         take_batch,
         {202: bodies.BatchAnswer},

@@ -50,9 +50,10 @@ _LARGE_EVENT = 1_000_000
 
 
 def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
-    """201 as soon as the execution is durable; the same Idempotency-Key with the same body gives the same answer.
+    """Start an execution; answer 201 as soon as it is durable.
 
-    The second value tells whether this request made it, to start now.
+    The same Idempotency-Key with the same body returns the same answer. The second value says whether this request made the
+    execution, to start now.
     """
     deps.pressure.check_start()
     asked = parse.body(request, deps, StartBody)
@@ -72,7 +73,10 @@ def begin(
     priority: int | None = None,
     labels: dict[str, str] | None = None,
 ) -> tuple[Answer, bool]:
-    """Start ``found`` for the caller, under the key of the request. The answer, and whether this request made the execution, to start now."""
+    """Start ``found`` for the caller, under the key of the request.
+
+    The answer, and whether this request made the execution, to start now.
+    """
     parse.storable(payload, "payload")
     owner = deps.publisher.owner()
     key = parse.idempotency_key(request)

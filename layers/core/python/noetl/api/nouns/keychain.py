@@ -1,7 +1,4 @@
-"""Keychains over the API: for workers of a deployment, which show the command they run, and for whoever has the scope of workers.
-
-Keychains.
-"""
+"""Routes of keychains: for a worker that shows its command, and for callers with the scope worker."""
 
 from __future__ import annotations
 
@@ -58,7 +55,10 @@ def get(deps: ApiDeps, request: Request) -> Answer:
 
 
 def as_ours(refused: TaskError) -> InvalidInputError | InfrastructureError:
-    """An authorisation server that gave no token: what was kept is wrong, or the server is away."""
+    """Return the API error for an authorisation server that issued no token.
+
+    Either the stored credential is wrong, or the server is unavailable.
+    """
     if refused.retryable:
         return InfrastructureError(refused.message, code=refused.code, hint=refused.hint)
     return InvalidInputError(refused.message, code=refused.code, hint=refused.hint)
@@ -100,8 +100,8 @@ ROUTES: tuple[Route, ...] = (
         "/api/keychain/{owner}/{name+}",
         "getKeychainEntry",
         "A credential as tasks get it, by the name of a keychain's entry or by its own. `owner`: an execution, or a playbook "
-        "(`path@version`). The scope worker is not needed by whoever shows the token of an open command (`Noetl-Command`), and gets what "
-        "its playbook names.",
+        "(`path@version`). A caller that shows the token of an open command (`Noetl-Command`) needs no scope, and gets "
+        "what the command's playbook names.",
         "worker",
         get,
         {200: KeychainAnswer},

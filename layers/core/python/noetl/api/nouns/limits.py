@@ -29,7 +29,7 @@ def get(deps: ApiDeps, request: Request) -> Answer:
 
 
 def put(deps: ApiDeps, request: Request) -> Answer:
-    """Holds from now on, whatever playbooks say."""
+    """Set the limit of a key; it overrides what playbooks declare."""
     wish = parse.body(request, deps, LimitWish)
     made = limits.set_limit(deps.store, request.params["key"], wish, request.principal.name)
     return Answer(200, made)
@@ -69,7 +69,7 @@ ROUTES: tuple[Route, ...] = (
         "PUT",
         _ONE,
         "setLimit",
-        "Say what holds for a key from now on, whatever playbooks ask for: so many at once, so many in a time.",
+        "Set the limit of a key: how many at once, and how many in a time. It overrides what playbooks declare.",
         "admin",
         put,
         {200: LimitView},

@@ -1,7 +1,4 @@
-"""Looking into an execution: why it stands where it stands, and templates tried out against it.
-
-The running system: why executions stand where they stand, and templates against them.
-"""
+"""Routes that inspect an execution: why it does not progress, and templates rendered against it."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ def analyze_execution(deps: ApiDeps, request: Request) -> Answer:
 
 
 def render(deps: ApiDeps, request: Request) -> Answer:
-    """What cannot be rendered is told beside what can, unless ``strict`` wants all of it."""
+    """Render a template; parts that fail are reported beside the others unless ``strict``."""
     from noetl.services.queries.render_context import render_context  # templates: loaded by who needs them
 
     asked = parse.body(request, deps, RenderBody)

@@ -104,7 +104,7 @@ def begin(deps: ApiDeps, request: Request) -> Answer:
 
 
 def get(deps: ApiDeps, request: Request) -> Answer:
-    """Whoever is known gets an answer, with a session or without."""
+    """Return the caller's principal, with a session or without."""
     principal = request.principal
     if not principal.name:
         raise UnauthenticatedError("the request has no session", hint="`noetl ui` begins one")

@@ -38,7 +38,10 @@ def get_metrics(deps: ApiDeps, request: Request) -> Answer:
 
 
 def ready(deps: ApiDeps, request: Request) -> Answer:
-    """503 while anything that is needed is missing. It tells codes, not messages: everybody may ask."""
+    """Answer 503 while a dependency is unavailable.
+
+    Every caller may ask, so it shows codes alone.
+    """
     checks = {}
     for name, check in deps.checks.items():
         try:

@@ -32,7 +32,7 @@ _PAGE, _MOST = 100, 500
 _HEADERS, _LONGEST = 50, 2048
 _SECRET = frozenset({"authorization", "cookie", "proxy-authorization", "x-amz-security-token", "x-api-key"})
 _DELIVERIES = ("idempotency-key", "webhook-id", "x-github-delivery", "x-gitlab-event-uuid")
-"""Headers in which senders tell one delivery from another."""
+"""Headers in which senders identify a delivery."""
 
 
 class TriggerPage(msgspec.Struct, frozen=True):
@@ -102,12 +102,12 @@ def delete(deps: ApiDeps, request: Request) -> Answer:
 
 
 def fire(deps: ApiDeps, request: Request) -> Answer:
-    """By somebody who may start executions. The body is what the playbook sees as `event.body`."""
+    """Fire a trigger for a caller that may start executions; the body becomes `event.body`."""
     return _fire(deps, request, find_trigger(deps.triggers.store, _name(request)))
 
 
 def hook(deps: ApiDeps, request: Request) -> Answer:
-    """By its own address: nobody else knows it."""
+    """Fire a webhook by its secret address."""
     if deps.triggers.keys is None:
         raise unknown_hook()
     token = request.params["token"]
@@ -123,7 +123,10 @@ def hook(deps: ApiDeps, request: Request) -> Answer:
 
 
 def _check_signature(deps: ApiDeps, request: Request, row: TriggerRow) -> None:
-    """What nobody signed starts nothing, and is counted. Raises ForbiddenError(code="signature_invalid")."""
+    """Refuse and count a request without a valid signature.
+
+    Raises ForbiddenError(code="signature_invalid").
+    """
     source = row.source
     if not isinstance(source, WebhookSource) or not source.credential:
         return
@@ -159,9 +162,9 @@ def _fire(deps: ApiDeps, request: Request, row: TriggerRow) -> Answer:
 
 
 def _body(deps: ApiDeps, request: Request) -> Any:
-    """JSON as what it says, anything else as text.
+    """Return a body as its JSON value, or else as text.
 
-    A sender's JSON with a key twice is refused as anybody's is: a signature covers its text, and not which of the two values the playbook
+    JSON with a duplicate key is refused, as on every route: a signature covers its text, and not which of the two values the playbook
     would see.
     """
     data = parse.sized_body(request, deps)
@@ -178,7 +181,7 @@ def _body(deps: ApiDeps, request: Request) -> Any:
 
 
 def _headers(request: Request) -> dict[str, str]:
-    """Without those that let somebody in."""
+    """Return the headers of a request without those that authenticate a caller."""
     kept = sorted(name for name in request.headers if name not in _SECRET)[:_HEADERS]
     return {name: request.headers[name][:_LONGEST] for name in kept}
 
@@ -234,7 +237,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         EACH,
         "getTrigger",
-        "One trigger, and what came of it.",
+        "One trigger, and the outcome of its latest start.",
         "read",
         get,
         {200: manage_triggers.TriggerView},
@@ -244,7 +247,7 @@ ROUTES: tuple[Route, ...] = (
         "PATCH",
         EACH,
         "patchTrigger",
-        "Change a trigger; `rotate` gives a webhook a new address.",
+        "Change a trigger; `rotate` makes a new address for a webhook.",
         "write",
         patch,
         {200: manage_triggers.TriggerView},

@@ -1,4 +1,4 @@
-"""Requests that wait for the end of an execution (``?wait=SECONDS``), and answer what came of it."""
+"""Requests that wait for the end of an execution (``?wait=SECONDS``), and return its outcome."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from noetl.ports.executions.execution_store import Ending
 from noetl.services.queries import read_execution
 
 MARGIN = 2048
-"""Bytes that stand around a result."""
+"""Bytes of an answer around a result."""
 
 
 def start(deps: ApiDeps, request: Request) -> Answer:
-    """Start an execution; with ``wait``, tell how it ended if it does in time.
+    """Start an execution; with ``wait``, return its outcome if it ends in time.
 
-    The execution exists once it is started: whatever becomes of the waiting, its id is the answer. Raises ForbiddenError for a caller
+    The execution exists once it is started: its id is the answer, also when waiting fails. Raises ForbiddenError for a caller
     who may start executions and not read them, before anything is started.
     """
     seconds = parse.seconds(request, "wait", LONGEST)
@@ -41,7 +41,7 @@ def start(deps: ApiDeps, request: Request) -> Answer:
     try:
         return Answer(201, text=_told(deps, begun, _ending(deps, execution_id)), headers=made.headers)
     except NoetlError as error:
-        deps.log(f"execution {execution_id} is started; how it goes cannot be told: {error}")
+        deps.log(f"execution {execution_id} is started; its status cannot be read: {error}")
         return made
 
 
@@ -52,7 +52,7 @@ def get_execution(deps: ApiDeps, request: Request) -> Answer:
 
 
 def get_status(deps: ApiDeps, request: Request) -> Answer:
-    """Where an execution stands; with ``wait``, as soon as it has ended."""
+    """Return the status of an execution; with ``wait``, as soon as it has ended."""
     _wait_for_named(deps, request)
     return executions.get_status(deps, request)
 
@@ -72,7 +72,7 @@ def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float, *,
         try:
             info = deps.store.info(execution_id)
         except InfrastructureError as away:
-            deps.log(f"a request goes on waiting for execution {execution_id}: {away}")
+            deps.log(f"a request continues to wait for execution {execution_id}: {away}")
             return False
         return info is None or info.status in TERMINAL
 
@@ -87,7 +87,10 @@ def _ending(deps: ApiDeps, execution_id: int) -> Ending:
 
 
 def _told(deps: ApiDeps, begun: StartedAnswer, ending: Ending) -> str:
-    """The largest answer that a caller can be given. A result that cannot be read is left out: its own route tells why."""
+    """Return the largest answer that fits.
+
+    A result that cannot be read is left out: its own route reports why.
+    """
     info = ending.info
     queued = read_execution.is_queued(deps.store, info)
     summary = read_execution.summarize(info, deps.clock(), queued=queued)
@@ -111,4 +114,4 @@ def _with_result(deps: ApiDeps, told: StartedAnswer, ending: Ending) -> Iterator
                 told, result=found.result, complete=found.complete, downloads=found.downloads
             )
     except NoetlError as error:
-        deps.log(f"the result of execution {execution_id} cannot be told: {error}")
+        deps.log(f"the result of execution {execution_id} cannot be read: {error}")

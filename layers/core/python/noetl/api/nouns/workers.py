@@ -100,7 +100,7 @@ def claim(deps: ApiDeps, request: Request) -> Answer:
 
 
 def claim_one(deps: ApiDeps, request: Request) -> Answer:
-    """One command by its name. 409 says when to ask again; 410 that nobody needs to."""
+    """Claim one command by name. 409 says when to ask again; 410 that the command is over."""
     asked = parse.body(request, deps, ClaimOneBody)
     workers = _workers(deps)
     execution, _, command_id = request.params["event_id"].partition(":")
@@ -112,7 +112,7 @@ def claim_one(deps: ApiDeps, request: Request) -> Answer:
         raise BadRequestError(
             f"{request.params['event_id'][:80]!r} names no command",
             code="invalid_command",
-            hint="it is <execution_id>:<command_id>, as a claim and `noetl analyze` tell them",
+            hint="it is <execution_id>:<command_id>, as a claim and `noetl analyze` show it",
         )
     command = workers.claim_one(asked.name or asked.worker_id, execution_id, command_id)
     deps.counted("Claims", 1)
@@ -138,7 +138,7 @@ def _claimed(command: Command, deps: ApiDeps) -> ClaimedCommand:
 
 
 def give_back(deps: ApiDeps, request: Request) -> Answer:
-    """A command that was not begun, or not ended: somebody else runs it."""
+    """Return a command that was not begun, or not ended, so that another worker runs it."""
     workers = _workers(deps)
     found = read_capability(parse.body(request, deps, GiveBackBody).command)
     if not verified(found.token, found.holds, deps.events.door.keys):
@@ -153,7 +153,7 @@ def get_program(deps: ApiDeps, request: Request) -> Answer:
 
 
 def get_object(deps: ApiDeps, request: Request) -> Answer:
-    """Of the command's own execution, of those that belong to the same start, and what is nobody's."""
+    """Return an object of the command's execution or its tree, or one of permanent scope."""
     uri = _uri(request.query.get("ref", ""))
     owner = int(uri.removeprefix("noetl://execution/").partition("/")[0])
     check_command(deps, request, None if owner == PERMANENT else owner, related=True)
@@ -167,7 +167,9 @@ def get_object(deps: ApiDeps, request: Request) -> Answer:
 
 
 def put_object(deps: ApiDeps, request: Request) -> Answer:
-    """Bytes, immutable under their name. Results that outlive their execution are named below 0.
+    """Bytes, immutable under their name.
+
+    Results that outlive their execution are named below 0.
 
     ``wish``: the tier that the playbook asks for.
     """
@@ -202,7 +204,9 @@ def _uri(ref: str) -> str:
 
 def _workers(deps: ApiDeps) -> Claims:
     if deps.workers is None:
-        raise ConflictError("nobody claims commands here", code="workers_elsewhere")
+        raise ConflictError(
+            "this server has no queue that workers can claim commands from", code="workers_elsewhere"
+        )
     return deps.workers
 
 
@@ -264,7 +268,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/api/commands/{event_id}/claim",
         "claimCommand",
-        "One command by its name, <execution_id>:<command_id>. 409 tells when to try again; 410 that it is over.",
+        "One command by its name, <execution_id>:<command_id>. 409 says when to try again; 410 that it is over.",
         "worker",
         claim_one,
         {200: bodies.ClaimOneAnswer},
@@ -275,7 +279,7 @@ ROUTES: tuple[Route, ...] = (
     _post(
         "/api/commands/give-back",
         "giveBackCommand",
-        "A command that was claimed is for somebody else.",
+        "Return a claimed command, so that another worker runs it.",
         give_back,
         bodies.GiveBackBody,
         bodies.StoredAnswer,

@@ -24,7 +24,10 @@ class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BatchEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One item, in the order of the request. ``error``: what is wrong with the first thing that is."""
+    """One item, in the order of the request.
+
+    ``error``: what is wrong with the first thing that is.
+    """
 
     status: Literal["registered", "failed"]
     path: str = ""
@@ -36,7 +39,7 @@ class BatchEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BatchRegisteredAnswer(msgspec.Struct, frozen=True):
-    """Each item stands for itself: what is refused stops no other."""
+    """The outcomes of a batch; an item that is refused stops no other."""
 
     registered: int
     failed: int
@@ -44,7 +47,10 @@ class BatchRegisteredAnswer(msgspec.Struct, frozen=True):
 
 
 def register_batch(deps: ApiDeps, request: Request) -> Answer:
-    """Register each; 200 whatever was refused. Raises InfrastructureError: the whole request can be repeated."""
+    """Register each playbook; answer 200 also when some were refused.
+
+    Raises InfrastructureError: the whole request can be repeated.
+    """
     asked = parse.body(request, deps, BatchBody)
     if len(asked.items) > BATCH_PLAYBOOKS.value:
         raise exceeded(
@@ -81,7 +87,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/api/catalog/register/batch",
         "registerPlaybooks",
-        "Register many playbooks. Each stands for itself, and the answer tells of each.",
+        "Register many playbooks, each on its own. The answer has the outcome of each.",
         "write",
         register_batch,
         {200: BatchRegisteredAnswer},

@@ -115,7 +115,10 @@ def rerun(deps: ApiDeps, request: Request) -> Answer:
 
 
 def cleanup(deps: ApiDeps, request: Request) -> Answer:
-    """Cancel executions that run for too long. Those that wait for a person, a time or a slot are left alone."""
+    """Cancel executions that run for too long.
+
+    Those that wait for a person, a time or a slot are left alone.
+    """
     asked = parse.body(request, deps, CleanupBody)
     by = asked_by(deps, request, f"cleanup: ran for more than {asked.older_than_minutes:g} minutes")
     before = instant(int(deps.clock() - 60 * asked.older_than_minutes))
@@ -146,7 +149,10 @@ def check_cancellation(deps: ApiDeps, request: Request) -> Answer:
 
 
 def finalize(deps: ApiDeps, request: Request) -> Answer:
-    """End an execution that runs: it is cancelled, whatever status was asked for. One that has ended stays as it is."""
+    """Cancel an execution that runs, regardless of the requested status.
+
+    One that has ended stays as it is.
+    """
     asked = parse.body(request, deps, FinalizeBody)
     execution_id = parse.execution_id(request.params["execution_id"])
     info = read_execution.find(deps.store, execution_id)

@@ -23,7 +23,10 @@ NEWEST = 1000
 
 
 class ContractAnswer(msgspec.Struct, frozen=True):
-    """What a client finds here. Requests are authorized as the documentation of the API says; there is no sign-in of a gateway."""
+    """What a client finds here.
+
+    Requests are authorized as the documentation of the API says; there is no sign-in of a gateway.
+    """
 
     name: Literal["noetl-serverless"]
     api_versions: list[str]
@@ -69,7 +72,10 @@ def contract(deps: ApiDeps, request: Request) -> Answer:
 
 
 def database(deps: ApiDeps, request: Request) -> Answer:
-    """Check the database as `/ready` does. The schema is brought up to date when a deployment starts."""
+    """Check the database as `/ready` does.
+
+    The schema is brought up to date when a deployment starts.
+    """
     checks: dict[str, str] = {}
     for name, check in deps.checks.items():
         if name in ("database", "schema"):
@@ -105,9 +111,13 @@ def delete_variables(deps: ApiDeps, request: Request) -> Answer:
     change_execution.live(deps.store, execution_id, "changed")
     names = [variable.name for variable in deps.variables.variables(execution_id)]
     by = asked_by(deps, request, "")
-    for name in names:
-        each = msgspec.structs.replace(by, unique=f"{by.unique}\n{name}")
-        publish(deps, by.owner, change_execution.delete_variable(deps.store, execution_id, each, name))
+    events = [
+        change_execution.delete_variable(
+            deps.store, execution_id, msgspec.structs.replace(by, unique=f"{by.unique}\n{name}"), name
+        )
+        for name in names
+    ]
+    publish(deps, by.owner, *events)
     return Answer(200, VariablesDeletedAnswer(str(execution_id), len(names), names))
 
 

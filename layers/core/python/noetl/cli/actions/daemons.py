@@ -19,7 +19,11 @@ from noetl.runtime.server.daemons import Process, Processes
 
 Detach = Annotated[
     bool,
-    typer.Option("--detach", "-d", help="In the background; returns when it is ready, and tells its log."),
+    typer.Option(
+        "--detach",
+        "-d",
+        help="Run in the background; return when it is ready, and print the path of its log.",
+    ),
 ]
 ProcessName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="Name for `stop` and `status`.")
@@ -30,7 +34,7 @@ Patience = Annotated[
     float, typer.Option("--timeout", min=0.0, metavar="SECONDS", help="Kill it when it takes longer to end.")
 ]
 LOG = "NOETL_PROCESS_LOG"
-"""Tells a process in the background where its output goes."""
+"""The variable that names the log file of a process in the background."""
 
 
 def processes(home: Path) -> Processes:

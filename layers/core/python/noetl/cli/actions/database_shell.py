@@ -11,6 +11,7 @@ from typing import Any
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
+from noetl.cli.commands import database
 from noetl.cli.commands.database import open_database, place
 from noetl.cli.render.output import note, out, out_json, table
 from noetl.domain.errors import InfrastructureError, InvalidInputError
@@ -19,21 +20,36 @@ _CELL = 80
 _PROMPT = "noetl=> "
 
 
-def shell(command: str | None, *, write: bool, as_json: bool, home: str | None) -> int:
+def shell(command: str | None, *, write: bool, scratch: bool, as_json: bool, home: str | None) -> int:
     """Run ``command``, or what is typed: with `psql` where there is one and a terminal, else line by line.
 
-    Everything is read only unless ``write``: rows of the engine belong to the engine.
+    Everything is read only unless ``write``: rows of the engine belong to the engine. ``scratch``: on the database that
+    `postgres` tasks without a credential use. Raises InvalidInputError.
     """
     settings = runtime_access.settings(home)
-    with open_database(settings) as dsn:
+    with open_database(settings) as engine:
+        dsn = _scratch(settings) if scratch else engine
         if command is not None:
             return _print(dsn, command, write=write, as_json=as_json)
         psql = shutil.which("psql")
         if psql is not None and sys.stdin.isatty():
-            note(f"{place(settings)}{'' if write else ', read only (--write changes that)'}")
+            note(
+                f"{'scratch database of ' if scratch else ''}{place(settings)}{'' if write else ', read only (--write changes that)'}"
+            )
             environment = dict(os.environ) if write else {**os.environ, "PGOPTIONS": _READ_ONLY}
             return subprocess.run([psql, dsn], env=environment, check=False).returncode
         return _read_lines(dsn, write=write, as_json=as_json)
+
+
+def _scratch(settings: Any) -> str:
+    found = database.scratch(settings)
+    if found is None:
+        raise InvalidInputError(
+            "there is no scratch database: NOETL_DATABASE_URL names the server of another installation",
+            code="no_scratch",
+            hint="only the embedded server has one; use `psql` with the credential that the task names",
+        )
+    return found
 
 
 _READ_ONLY = "-c default_transaction_read_only=on"

@@ -68,7 +68,10 @@ def _run(
 
 
 def check_names(place: Place, entry: Registered, program: Program | None, wish: RunWish) -> None:
-    """Warn about ``--set`` of names that the playbook does not know. Raises InvalidInputError where that is to be refused."""
+    """Warn about ``--set`` of names that the playbook does not know.
+
+    Raises InvalidInputError where that is to be refused.
+    """
     if not wish.sets:
         return
     from noetl.cli.actions.unknown_sets import check_sets
@@ -186,9 +189,9 @@ def _tell_end(
     if view.status in ("waiting", "paused") and not interrupted:
         return errors.DONE
     if not as_json and at.remote:
-        note(f"it goes on there; follow it with: noetl events -f {execution_id}{at.option}")
+        note(f"it continues there; follow it with: noetl events -f {execution_id}{at.option}")
     elif not as_json:
-        note(f"stopped before the end; go on with: noetl resume {execution_id}")
+        note(f"stopped before the end; continue with: noetl resume {execution_id}")
     return errors.INTERRUPTED
 
 
@@ -252,9 +255,9 @@ def _steps(view: ExecutionView) -> str:
 
 
 def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where) -> None:
-    """What lets an execution go on that waits for somebody outside."""
+    """Show how to answer or admit what a waiting execution waits for."""
     if view.awaiting:
-        out(f"waiting: execution {execution_id} goes on when it is answered")
+        out(f"waiting: execution {execution_id} continues when it is answered")
         tell_callbacks(place.callbacks(execution_id), execution_id, at, asked=False)
     if view.parked:
         tell_parked(view, execution_id, at)
@@ -266,7 +269,7 @@ def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where
 def resume(
     names: Sequence[str], *, as_json: bool, quiet: bool, timeout: float | None, home: str | None
 ) -> int:
-    """Go on with what earlier processes left unfinished: the named executions, or all."""
+    """Continue the named executions that earlier processes left unfinished, or all of them."""
     log = TaskLog()
     with open_running_here(home, log.add) as place:
         wanted = [resolve_id(place, name) for name in names]
@@ -285,7 +288,7 @@ def resume(
 
 
 def tell_resumed(place: Place, ids: Sequence[int]) -> None:
-    """Name what is resumed, so that the ends which follow can be told apart."""
+    """List the executions that are resumed, so that a reader can match the ends that follow."""
     out(f"resuming {len(ids):,} execution{'' if len(ids) == 1 else 's'}")
     shown = ManyFilter(ids=[str(execution_id) for execution_id in ids[:_NAMED]])
     for summary in place.executions(shown, limit=_NAMED):
@@ -321,7 +324,7 @@ def _told(execution_id: int, status: str | None, as_json: bool, more: str = "") 
 
 
 def unpause(name: str, *, reason: str, cascade: bool, as_json: bool, quiet: bool, at: Where) -> int:
-    """Let a paused execution go on, and stay with it."""
+    """Continue a paused execution, and follow it to its end."""
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)

@@ -14,7 +14,7 @@ from noetl.cli.client.connect import open_place
 from noetl.cli.client.local_transport import Here
 from noetl.cli.client.protocol import Place, resolve_id
 from noetl.cli.options import Where
-from noetl.cli.render.callbacks import about, tell_parked
+from noetl.cli.render.callbacks import about, example_answer, tell_parked
 from noetl.cli.render.event_stream import run_of, step_line
 from noetl.cli.render.failed_items import failed_lines
 from noetl.cli.render.output import (
@@ -103,7 +103,8 @@ def show_status(name: str, *, as_json: bool, at: Where) -> int:
         if view.awaiting_left_out:
             out(f"  … and {view.awaiting_left_out} more: noetl callback {execution_id}{at.option}")
         if view.awaiting:
-            out(f"  to answer: noetl callback {execution_id} --set NAME=VALUE{at.option}")
+            approve = all(awaited.approve for awaited in view.awaiting)
+            out(f"  to answer: noetl callback {execution_id} {example_answer(approve)}{at.option}")
         if view.parked:
             tell_parked(view, execution_id, at)
         _tell_children(place, execution_id, at)
@@ -189,7 +190,10 @@ def event_line(event: HistoryEvent) -> str:
 
 
 def show_result(name: str, *, save: str | None, as_json: bool, at: Where) -> int:
-    """Print the result of a completed execution, and nothing else on stdout. ``save``: files of it go to this folder."""
+    """Print the result of a completed execution, and nothing else on stdout.
+
+    ``save``: files of it go to this folder.
+    """
     with open_place(at) as place:
         execution_id = resolve_id(place, name)
         status = place.status(execution_id)

@@ -24,7 +24,7 @@ def patch(
     quiet: bool,
     at: Where,
 ) -> int:
-    """Change an execution's context, and stay with it (here: go on with it when nobody else does)."""
+    """Change an execution's context, and follow it; run it here unless another process does."""
     wish = read_patch(source, sets)
 
     def change(place: Running, execution_id: int) -> None:

@@ -71,7 +71,7 @@ def _read(source: str) -> tuple[str, bytes]:
         raise InvalidInputError(
             f"{source[:200]} cannot be read: {error.strerror or error}",
             code="invalid_payload",
-            hint="name a file of JSON or YAML, or - for stdin; --set NAME=VALUE gives a single value",
+            hint="name a file of JSON or YAML, or - for stdin; --set NAME=VALUE sets a single value",
         ) from error
 
 
@@ -158,7 +158,7 @@ def parse_set(text: str) -> tuple[list[str], Any]:
 
 
 def parse_value(text: str) -> Any:
-    """JSON (when it begins like a list, mapping or quoted text), else a plain YAML 1.2 scalar, else the text as it stands."""
+    """JSON (when it begins like a list, mapping or quoted text), else a plain YAML 1.2 scalar, else the text unchanged."""
     stripped = text.strip()
     if stripped[:1] in ('"', "[", "{"):
         try:

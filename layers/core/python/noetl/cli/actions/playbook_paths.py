@@ -7,12 +7,13 @@ from pathlib import Path
 
 from noetl.cli.errors import near
 from noetl.domain.errors import ConflictError
-from noetl.dsl.diagnostics import Diagnostics
-from noetl.dsl.yaml_text.loader import load
 
 
 def path_of(text: str) -> str:
     """The path that a playbook claims: `metadata.path`, else `metadata.name`; empty where it cannot be read."""
+    from noetl.dsl.diagnostics import Diagnostics
+    from noetl.dsl.yaml_text.loader import load
+
     tree = load(text.encode(), Diagnostics(), ("a playbook", ""))
     document = tree.plain() if tree is not None else None
     metadata = document.get("metadata") if isinstance(document, dict) else None

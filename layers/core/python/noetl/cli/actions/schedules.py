@@ -106,9 +106,9 @@ def backfill(name: str, wish: BackfillWish, *, as_json: bool, at: Where) -> int:
         ]
         out(table(("MOMENT", "STATE", "EXECUTION"), rows))
     if done.next is not None:
-        note(f"there are more: go on with --from {done.next}")
+        note(f"there are more: continue with --from {done.next}")
     if not at.remote and any(one.status == "started" for one in done.moments):
-        note("they run while `noetl schedule run` or `noetl serve` does")
+        note("`noetl schedule run` or `noetl serve` runs them; so does `noetl resume`")
     return errors.FAILED if any(one.status == "refused" for one in done.moments) else errors.DONE
 
 
@@ -149,7 +149,7 @@ def run(*, as_json: bool, home: str | None) -> int:
 
 
 def _waiting(told: queue.SimpleQueue[Fired]) -> list[Fired]:
-    """Whatever is told within a moment."""
+    """Return the starts that the scheduler reports within a moment."""
     found = []
     try:
         found.append(told.get(timeout=_TICK))

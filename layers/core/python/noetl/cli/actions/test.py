@@ -43,7 +43,7 @@ class Wish:
 
 @dataclass
 class Tally:
-    """What came of it all. ``files``: name, cases, why it could not be run."""
+    """The outcome of all test files. ``files``: name, cases, why it could not be run."""
 
     files: list[tuple[str, list[CaseReport], str]] = field(default_factory=list)
     coverages: dict[str, Coverage] = field(default_factory=dict)
@@ -198,7 +198,7 @@ def _finding(finding: Finding) -> dict[str, str]:
 
 
 def _coverage(tally: Tally, wish: Wish) -> bool:
-    """Tell what was reached; True when a playbook is below the wished percentage."""
+    """Print the coverage; return True when a playbook is below the required percentage."""
     low = False
     asked = wish.coverage or wish.coverage_min is not None
     for playbook, coverage in tally.coverages.items() if asked else ():

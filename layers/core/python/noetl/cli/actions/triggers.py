@@ -27,7 +27,7 @@ from noetl.services.automations.triggers import TriggerPatch, TriggerView, Trigg
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What ``noetl trigger add`` was told to watch."""
+    """The options of ``noetl trigger add`` that say what to watch."""
 
     webhook: bool
     folder: str | None
@@ -107,7 +107,7 @@ def _pattern(text: str) -> dict[str, Any]:
 
 
 def add(wish: TriggerWish, *, as_json: bool, at: Where) -> int:
-    """Make it, and tell how it is reached."""
+    """Make a trigger, and show its address or what it watches."""
     with open_place(at) as place:
         _tell(place.put_trigger(wish), as_json)
     return errors.DONE
@@ -201,12 +201,12 @@ def _tell(one: TriggerView, as_json: bool) -> None:
     if one.payload is not None:
         out(pretty({"payload": one.payload}))
     if one.event_id:
-        out(f"told apart by {one_line(one.event_id, 400)}")
+        out(f"events are identified by {one_line(one.event_id, 400)}")
     if one.hook:
         out(f"POST {one.hook}")
         if one.hook.startswith("/"):
             note("at the address of a running `noetl serve`, such as http://127.0.0.1:8765")
-        note("whoever knows this address may fire it; `noetl trigger rotate` makes another")
+        note("every client that knows this address can fire it; `noetl trigger rotate` replaces the address")
 
 
 def _watched(source: Source) -> str:

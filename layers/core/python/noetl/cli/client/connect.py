@@ -26,8 +26,11 @@ def open_place(at: Where) -> AbstractContextManager[Place]:
 def open_running(
     at: Where, *, on_log: Callable[[str], None] | None = None, takes: Takes = "everything"
 ) -> AbstractContextManager[Running]:
-    """To run: on this machine, Postgres and workers are up while it is open; a server goes on anyway. ``on_log``: what tasks print here.
-    ``takes``: what is taken over here from processes that are gone."""
+    """Open a place that runs executions: this machine, or a server.
+
+    On this machine, Postgres and workers run while it is open; a server continues after it closes.
+    ``on_log``: receives what tasks print here. ``takes``: what is taken over from processes that are gone.
+    """
     if at.context is not None:
         return _remote(at)
     from noetl.cli.client.local_transport import open_running_here

@@ -32,7 +32,7 @@ class History:
         self._vocabulary = vocabulary
         self._after: str | None = None
         self.complete = False
-        """The execution has ended, and everything was told."""
+        """The execution has ended, and every event was read."""
 
     def read(self) -> list[HistoryEvent]:
         """Events since the last call, at most a page of them."""
@@ -93,10 +93,16 @@ class Pace:
 
 
 class RemoteFeed:
-    """What watchers are told (``noetl.cli.render.event_stream.Feed``): events as they come, and how far the steps are."""
+    """The feed of a server: events as they arrive, and the progress of steps.
+
+    It implements ``noetl.cli.render.event_stream.Feed``.
+    """
 
     def __init__(self, client: Client, *, expected: Collection[str] = ()) -> None:
-        """``expected``: ids of changes that were accepted; until they show, an execution that waits may be about to go on."""
+        """``expected``: ids of accepted changes.
+
+        Until their events appear, an execution that waits may be about to continue.
+        """
         self._client = client
         self._histories: dict[int, History] = {}
         self._untold: dict[int, list[HistoryEvent]] = {}
@@ -140,7 +146,10 @@ def run_until(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
+    """Return when all have ended, or when those left wait for the outside.
+
+    Raises TimeoutError.
+    """
     begun, pace = clock(), Pace()
     left = list(ids)
     while True:

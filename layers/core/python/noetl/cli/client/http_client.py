@@ -30,7 +30,7 @@ E = TypeVar("E")
 PAGE = 500
 """Entries that are asked for at once."""
 PATIENCE = 60.0
-"""Seconds that a server may be away (503, no connection) before a command gives up."""
+"""Seconds that a server may be unavailable (503, no connection) before a command fails."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 LONGEST_WISH = 60.0
 """A ``Retry-After`` beyond this is not waited for."""
@@ -39,7 +39,7 @@ _PASSING = frozenset({429, 502, 503, 504})
 
 
 class Reply(Protocol):
-    """What a transport gives: ``data`` is the whole body."""
+    """The reply of a transport. ``data``: the whole body."""
 
     @property
     def status(self) -> int: ...
@@ -54,7 +54,7 @@ class Reply(Protocol):
 
 
 Send = Callable[[str, str, Mapping[str, str], bytes | None], Reply]
-"""(method, url, headers, body) → reply; raises urllib3's HTTPError when nobody answers. Redirects are answers: they are not followed."""
+"""(method, url, headers, body) → reply; raises urllib3's HTTPError when no server answers. Redirects are answers: they are not followed."""
 
 
 class Client:
@@ -76,7 +76,10 @@ class Client:
         self._sleep, self._clock, self._patience = sleep, clock, patience
 
     def get(self, path: str, shape: type[T], /, **query: Any) -> T:
-        """Raises whatever the refusal stands for; InfrastructureError when nobody answers, or no API does."""
+        """Return the JSON of a GET.
+
+        Raises the error that the refusal reports; InfrastructureError when no NoETL API answers.
+        """
         return self._read(self.request("GET", path, query=query), shape)
 
     def post(
@@ -137,7 +140,7 @@ class Client:
         return self._patiently(method, url, headers, data, source_name).data
 
     def download(self, url: str) -> bytes:
-        """What a link gives: it stands for itself, so nobody is told who asks."""
+        """Download a link. The link is the permission, so no credentials are sent."""
         return self._patiently("GET", url, {}, None, "", signed=False).data
 
     def open(self, url: str) -> Reply:
@@ -180,7 +183,7 @@ class Client:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _away(self, away: HTTPError) -> NoetlError:
-        """Tells the cause alone: what surrounds it may repeat the request."""
+        """Return an error with the cause alone; the caller may repeat the request."""
         reason = getattr(away, "reason", None) or away
         return InfrastructureError(
             f"{self.context.name} ({self.context.url}) does not answer: {_plain(reason)}",
@@ -196,7 +199,10 @@ class Client:
 
 
 def segment(text: str) -> str:
-    """As one part of a path. Raises InvalidInputError(code="name_invalid") for what an address cannot hold."""
+    """As one part of a path.
+
+    Raises InvalidInputError(code="name_invalid") for what an address cannot hold.
+    """
     try:
         return quote(text, safe="")
     except UnicodeEncodeError as error:

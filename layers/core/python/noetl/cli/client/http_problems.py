@@ -35,7 +35,9 @@ _TEXT = 2000
 
 
 def error_of(status: int, body: bytes, *, context: str, source_name: str = "") -> NoetlError:
-    """``body``: problem+json, or whatever a gateway between says. ``source_name``: the file here that a refused playbook came from."""
+    """Return the error that a refusal reports.
+
+    ``body``: problem+json, or the text of a gateway in between. ``source_name``: the local file of a refused playbook."""
     told = _mapping(body)
     if isinstance(told.get("errors"), list):
         found = diagnostics(told["errors"])
@@ -99,7 +101,7 @@ def _mapping(body: bytes) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """Somebody else's text, without what would steer a terminal."""
+    """Return a server's text without the characters that control a terminal."""
     return escape_block(value[:_TEXT]) if isinstance(value, str) else ""
 
 

@@ -77,7 +77,7 @@ CANCEL_SECONDS = 30.0
 
 
 class RemotePlace(RemoteTriggers):
-    """``noetl.cli.client.protocol.Running``: a server's executions go on by themselves."""
+    """A server as a place that runs executions (``protocol.Running``); they outlive the client."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -161,7 +161,10 @@ class RemotePlace(RemoteTriggers):
         return lines(self._client, execution_id, follow=follow)
 
     def result(self, execution_id: int) -> Any:
-        """What is too large for an answer is downloaded. Raises TaskError when a part is gone, or is not what was kept."""
+        """What is too large for an answer is downloaded.
+
+        Raises TaskError when a part is gone, or is not what was kept.
+        """
         found = self._client.get(f"{ONE.format(execution_id)}/result", ResultAnswer)
         if found.complete:
             return found.result
@@ -198,7 +201,7 @@ class RemotePlace(RemoteTriggers):
         return Registered(found.path, found.version, found.name, found.program)
 
     def register(self, text: str, *, source_name: str) -> Registered:
-        """The server is told the file's name, not where it is here."""
+        """Register a playbook. The server gets the file's name, not its folder."""
         body = {"content": text, "source_name": PurePath(source_name).name}
         found = self._client.post("/api/catalog/register", RegisteredAnswer, body, source_name=source_name)
         warnings = diagnostics([msgspec.to_builtins(one) for one in found.warnings])
@@ -380,7 +383,7 @@ class RemotePlace(RemoteTriggers):
         done = self._client.post(f"{ONE.format(execution_id)}/{what}", AcceptedAnswer, body)
         self._expected.add(done.event_id)
         until = time.monotonic() + CANCEL_SECONDS
-        # What fails again at once has the status it had: then the history tells that it was done.
+        # What fails again at once has the status it had: then the history shows that it was done.
         while time.monotonic() < until and self.status(execution_id) == before:
             changes = self.analyze(execution_id).changes
             if any(done.event_id in one.event_id for one in changes):

@@ -16,7 +16,10 @@ ALL = "/api/triggers"
 
 
 class RemoteTriggers:
-    """The part of ``RemotePlace`` that is about triggers. Addresses of webhooks are told whole."""
+    """The part of ``RemotePlace`` that is about triggers.
+
+    It returns complete webhook addresses.
+    """
 
     _client: Client
 

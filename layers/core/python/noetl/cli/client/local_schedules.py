@@ -37,7 +37,7 @@ class SchedulesHere:
         return manage_schedules.next_times(row, time.time(), count)
 
     def backfill(self, name: str, wish: BackfillWish) -> Backfill:
-        """What it starts is nobody's: whoever runs executions of this database takes it up."""
+        """Start missed moments. Any process that runs executions of this database takes them up."""
         from noetl.services.automations.backfill import backfill
         from noetl.services.executions.start_playbook import StartDeps
 

@@ -58,7 +58,10 @@ CANCEL_SECONDS = 30.0
 
 @contextmanager
 def open_here(home: str | None) -> Iterator[Here]:
-    """Stores without workers. What is changed is done by whichever process runs executions here."""
+    """Stores without workers.
+
+    What is changed is done by whichever process runs executions here.
+    """
     with runtime_access.open_reading(home) as reading:
         yield Here(reading, home)
 
@@ -67,7 +70,10 @@ def open_here(home: str | None) -> Iterator[Here]:
 def open_running_here(
     home: str | None, on_log: Callable[[str], None] | None, takes: Takes = "everything"
 ) -> Iterator[RunningHere]:
-    """Stores with engine and workers. ``takes``: what is taken over from processes that are gone."""
+    """Stores with engine and workers.
+
+    ``takes``: what is taken over from processes that are gone.
+    """
     with runtime_access.open_local(home, on_log=on_log, takes=takes) as runtime:
         yield RunningHere(runtime, home)
 
@@ -333,7 +339,7 @@ class RunningHere(Here):
         before = read_execution.find(store, execution_id).version
         self.runtime.accept([event])
         until = time.monotonic() + CANCEL_SECONDS
-        # A change that has no effect (another process was faster) gives no new version.
+        # A change that has no effect (another process was faster) makes no new version.
         while _is_handling(self.runtime) and time.monotonic() < until:
             if read_execution.find(store, execution_id).version != before:
                 return

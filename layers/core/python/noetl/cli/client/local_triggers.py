@@ -52,7 +52,7 @@ class TriggersHere:
         delete_trigger(self._reading.triggers, name)
 
     def fire_trigger(self, name: str, body: dict[str, Any], key: str) -> FiredAnswer:
-        """What it starts is nobody's: whoever runs executions of this database takes it up."""
+        """Fire a trigger. Any process that runs executions of this database takes the start up."""
         from noetl.api.nouns.triggers import FiredAnswer
         from noetl.services.automations.fire_trigger import Happening, fire_trigger
         from noetl.services.automations.triggers import find_trigger

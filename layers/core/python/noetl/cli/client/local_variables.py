@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def no_variable(execution_id: int, name: str) -> NotFoundError:
-    """What is told of a variable that is not there."""
+    """Return the error for a variable that does not exist."""
     return NotFoundError(
         f"execution {execution_id} has no variable {name[:80]!r}",
         code="variable_not_found",

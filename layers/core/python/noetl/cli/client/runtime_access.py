@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 
 class Reading(Protocol):
-    """What can be looked at without running anything. ``programs``: hash → Program, and what registers one."""
+    """What can be looked at without running anything.
+
+    ``programs``: hash → Program, and what registers one.
+    """
 
     @property
     def store(self) -> ExecutionStore: ...
@@ -119,7 +122,10 @@ def callbacks_of(home: str | None) -> tuple[Callable[[bool], KeyRing], str]:
 def open_local(
     home: str | None, *, on_log: Callable[[str], None] | None = None, takes: Takes = "everything"
 ) -> Iterator[Runtime]:
-    """The local runtime: Postgres and workers run while the context is open. ``takes``: what it takes over from others."""
+    """The local runtime: Postgres and workers run while the context is open.
+
+    ``takes``: what it takes over from others.
+    """
     found = settings(home)
     server = _started(found, "noetl.runtime.local.process")
     from noetl.runtime.local.process import LocalRuntime
@@ -132,7 +138,7 @@ def open_local(
 def open_scheduler(
     home: str | None, *, on_fired: Callable[[Fired], None], on_log: Callable[[str], None]
 ) -> AbstractContextManager[Runtime]:
-    """The local runtime, which fires the schedules of its database, too, and tells of each."""
+    """Open the local runtime, which also fires the schedules of its database and reports each."""
     from noetl.runtime.local.process import LocalRuntime
 
     collect_as_usual()
@@ -151,7 +157,10 @@ def open_reading(home: str | None) -> Iterator[Reading]:
 
 
 def _started(found: Settings, module: str) -> EmbeddedServer | None:
-    """The embedded server, unless another database is named. It starts while ``module`` is loaded, which takes as long."""
+    """The embedded server, unless another database is named.
+
+    It starts while ``module`` is loaded, which takes as long.
+    """
     if found.database_url is not None:
         return None
     from noetl.runtime.local.embedded_server import own_server
@@ -164,12 +173,12 @@ def compile_playbook(text: str, source_name: str, home: str | None) -> Kept:
     from noetl.cli.render.output import note_log
     from noetl.runtime.program_cache import local_cache
 
-    # It puts the honest program in the place of a changed one, so nobody after it could tell.
+    # It replaces a changed program with the correct one, so no later check could find the change.
     return local_cache(settings(home).home, kinds(), note_log).compile(text, source_name)
 
 
 def prepare_first_task(program: Program, home: str | None) -> None:
-    """Start what the first task of code waits for; it goes on beside what follows."""
+    """Start what the first task of code waits for, beside what follows."""
     from noetl.runtime.local import warm_start
 
     warm_start.prepare_first_task(program, settings(home))

@@ -48,7 +48,7 @@ class _Signature:
             raise _no_credentials("the environment has none")
         if not self._region:
             raise InvalidInputError(
-                f"which region {urlsplit(context.url).hostname} is in cannot be told",
+                f"the region of {urlsplit(context.url).hostname} cannot be read from its name",
                 code="invalid_context",
                 hint="noetl context add … --region eu-west-1, or AWS_REGION",
             )

@@ -1,4 +1,4 @@
-"""``noetl analyze``: why an execution stands where it stands."""
+"""``noetl analyze``: why an execution does not progress."""
 
 from __future__ import annotations
 

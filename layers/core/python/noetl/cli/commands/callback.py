@@ -1,4 +1,4 @@
-"""``noetl callback``: answer what an execution waits for, or look at it; and what other commands tell about callbacks."""
+"""``noetl callback``: show and answer what an execution waits for."""
 
 from __future__ import annotations
 

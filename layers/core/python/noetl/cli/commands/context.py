@@ -1,4 +1,7 @@
-"""``noetl context``: which servers the command line knows, and which one it speaks to. Options, help, and what the commands do."""
+"""``noetl context``: which servers the command line knows, and which one it speaks to.
+
+Options, help, and what the commands do.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from noetl.cli import errors
 from noetl.cli.options import Home, Json, end
 
 context_app = typer.Typer(
-    help="Servers that `--remote` and `--context` speak to.", no_args_is_help=True, rich_markup_mode=None
+    help="Choose the servers that `--remote` and `--context` use.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What you call it.")]

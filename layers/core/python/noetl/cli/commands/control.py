@@ -1,4 +1,7 @@
-"""Commands that start and steer executions: their options and their help. What they do is in ``execute``."""
+"""Commands that start and steer executions: their options and their help.
+
+What they do is in ``execute``.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from noetl.services.executions.bulk_control import Verb
 
 NoCascade = Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")]
-patch_app = typer.Typer(help="Change what a running playbook sees.", no_args_is_help=True)
+patch_app = typer.Typer(help="Change the context of a running execution.", no_args_is_help=True)
 
 
 def exec_(
@@ -60,7 +63,7 @@ def exec_(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Start a playbook and print its execution's id, without following it.
+    """Start a playbook, print the execution's id, do not wait.
 
     \b
       noetl exec etl/daily --set day=2026-03-01 --remote
@@ -100,7 +103,9 @@ def cancel(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Cancel an execution and its sub-executions, or all that fit a filter.
+    """Cancel an execution, or all executions that fit a filter.
+
+    Its sub-executions are cancelled too.
 
     \b
       noetl cancel latest
@@ -129,7 +134,10 @@ def pause(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Begin nothing new in an execution and its sub-executions (or in all that fit a filter), until `noetl unpause`."""
+    """Pause an execution, or all executions that fit a filter.
+
+    Nothing new begins in it and its sub-executions until `noetl unpause`.
+    """
     from noetl.cli.actions import execute
 
     at = where(home, remote, context)
@@ -154,7 +162,10 @@ def unpause(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Continue a paused execution and follow it to its end; or continue all that fit a filter."""
+    """Continue a paused execution and follow it to its end.
+
+    With a filter: continue all executions that fit.
+    """
     from noetl.cli.actions import execute
 
     at = where(home, remote, context)
@@ -171,12 +182,12 @@ def redrive(
         typer.Option(
             "--from",
             metavar="STEP",
-            help="Go on from this step, or load[3], load[failed]; else from the failure.",
+            help="Continue from this step, or load[3], load[failed]; else from the failure.",
         ),
     ] = "",
     sets: Set = None,
     version: Annotated[
-        int | None, typer.Option("--version", help="Go on with this version of the playbook.")
+        int | None, typer.Option("--version", help="Continue with this version of the playbook.")
     ] = None,
     reason: Reason = "",
     filters: Filters = None,
@@ -190,7 +201,9 @@ def redrive(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Run an ended execution again and follow it: from its failure, from a step, or from items of its loop; or all that fit a filter.
+    """Run an ended execution again from the place of its failure.
+
+    With --from: from a step, or from items of its loop. With a filter: all executions that fit.
 
     \b
       noetl redrive latest --reason "the service is back"
@@ -231,12 +244,12 @@ def inject(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Run a step of a running execution, once more or out of turn, with these arguments.
+    """Run a step of a running execution again or out of order.
 
     \b
       noetl inject latest notify --set to=ops --reason "the mail got lost"
 
-    It is an event, kept with who and why. The execution goes on at once in this process, unless another one runs it.
+    It is an event, kept with who and why. The execution continues at once in this process, unless another process runs it.
     """
     from noetl.cli.actions import patch as patching
 
@@ -270,14 +283,16 @@ def callback(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Answer a callback that an execution waits for, and follow the execution; without an answer, show the question.
+    """Answer a callback that an execution waits for.
+
+    Follow the execution then; without an answer, show the question.
 
     \b
       noetl callback latest
       noetl callback latest --set approved=true --set comment="looks right"
       noetl callback 3f9c0a11-412-3-0-… --payload answer.json
 
-    The execution goes on at once in this process, unless another one runs it.
+    The execution continues at once in this process, unless another process runs it.
     """
     from noetl.cli.commands import callback as answering
 
@@ -307,7 +322,7 @@ def patch(
       noetl ctx patch latest --set approved=true --reason "checked the numbers"
       echo '[{"op": "test", "path": "/total", "value": 3}, {"op": "remove", "path": "/draft"}]' | noetl ctx patch latest --patch -
 
-    The execution goes on at once in this process, unless another one runs it.
+    The execution continues at once in this process, unless another process runs it.
     """
     from noetl.cli.actions import patch as patching
 

@@ -1,4 +1,7 @@
-"""``noetl credential``: its commands, their options and their help. What they do is in ``credentials``, imported when called."""
+"""``noetl credential``: its commands, their options and their help.
+
+What they do is in ``credentials``, imported when called.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import typer
 from noetl.cli.options import Context, Home, Json, Remote, end, where
 
 credential_app = typer.Typer(
-    help="Secrets that playbooks name: kept sealed in the database.",
+    help="Keep secrets that playbooks name, sealed in the database.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

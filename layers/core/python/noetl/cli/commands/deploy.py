@@ -53,7 +53,9 @@ def deploy(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Deploy an environment to AWS with the CDK, after a check of tools and account; keep its API as a context for --remote.
+    """Deploy an environment to AWS with the CDK.
+
+    Tools and account are checked first; the API is kept as a context for --remote.
 
     \b
       noetl deploy dev --dry-run
@@ -119,7 +121,10 @@ def deploy(
 
 
 def _agree(where: Account, release: Release, bootstrap: bool, agreed: bool) -> None:
-    """Nothing is deployed to an account that was not seen, or not meant. Raises InfrastructureError and InvalidInputError."""
+    """Nothing is deployed to an account that was not seen, or not meant.
+
+    Raises InfrastructureError and InvalidInputError.
+    """
     if not where.bootstrapped and not bootstrap:
         raise InfrastructureError(
             f"account {where.id} is not prepared for the CDK in {where.region}",
@@ -132,7 +137,9 @@ def _agree(where: Account, release: Release, bootstrap: bool, agreed: bool) -> N
         note(what)
     elif not sys.stdin.isatty():
         raise InvalidInputError(
-            f"nobody is there to agree: {what}", code="not_confirmed", hint="--yes, or --diff to look first"
+            f"without a terminal no person can confirm: {what}",
+            code="not_confirmed",
+            hint="--yes, or --diff to look first",
         )
     elif not typer.confirm(f"{what}?", err=True):
         end(errors.DONE)
@@ -148,7 +155,10 @@ def _tell_stacks(stacks: dict[str, int], release: Release, as_json: bool) -> Non
 
 
 def _file(given: Path | None) -> Path | None:
-    """The file of environments, in full: the CDK runs in another folder. Raises InvalidInputError."""
+    """The file of environments, in full: the CDK runs in another folder.
+
+    Raises InvalidInputError.
+    """
     place = given or Path("environments.yaml")
     if place.is_file():
         return place.resolve()
@@ -162,7 +172,7 @@ def _file(given: Path | None) -> Path | None:
 
 
 def _tell_cost(now: dict[str, float] | None, before: dict[str, float] | None, as_json: bool) -> None:
-    """Tell the bill of a month of doing nothing, and what the last deployment from here would cost."""
+    """Print the cost of an idle month, and its change against the last deployment from here."""
     if now is None:
         return
     total = round(sum(now.values()), 2)
@@ -172,7 +182,7 @@ def _tell_cost(now: dict[str, float] | None, before: dict[str, float] | None, as
             told |= {"deployed": before, "change": round(total - sum(before.values()), 2)}
         out_json(told)
         return
-    out("dollars a month while nobody uses it (list prices, without storage and traffic):")
+    out("dollars per month while idle (list prices, without storage and traffic):")
     for name in sorted({*now, *(before or {})}, key=lambda one: -now.get(one, 0.0)):
         out(f"  {name:<24} {_dollars(now, before, name)}")
     change = "" if before is None else f"  ({total - sum(before.values()):+.2f} against what is deployed)"
@@ -189,7 +199,7 @@ def _dollars(now: dict[str, float], before: dict[str, float] | None, name: str) 
 def _keep(
     release: Release, where: Account, outputs: dict[str, dict[str, str]], name: str, home: str | None
 ) -> dict[str, str]:
-    """A context for the API, where its requests are signed; what is told of it: ``api``, ``auth``, ``context``."""
+    """Store a context for an API of signed requests; return ``api``, ``auth`` and ``context``."""
     from noetl.cli.client.profiles import Context, checked, contexts
 
     api = outputs.get(f"Noetl-{release.environment}-Api", {})

@@ -158,7 +158,7 @@ def check_database(settings: Any) -> Check:
 
 
 def check_results(settings: Any) -> Check:
-    """Every tier outside of this machine takes an object, gives it back, and does not let it be replaced."""
+    """Check that every remote tier stores an object, returns it, and refuses to replace it."""
     from noetl.adapters.postgres.connection import Database
     from noetl.domain.errors import ConflictError
     from noetl.domain.results.references import ref_uri
@@ -176,13 +176,13 @@ def check_results(settings: Any) -> Check:
             tier.put(uri, b"1")
             if tier.get(uri) != b"1":
                 return Check(
-                    "results", "failed", f"the tier {name} gives back something else", "use another store"
+                    "results", "failed", f"the tier {name} returns something else", "use another store"
                 )
             tier.put(uri, b"2")
         except ConflictError:
             continue
         except NoetlError as error:
-            fix = error.hint or "docs/results.md tells how to set it up"
+            fix = error.hint or "docs/results.md shows how to set it up"
             return Check("results", "failed", f"the tier {name}: {error.message}", fix)
         finally:
             with contextlib.suppress(NoetlError):

@@ -20,7 +20,9 @@ TEMPLATES = {
     "etl": "extract rows, load them into Postgres once, report",
     "api": "ask an HTTP API about many things, with retries",
     "fan_out": "many items at once, some of which fail",
-    "approval": "wait until a person approves, then go one way or the other",
+    "saga": "book, book, pay; undo the bookings when a step fails",
+    "agent": "a model that calls tools, within a budget of requests",
+    "approval": "wait until a person approves or rejects, then take that branch",
     "nightly": "a schedule, and a check that fails the run",
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")

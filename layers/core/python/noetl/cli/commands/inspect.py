@@ -1,4 +1,7 @@
-"""``noetl list``, ``status``, ``events``, ``result``: their options and their help. What they do is in ``reading``."""
+"""``noetl list``, ``status``, ``events``, ``result``: their options and their help.
+
+What they do is in ``reading``.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def list_(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Executions, newest first.
+    """List executions, newest first.
 
     \b
       noetl list --status failed
@@ -54,7 +57,7 @@ def status(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """One execution: its steps, loops, error, and what is outstanding."""
+    """Show an execution: its steps, loops, error and open work."""
     from noetl.cli.actions import inspect
 
     end(inspect.show_status(execution, as_json=as_json, at=where(home, remote, context)))
@@ -62,14 +65,16 @@ def status(
 
 def events(
     execution: Id = "latest",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow the execution until it ends.")
+    ] = False,
     vocabulary: Annotated[str, typer.Option(help="Names: stored, formal or canonical.")] = "stored",
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """The history of an execution."""
+    """Show the history of an execution."""
     from noetl.cli.actions import inspect
 
     at = where(home, remote, context)
@@ -78,14 +83,16 @@ def events(
 
 def logs(
     execution: Id = "latest",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow the execution until it ends.")
+    ] = False,
     step: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this step.")] = None,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """What the tasks of an execution have printed.
+    """Show what the tasks of an execution printed.
 
     \b
       noetl logs latest -f
@@ -107,7 +114,7 @@ def result(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Print the full result of a completed execution, and nothing else.
+    """Print the full result of a completed execution.
 
     \b
       noetl result --save out/

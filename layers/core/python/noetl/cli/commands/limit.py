@@ -1,4 +1,7 @@
-"""``noetl limit``: its commands, their options and their help. What they do is in ``limits``, imported when called."""
+"""``noetl limit``: its commands, their options and their help.
+
+What they do is in ``limits``, imported when called.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import typer
 from noetl.cli.options import Context, Home, Json, Remote, end, where
 
 limit_app = typer.Typer(
-    help="What executions share by key: so many at once, so many in a time.",
+    help="Show and set limits of concurrency and rate, by key.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -24,7 +27,9 @@ Key = Annotated[
 
 @limit_app.command("list")
 def list_(
-    key: Annotated[str, typer.Argument(metavar="[KEY]", help="Only this one, with everybody named.")] = "",
+    key: Annotated[
+        str, typer.Argument(metavar="[KEY]", help="Only this key, with every holder and waiter.")
+    ] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 100,
     as_json: Json = False,
     remote: Remote = False,
@@ -54,7 +59,7 @@ def set_(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Say what holds for a key from now on, whatever playbooks ask for.
+    """Set the limit of a key from now on; it overrides what playbooks declare.
 
     \b
       noetl limit set warehouse --concurrent 5
@@ -75,7 +80,7 @@ def remove(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Forget what was said of a key: playbooks' own numbers hold again."""
+    """Remove the limit of a key; what playbooks declare applies again."""
     from noetl.cli.actions import limits
 
     end(limits.remove(key, as_json=as_json, at=where(home, remote, context)))

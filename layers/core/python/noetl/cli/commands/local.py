@@ -15,7 +15,7 @@ from noetl.cli.render.progress import Progress
 from noetl.domain.errors import InfrastructureError
 
 local_app = typer.Typer(
-    help="The deployed system on this machine: an emulator of AWS, a Postgres, every stack.",
+    help="Deploy to an emulator of AWS on this machine.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -102,7 +102,10 @@ def up(
 
 @local_app.command()
 def status(as_json: Json = False, home: Home = None) -> None:
-    """What runs, at which ports, and what is deployed. Exit code 0 when all of it is up, else 3."""
+    """What runs, at which ports, and what is deployed.
+
+    Exit code 0 when all of it is up, else 3.
+    """
     from noetl.local.layout import layout
     from noetl.local.stack import status as look
 
@@ -131,7 +134,9 @@ def logs(
             metavar="[FUNCTION]", help="api, engine, …; `emulator` or `deploy`; none: all functions."
         ),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines as they arrive.")
+    ] = False,
     minutes: Annotated[float, typer.Option(min=0, help="How far back.")] = 60,
     as_json: Json = False,
     home: Home = None,
@@ -170,7 +175,10 @@ def down(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Stop what `up` has started, and nothing else. Data and deployed stacks are kept for the next `up`."""
+    """Stop what `up` has started, and nothing else.
+
+    Data and deployed stacks are kept for the next `up`.
+    """
     from noetl.local.layout import layout
     from noetl.local.stack import down as take_down
 

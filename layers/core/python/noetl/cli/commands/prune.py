@@ -19,7 +19,7 @@ def prune(
             help="Since they ended: 30d (30 means days), 12h, 8w. Without it: the setting.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell how many there are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many there are.")] = False,
     permanent: Annotated[
         bool, typer.Option("--permanent", help="Results of scope permanent, instead of executions.")
     ] = False,
@@ -28,16 +28,15 @@ def prune(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Remove executions that ended long ago, with their history, variables and results.
+    """Remove executions that ended long ago, with all their data.
 
     \b
       noetl prune --older-than 30d --dry-run
       noetl prune --older-than 30d
       noetl prune --permanent --older-than 52w
 
-    What runs stays, and so does everything that belongs to the same tree of executions, or that somebody who runs can reach. Results with
-    a time to live go when it is over. NOETL_RETENTION_DAYS does the same by itself while `noetl serve` runs; a deployment is set by
-    `retention` of its environment.
+    Executions that run stay, with their tree of executions and everything that they can reach. Results with a time to live go
+    when it is over. NOETL_RETENTION_DAYS does the same while `noetl serve` runs; for a deployment, set `retention` of its environment.
     """
     days = None if older_than is None else _days(older_than)
     end(_prune(days, permanent, dry_run=dry_run, as_json=as_json, at=where(home, remote, context)))

@@ -61,7 +61,7 @@ def _fires(schedule: ScheduleView | None, at: Where) -> str:
         return ""
     if schedule.next_at is None:
         return f"  schedule {schedule.name} is {schedule.state}"
-    condition = "" if at.remote else " (while `noetl schedule run` does)"
+    condition = "" if at.remote else " (if `noetl schedule run` or `noetl serve` is running then)"
     return f"  schedule {schedule.name} fires next at {schedule.next_at}{condition}"
 
 

@@ -1,4 +1,7 @@
-"""``noetl schedule``: its commands, their options and their help. What they do is in ``schedules``, imported when called."""
+"""``noetl schedule``: its commands, their options and their help.
+
+What they do is in ``schedules``, imported when called.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import typer
 from noetl.cli.options import Context, Home, Json, Remote, end, where
 
 schedule_app = typer.Typer(
-    help="Playbooks that start by themselves (metadata.schedule).",
+    help="Start playbooks at their times (metadata.schedule).",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -25,7 +28,7 @@ def list_(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Every schedule: what it starts, when, and what came of the last time."""
+    """List every schedule: what it starts, when, and the outcome of the last time."""
     from noetl.cli.actions import schedules
 
     end(schedules.show_list(limit=limit, as_json=as_json, at=where(home, remote, context)))
@@ -98,7 +101,7 @@ def backfill(
     only_missed: Annotated[
         bool, typer.Option("--only-missed", help="Leave out moments for which something was started already.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be started.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be started.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=500, help="At most this many moments.")
     ] = 100,
@@ -127,7 +130,10 @@ def delete(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Forget a schedule. One that a playbook declares comes back when that is registered again."""
+    """Forget a schedule.
+
+    One that a playbook declares comes back when that is registered again.
+    """
     from noetl.cli.actions import schedules
 
     end(schedules.change("delete", name, as_json=as_json, at=where(home, remote, context)))

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from noetl.api.http.local_tokens import LocalTokens
     from noetl.kinds.sandbox.layers import Protection
 
-token_app = typer.Typer(
-    help="Who may ask a local server (`noetl serve`), and for what.", no_args_is_help=True
-)
+token_app = typer.Typer(help="Make and remove access tokens of a local server.", no_args_is_help=True)
 
 TOKENS_FILE = "tokens.json"
 TOKEN_FILE = "token"
@@ -65,14 +63,16 @@ def serve(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """The whole API on this machine, with engine, workers and scheduler, until interrupted.
+    """Serve API, web UI, engine, workers and scheduler here.
+
+    It runs until it is interrupted.
 
     \b
       noetl serve
       curl -H "Authorization: Bearer $(cat ~/.noetl/token)" http://127.0.0.1:8765/api/executions
 
     Routes, bodies and answers are those of a deployment (docs/api.md). The first start makes a token with every scope and keeps it
-    in the file `token` of the home folder; `noetl token` makes others. Executions that another process left go on.
+    in the file `token` of the home folder; `noetl token` makes others. It continues executions that another process left.
     In the background: `noetl server start --detach`.
     """
     from noetl.cli.actions import daemons
@@ -183,7 +183,7 @@ def list_(as_json: Json = False, home: Home = None) -> None:
 def remove(
     name: Annotated[str, typer.Argument(metavar="NAME")], as_json: Json = False, home: Home = None
 ) -> None:
-    """Whoever uses it is refused from now on, also by a running server."""
+    """Remove a token; servers refuse it from now on, also a running one."""
     _tokens(home).remove(name)
     if as_json:
         out_json({"name": name, "deleted": True})

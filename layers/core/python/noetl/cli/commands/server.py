@@ -10,7 +10,7 @@ from noetl.cli.client import runtime_access
 from noetl.cli.commands import serve as serving
 from noetl.cli.options import Home, Json
 
-server_app = typer.Typer(help="The server of this machine as a process.", no_args_is_help=True)
+server_app = typer.Typer(help="Start and stop the server of this machine.", no_args_is_help=True)
 
 
 @server_app.command()
@@ -27,7 +27,7 @@ def start(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """`noetl serve`; with --detach in the background: this returns when it answers, and tells where its log is.
+    """Start `noetl serve`; with --detach in the background, after printing the path of its log.
 
     \b
       noetl server start --detach

@@ -1,4 +1,7 @@
-"""The command ``noetl test``: its options and help. What it does is in ``noetl.cli.actions.test``, imported when it is called."""
+"""The command ``noetl test``: its options and help.
+
+What it does is in ``noetl.cli.actions.test``, imported when it is called.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def test(
         str | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, too.")
     ] = None,
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="Tell which branches no case reached.")
+        bool, typer.Option("--coverage", help="Show which branches no case reached.")
     ] = False,
     coverage_min: Annotated[
         float | None,
@@ -42,7 +45,7 @@ def test(
         typer.Option(metavar="KIND", help="Let tasks of this kind reach outside. Repeatable."),
     ] = None,
 ) -> None:
-    """Run the tests of playbooks: replies instead of services, virtual time, no database.
+    """Run tests of playbooks: mocked services and virtual time.
 
     \b
       noetl test                                # every *.test.yaml below here

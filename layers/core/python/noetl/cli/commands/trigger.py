@@ -1,4 +1,7 @@
-"""``noetl trigger``: its commands, their options and their help. What they do is in ``triggers``, imported when called."""
+"""``noetl trigger``: its commands, their options and their help.
+
+What they do is in ``triggers``, imported when called.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import typer
 from noetl.cli.options import Context, Home, Json, Payload, Remote, Set, end, where
 
 trigger_app = typer.Typer(
-    help="Playbooks that start when something happens: a request, a file, an object in S3, an event, a message.",
+    help="Start playbooks by requests, files, S3 objects and events.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -97,7 +100,10 @@ def list_(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Every trigger: what it waits for, what it starts, how often it did. Those of metadata.triggers belong to their playbook."""
+    """Every trigger: what it waits for, what it starts, how often it did.
+
+    Those of metadata.triggers belong to their playbook.
+    """
     from noetl.cli.actions import triggers
 
     end(triggers.show_list(limit=limit, as_json=as_json, at=where(home, remote, context)))

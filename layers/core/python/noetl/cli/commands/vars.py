@@ -11,7 +11,7 @@ from noetl.cli import errors
 from noetl.cli.options import Context, Home, Id, Json, Reason, Remote, Set, end, where
 
 vars_app = typer.Typer(
-    help="Variables of executions (`vars` in playbooks): look, set, remove.",
+    help="Read, set and remove variables of executions.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -94,7 +94,7 @@ def set_(
     \b
       noetl vars set latest --set total=3 --set 'cities=["Seattle", "Paris"]'
 
-    They can be read at once; steps see them when the execution goes on.
+    They can be read at once; steps see them when the execution continues.
     """
     from noetl.cli.actions.payload import read_payload
     from noetl.cli.client.connect import open_place

@@ -20,7 +20,7 @@ from noetl.domain.errors import InvalidInputError
 if TYPE_CHECKING:
     from noetl.runtime.server.http_worker import HttpWorker, WorkerWish
 
-worker_app = typer.Typer(help="Workers outside of the server's process.", no_args_is_help=True)
+worker_app = typer.Typer(help="Run workers outside of the server's process.", no_args_is_help=True)
 
 
 @worker_app.command()
@@ -65,8 +65,8 @@ def start(
       noetl worker start --server http://127.0.0.1:8765 --pool python --capacity 2
       noetl worker start --context prod --pool python --detach
 
-    It needs no database: programs, large values and registered credentials come from the server as well. When it is told to end
-    (SIGTERM, Ctrl-C, `noetl worker stop`), what it runs is ended or given back.
+    It needs no database: programs, large values and registered credentials come from the server as well. When it has to end
+    (SIGTERM, Ctrl-C, `noetl worker stop`), it ends its commands or returns them to the server.
     """
     from noetl.cli.actions import daemons
     from noetl.runtime.id_source import process_name
@@ -120,7 +120,7 @@ def stop(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """End a worker of this machine: it claims nothing more, ends what it runs within its --grace, and gives the rest back.
+    """End a worker of this machine: it claims nothing more, ends what it runs within its --grace, and returns the rest to the server.
 
     \b
       noetl worker stop
@@ -134,7 +134,10 @@ def stop(
 
 @worker_app.command()
 def status(as_json: Json = False, home: Home = None) -> None:
-    """Workers of this home folder that run on this machine; 1 when there are none. The server knows them all: `GET /api/worker/pools`."""
+    """Workers of this home folder that run on this machine; 1 when there are none.
+
+    The server knows them all: `GET /api/worker/pools`.
+    """
     from noetl.cli.actions import daemons
 
     daemons.status(runtime_access.settings(home).home, "worker", as_json=as_json)

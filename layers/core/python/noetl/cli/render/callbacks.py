@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def tell_callbacks(found: Sequence[OpenCallback], execution_id: int, at: Where, *, asked: bool) -> None:
-    """What is awaited, and how it is answered. ``asked``: a person asked for it, so that tokens are shown anywhere."""
+    """What is awaited, and how it is answered.
+
+    ``asked``: a person asked for it, so that tokens are shown anywhere.
+    """
     for line in lines_of(found, execution_id, at, asked=asked):
         out(f"  {line}")
 
@@ -28,7 +31,10 @@ def tell_callbacks(found: Sequence[OpenCallback], execution_id: int, at: Where, 
 def lines_of(
     found: Sequence[OpenCallback], execution_id: int, at: Where, *, asked: bool = False
 ) -> list[str]:
-    """A token answers for whoever has it: without a terminal, where logs are kept, lines name the execution instead."""
+    """Return the lines about open callbacks.
+
+    Every holder of a token can answer. So without a terminal, where logs are kept, lines name the execution instead.
+    """
     shown = asked or sys.stdout.isatty()
     lines = []
     for one in found:
@@ -69,7 +75,10 @@ def example_answer(approve: bool) -> str:
 
 
 class Teller:
-    """Tells of callbacks as they begin to be awaited, while a command stays with executions. ``log``: where lines go."""
+    """The reporter of callbacks that begin to be awaited while a command follows executions.
+
+    ``log``: receives the lines.
+    """
 
     def __init__(self, place: Place, feed: Feed, ids: Sequence[int], log: TaskLog, at: Where) -> None:
         self._place, self._feed, self._ids, self._log, self._at = place, feed, tuple(ids), log, at
@@ -87,7 +96,7 @@ class Teller:
         try:
             found = [one for one in self._place.callbacks(execution_id) if one.token not in self._told]
         except NoetlError:
-            # Told at the next look: whoever only reads may not see the addresses, and nothing else depends on it.
+            # Reported at the next look: a caller that may only read does not see the addresses, and nothing else depends on it.
             return
         self._told.update(one.token for one in found)
         for line in lines_of(found, execution_id, self._at):
@@ -103,7 +112,7 @@ def last_words(place: Place, execution_id: int) -> list[dict[str, Any]]:
 
 def tell_parked(view: ExecutionView, execution_id: int, at: Where) -> None:
     """How the gates that an execution waits at can be opened."""
-    out(f"waiting: execution {execution_id} goes on when its context allows it")
+    out(f"waiting: execution {execution_id} continues when its context allows it")
     for parked in view.parked:
         out(f"  {parked.step} is admitted when: {parked.guard or 'its admission rules say so'}")
         sets = " ".join(f"--set {key}=true" for key in parked.keys) or "--set NAME=VALUE"

@@ -19,11 +19,11 @@ from noetl.services.queries.read_execution import StepView
 _LINE = 400
 """Most characters of a line that a task printed."""
 _LOOP_SECONDS = 2.0
-"""Plain lines tell about a running loop this often."""
+"""Plain lines report a running loop this often."""
 
 
 class Watcher(Protocol):
-    """Told now and then that something may have happened (``tick``), and once that nothing will any more (``finish``)."""
+    """A watcher of executions: ``tick`` when something may have happened, ``finish`` at the end."""
 
     def tick(self) -> None: ...
     def finish(self) -> None: ...
@@ -33,14 +33,17 @@ class Feed(Protocol):
     """Where watchers learn what happens."""
 
     def new_events(self, execution_id: int, *, everything: bool) -> Iterable[HistoryEvent]:
-        """Events since the last call. ``everything``: also those that wait for earlier ones (nothing more will be asked)."""
+        """Events since the last call.
+
+        ``everything``: also those that wait for earlier ones (nothing more will be asked).
+        """
 
     def progress(self, execution_id: int) -> Progress:
         """How far its steps are by now."""
 
 
 class StoreFeed:
-    """From a store that is at hand."""
+    """The feed of a local store."""
 
     def __init__(self, store: ExecutionStore) -> None:
         self._store = store

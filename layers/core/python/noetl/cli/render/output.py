@@ -32,12 +32,18 @@ def out_line(text: str) -> None:
 
 
 def out_text(text: str) -> None:
-    """Print a text on stdout with its own line ends: exact, unless stdout is a terminal. Raises ReaderGoneError."""
+    """Print a text on stdout with its own line ends: exact, unless stdout is a terminal.
+
+    Raises ReaderGoneError.
+    """
     _print(escape_block(text) if sys.stdout.isatty() else text)
 
 
 def out_value(value: Any) -> None:
-    """Print a value: a text as ``out_text`` does, anything else as indented JSON. Raises ReaderGoneError."""
+    """Print a value: a text as ``out_text`` does, anything else as indented JSON.
+
+    Raises ReaderGoneError.
+    """
     out_text(f"{pretty(value)}\n")
 
 
@@ -57,9 +63,11 @@ def note(text: str) -> None:
 
 
 def note_log(text: str) -> None:
-    """Print an entry of a process's own log on stderr. Its texts may be of others: only its first line looks like an entry.
+    """Print an entry of a process's own log on stderr.
 
-    One that cannot be written (a full disk, a reader that has left) is lost: what it tells of goes on.
+    Its texts may be of others: only its first line looks like an entry.
+
+    One that cannot be written (a full disk, a reader that has left) is lost; the process continues.
     """
     with suppress(OSError):
         print(log_entry(text), file=sys.stderr, flush=True)  # noqa: T201
@@ -71,7 +79,7 @@ def out_json(value: Any) -> None:
 
 
 def pretty(value: Any) -> str:
-    """A value as indented JSON; text as it stands."""
+    """Return a value as indented JSON, and text unchanged."""
     if isinstance(value, str):
         return value
     encoded = codec.encode(value)
@@ -82,7 +90,7 @@ def pretty(value: Any) -> str:
 
 
 def shortened(text: str, more: str) -> str:
-    """``text``, cut to what a person reads; ``more`` tells how to get the rest."""
+    """Cut ``text`` to what a person reads; ``more`` says how to get the rest."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…\n({len(text):,} characters; {more})"
 
 

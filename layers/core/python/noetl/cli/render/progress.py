@@ -8,7 +8,7 @@ from noetl.cli.render.output import note, out_json
 
 
 class Progress:
-    """Tells each step when it begins: a line with the seconds spent so far, or a JSON object."""
+    """The reporter of steps as they begin: a line with the seconds spent so far, or JSON."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json

@@ -1,4 +1,6 @@
-"""Policies of a schedule for missed runs and for overlapping executions. Pure: time is an argument.
+"""Policies of a schedule for missed runs and for overlapping executions.
+
+Pure: time is an argument.
 
 A fire time is missed when no process fired it within ``LATE_SECONDS``: the process was away, the database or the network was.
 """
@@ -22,7 +24,7 @@ Overlap = Literal["allow", "skip", "cancel_previous"]
 """What a firing does while the execution that the schedule started before still runs: start beside it, start nothing, or cancel it."""
 LATE_SECONDS = 60.0
 TOLD_LATE_SECONDS = 180.0
-"""The same where EventBridge Scheduler tells of moments: it does within the minute, and a cold start comes on top."""
+"""The same limit for EventBridge Scheduler: it delivers a moment within the minute, and a cold start comes on top."""
 MOST_CAUGHT_UP = 100
 """``catch_up_max`` unless given."""
 MAX_CATCH_UP = CATCH_UP.value
@@ -37,8 +39,11 @@ class Conduct(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Due(NamedTuple):
-    """``times``: to be fired, ascending. ``dropped``: the newest moment that is left out for good, if any is newer than all of them.
-    Neither: every moment up to now is settled."""
+    """Moments of a schedule that are due.
+
+    ``times``: to be fired, ascending. ``dropped``: the newest moment that is left out for good, if any is newer than all of them.
+    Neither: every moment up to now is settled.
+    """
 
     times: list[float]
     dropped: float | None = None
@@ -68,7 +73,10 @@ def moments(timing: Timing, since: float, until: float) -> list[float]:
 
 
 def latest_moments(timing: Timing, since: float, until: float, count: int) -> list[float]:
-    """The newest ``count`` moments of ``since`` ≤ at ≤ ``until``, ascending. It looks back no further than it has to."""
+    """The newest ``count`` moments of ``since`` ≤ at ≤ ``until``, ascending.
+
+    It looks back no further than it has to.
+    """
     span = 3600.0 if timing.rate is None else float(rate_seconds(timing.rate) * (count + 1))
     while True:
         begin = max(since, until - span)
@@ -99,7 +107,10 @@ def due_moments(
 
 
 def too_late(conduct: Conduct, timing: Timing, at: float, last_at: float | None, now: float) -> str:
-    """Why a moment that somebody tells of ``now`` starts nothing; empty when it does. ``last_at``: the newest that was fired."""
+    """Return why a moment reported at ``now`` starts nothing, or "" when it does start.
+
+    ``last_at``: the newest moment that was fired.
+    """
     if now - at < TOLD_LATE_SECONDS or at == last_at:
         return ""
     if conduct.catch_up == "none":

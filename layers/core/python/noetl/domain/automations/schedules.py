@@ -40,7 +40,10 @@ _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-
 
 
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Exactly one of ``cron`` (five fields, read in ``timezone``) and ``rate`` (``5 minutes``, counted from ``anchor``)."""
+    """The timing of a schedule: exactly one of ``cron`` and ``rate``.
+
+    ``cron``: five fields, read in ``timezone``. ``rate``: ``5 minutes``, counted from ``anchor``.
+    """
 
     cron: str | None = None
     rate: str | None = None
@@ -139,7 +142,10 @@ def _evaluated(cron: str) -> str:
 
 
 def check_rate(text: str) -> str:
-    """Return ``5m`` or ``5 minutes`` as ``5 minutes``. Raises InvalidInputError(code="invalid_rate")."""
+    """Return ``5m`` or ``5 minutes`` as ``5 minutes``.
+
+    Raises InvalidInputError(code="invalid_rate").
+    """
     number, unit = _rate(text)
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
@@ -168,7 +174,10 @@ def _rate(text: str) -> tuple[int, str]:
 
 
 def _in_words(text: str) -> str:
-    """Say a duration of whole minutes in its largest unit: ``90m`` → ``90 minutes``, ``1d`` → ``1 day``."""
+    """Write a duration of whole minutes in its largest unit.
+
+    ``90m`` → ``90 minutes``, ``1d`` → ``1 day``.
+    """
     seconds = None if text.isdecimal() else parse_duration(text)
     if seconds is None or seconds <= 0 or seconds % 60:
         return text
@@ -177,7 +186,10 @@ def _in_words(text: str) -> str:
 
 
 def zone(name: str) -> ZoneInfo:
-    """An IANA time zone, spelled as it is there. Raises InvalidInputError(code="invalid_timezone")."""
+    """An IANA time zone, spelled as it is there.
+
+    Raises InvalidInputError(code="invalid_timezone").
+    """
     try:
         if not _ZONE.fullmatch(name) or len(name) > 64:
             raise ValueError
@@ -219,7 +231,7 @@ def check_timing(timing: Timing) -> Timing:
 
 
 def name_for(path: str) -> str:
-    """What the schedule of a playbook is called when it names none: its path with dots for slashes."""
+    """Return the name of a playbook's schedule without one: its path with dots for slashes."""
     name = path.replace("/", ".")
     if _NAME.fullmatch(name):
         return name
@@ -236,7 +248,10 @@ def instant(at: float) -> str:
 
 
 def parse_instant(text: str) -> float:
-    """Epoch seconds (whole) of an ISO 8601 time with its zone. Raises InvalidInputError(code="invalid_time")."""
+    """Epoch seconds (whole) of an ISO 8601 time with its zone.
+
+    Raises InvalidInputError(code="invalid_time").
+    """
     try:
         if not _INSTANT.fullmatch(text):
             raise ValueError
@@ -249,8 +264,11 @@ def parse_instant(text: str) -> float:
 
 
 def fire_key(name: str, at: float, path: str) -> str:
-    """The same for every firing of a schedule for one moment: two of them start one execution. ``path``: of its playbook. A name that was
-    given to another playbook starts that one, whatever the former one started."""
+    """Return the idempotency key of a schedule's firing for one moment.
+
+    Two such firings start one execution. ``path``: the path of the schedule's playbook. When a schedule's name is reused for another
+    playbook, the key differs, so that playbook starts regardless of what the former one started.
+    """
     return f"schedule:{name}:{instant(at)}:{path}"
 
 

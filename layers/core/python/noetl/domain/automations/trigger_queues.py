@@ -14,15 +14,18 @@ QUEUES = r"(?:arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_*-]{1,75}(?:\
 
 @dataclass(frozen=True, slots=True)
 class QueueRights:
-    """``reader``: ARN of the function that reads queues; names without an ARN are of its account and region. ``allowed``: names or ARNs,
-    with ``*``. ``declared``: name of a queue that a deployment reads already → the playbooks that say so."""
+    """The queues that a deployment may read.
+
+    ``reader``: ARN of the function that reads queues; names without an ARN are of its account and region. ``allowed``: names or ARNs,
+    with ``*``. ``declared``: name of a queue that a deployment reads already → the playbooks that say so.
+    """
 
     reader: str
     allowed: Sequence[str] = ()
     declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def arn(self, queue: str) -> str:
-        """Of a queue that is told by its name or its ARN."""
+        """Return the ARN of a queue that is named by its name or its ARN."""
         if queue.startswith("arn:"):
             return queue
         _, partition, _, region, account = self.reader.split(":")[:5]

@@ -51,16 +51,21 @@ class SqsSource(msgspec.Struct, frozen=True, tag="sqs", forbid_unknown_fields=Tr
 class WebhookSource(
     msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Requests to an address of its own. ``credential``: of it ``secret`` signs bodies (HMAC-SHA256), and ``header`` has the signature; empty:
-    knowing the address is enough."""
+    """Requests to an address of its own.
+
+    ``credential``: of it ``secret`` signs bodies (HMAC-SHA256), and ``header`` has the signature; empty: knowing the address is enough.
+    """
 
     credential: str = ""
     header: str = "X-Hub-Signature-256"
 
 
 class FileSource(msgspec.Struct, frozen=True, tag="file", forbid_unknown_fields=True):
-    """Files of ``folder`` (absolute; not those of folders in it) whose name fits ``pattern`` (``*.csv``), new or changed. ``existing``: those
-    that are there when the folder is looked at first, too."""
+    """New or changed files of a folder.
+
+    ``folder``: absolute; files of folders in it do not count. ``pattern``: the names that fit (``*.csv``). ``existing``: files that are
+    there when the folder is looked at first count, too.
+    """
 
     folder: str
     pattern: str = "*"
@@ -139,7 +144,10 @@ def _pattern(place: str, pattern: Any, depth: int = 0) -> None:
 
 
 def _names_a_file(text: str) -> bool:
-    """Tell whether a file can have this name: halves of surrogate pairs stand for single bytes, and those of no byte for nothing."""
+    """Return whether a file can have this name.
+
+    Halves of surrogate pairs represent single bytes; a half that represents no byte, and NUL, are refused.
+    """
     try:
         return b"\0" not in text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -163,13 +171,19 @@ def _bad(field: str, problem: str, hint: str) -> InvalidInputError:
 
 
 def hook(name: str, generation: int, ring: KeyRing) -> str:
-    """The last part of its address: whoever knows it may fire the trigger, until its generation is another."""
+    """Return the last part of a webhook's address.
+
+    A client that knows it may fire the trigger, until the trigger's generation changes.
+    """
     claim = base64.urlsafe_b64encode(f"{generation}:{name}".encode()).decode().rstrip("=")
     return f"{claim}.{ring.current}.{_mac(claim, ring.keys[ring.current])}"
 
 
 def read_hook(token: str, ring: KeyRing) -> tuple[str, int]:
-    """Name and generation. Raises NotFoundError(code="hook_unknown") for what was not made with a key of the ring."""
+    """Name and generation.
+
+    Raises NotFoundError(code="hook_unknown") for what was not made with a key of the ring.
+    """
     claim, _, rest = token.partition(".")
     kid, _, mac = rest.partition(".")
     key = ring.keys.get(kid)
@@ -188,7 +202,7 @@ def unknown_hook() -> NotFoundError:
     return NotFoundError(
         "there is no webhook at this address",
         code="hook_unknown",
-        hint="`noetl trigger show NAME` tells its address; it changes when it is rotated",
+        hint="`noetl trigger show NAME` shows its address; it changes when it is rotated",
     )
 
 

@@ -60,9 +60,9 @@ def check_name(name: str) -> str:
 
 
 def check_credential(name: str, kind: str, data: Mapping[str, Any]) -> None:
-    """Whether a credential of this type holds what its users need. The data itself is never told.
+    """Check that a credential of this type holds what its users need.
 
-    Raises InvalidInputError(code="invalid_credential").
+    A message never contains the data. Raises InvalidInputError(code="invalid_credential").
     """
     check_name(name)
     wanted = _check_type(name, kind)
@@ -86,7 +86,10 @@ def check_credential(name: str, kind: str, data: Mapping[str, Any]) -> None:
 
 
 def _check_type(name: str, kind: str) -> str:
-    """A type of nobody here is kept, for kinds of third parties; one that is nearly one of ours is a slip."""
+    """Check the type of a credential and return the known type that it means.
+
+    An unknown type is kept, for kinds of third parties. A type that nearly equals a known one is refused as a slip.
+    """
     check_text(CREDENTIAL_TYPE, kind, "the type of a credential", code="invalid_credential")
     if not kind or not kind.isprintable():
         raise InvalidInputError(
@@ -112,8 +115,11 @@ def known_type(kind: str) -> str:
 
 
 def serves(kind: str, type_: str) -> bool:
-    """Whether a credential of ``type_`` can be what a keychain entry calls ``kind``: what is sent over HTTP stands for one another, a generic
-    credential for all, and of kinds and types that are unknown here nothing is said."""
+    """Return whether a credential of ``type_`` can serve a keychain entry of ``kind``.
+
+    Types that are sent over HTTP replace one another, and a generic credential serves every kind. A kind or type that is unknown here is
+    never refused.
+    """
     wanted, given = _family(kind), _family(type_)
     return not wanted or not given or wanted == given
 

@@ -57,15 +57,17 @@ KNOWN: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""Fields that somebody reads. Others are kept as well, unless they look like one of these that is missing."""
+"""Fields that a kind reads. Others are kept as well, unless they look like one of these that is missing."""
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", re.ASCII)
 _TOKEN_FIELDS = ("token", "access_token", "bearer", "value", "api_key", "key", "client_secret")
 
 
 def problem_of(kind: str, data: Mapping[str, Any]) -> str | None:
-    """What is wrong with ``data`` of the known type ``kind``, in words that follow "the credential 'x'"; None when nothing is.
-    Never repeats a value."""
+    """Return what is wrong with ``data`` of the known type ``kind``; None when nothing is.
+
+    The text follows the words "the credential 'x'". It never repeats a value.
+    """
     check = _CHECKS.get(kind)
     return _misspelled(kind, data) or _line_break(kind, data) or (check(data) if check else None)
 

@@ -1,4 +1,7 @@
-"""Facts about control from outside that carry no token (the others: ``domain/facts/facts.py``)."""
+"""Facts about control from outside that carry no token.
+
+The others are in ``domain/facts/facts.py``.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,21 @@ class Resumed(msgspec.Struct, frozen=True, tag="execution.resumed", tag_field="n
 
 
 class Told(msgspec.Struct, frozen=True, tag="family.told", tag_field="name", omit_defaults=True):
-    """A parent's word came to an execution that it does not change: one that is not paused (resume), or has ended (it passes the word on).
+    """A parent's request that does not change the execution it reached.
 
-    A word that is older comes too late."""
+    The execution is not paused (resume), or has ended (it passes the request on).
+
+    A word that is older comes too late.
+    """
 
     word: int
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag="execution.cancelled", tag_field="name", omit_defaults=True):
-    """``unreadable``: why the stored state could not be read; what ended was taken from history."""
+    """The cancellation of an execution.
+
+    ``unreadable``: why the stored state could not be read; what ended was taken from history.
+    """
 
     reason: str = ""
     principal: str = ""

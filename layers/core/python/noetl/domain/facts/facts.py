@@ -37,9 +37,9 @@ class Initialized(
 
 
 class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A token that a ``next`` released: its run number, step, the arc it came over (-1: none) and payload.
+    """A token that a ``next`` released: its run number, step, arc and payload.
 
-    ``again``: the loop run of an earlier round that its loop goes on from.
+    ``arc``: the arc it came over (-1: none). ``again``: the loop run of an earlier round that its loop continues.
     """
 
     run: int
@@ -51,7 +51,9 @@ class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StepEntered(msgspec.Struct, frozen=True, tag="step.enter", tag_field="name", omit_defaults=True):
-    """``merged``: tokens that this step run swallowed at a join. ``args``: payload merged with the step's own block.
+    """The start of a step run.
+
+    ``merged``: tokens that this step run swallowed at a join. ``args``: payload merged with the step's own block.
 
     ``lock``: what this run holds from now until its token is gone.
     """
@@ -98,9 +100,10 @@ class StepSkipped(msgspec.Struct, frozen=True, tag="step.skipped", tag_field="na
 
 
 class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field="name", omit_defaults=True):
-    """``child``: this turn waits for that execution. ``delay``: seconds before it may run. ``limits``: keys it shares with others.
+    """A new command, or a new turn of one.
 
-    Stage ``compensate``: the run is over, and a token stands for it again while it is undone.
+    ``child``: this turn waits for that execution. ``delay``: seconds before it may run. ``limits``: keys it shares with others.
+    Stage ``compensate``: the run is over, and a token represents it again while it is undone.
     """
 
     run: int
@@ -116,9 +119,12 @@ class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field
 
 
 class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", omit_defaults=True):
-    """The body of a step run (or of its case stage) came back well; ``result`` becomes the step's result.
+    """The success of a step run's body, or of its case stage.
 
-    Stage ``route``: the step has no body; ``compensate``: the run is undone, its token is gone. ``error``: the failure that a ``next`` answered.
+    ``result`` becomes the step's result.
+
+    Stage ``route``: the step has no body; ``compensate``: the run is undone, its token is gone. ``error``: the failure that a ``next``
+    answered.
     """
 
     run: int
@@ -178,8 +184,10 @@ class ChildEnded(msgspec.Struct, frozen=True, tag="child.ended", tag_field="name
 
 
 class LoopStarted(msgspec.Struct, frozen=True, tag="loop.started", tag_field="name", omit_defaults=True):
-    """``total``: items that this run runs. One that goes on from an earlier run (``again``) runs those in ``picked`` out of ``whole``, and
-    keeps the outcomes of the others."""
+    """The start of a loop run. ``total``: items that this run runs.
+
+    A run that continues an earlier one (``again``) runs the items in ``picked`` out of ``whole``, and keeps the outcomes of the others.
+    """
 
     run: int
     step: str
@@ -203,8 +211,11 @@ class LoopItem(msgspec.Struct, frozen=True, tag="loop.item", tag_field="name", o
 
 
 class LoopFinished(msgspec.Struct, frozen=True, tag="loop.done", tag_field="name", omit_defaults=True):
-    """``total``, ``done``, ``failed``, ``results``: of all items, those that were kept from earlier runs included. ``applied``: what items
-    wrote is in the context (it is not when their writes do not fit each other)."""
+    """The end of a loop run.
+
+    ``total``, ``done``, ``failed``, ``results``: of all items, those that were kept from earlier runs included. ``applied``: what items
+    wrote is in the context (it is not when their writes do not fit each other).
+    """
 
     run: int
     step: str
@@ -240,7 +251,10 @@ class CaseEvaluated(msgspec.Struct, frozen=True, tag="case.evaluated", tag_field
 
 
 class CaseApplied(msgspec.Struct, frozen=True, tag="case.applied", tag_field="name", omit_defaults=True):
-    """What an entry did: ``result`` is what its ``result`` action made of the step's result; ``route`` what its ``next`` chose."""
+    """The effect of an entry of a ``case``.
+
+    ``result`` is what its ``result`` action made of the step's result; ``route`` what its ``next`` chose.
+    """
 
     run: int
     step: str
@@ -250,7 +264,10 @@ class CaseApplied(msgspec.Struct, frozen=True, tag="case.applied", tag_field="na
 
 
 class StepExited(msgspec.Struct, frozen=True, tag="step.exit", tag_field="name", omit_defaults=True):
-    """``compensable``: should the execution fail later, this run is undone, with the result and the arguments it has now."""
+    """The end of a step run.
+
+    ``compensable``: should the execution fail later, this run is undone, with the result and the arguments it has now.
+    """
 
     run: int
     step: str
@@ -264,7 +281,10 @@ class StepFailed(msgspec.Struct, frozen=True, tag="step.failed", tag_field="name
 
 
 class NextEvaluated(msgspec.Struct, frozen=True, tag="next.evaluated", tag_field="name", omit_defaults=True):
-    """The step run's token is gone; ``targets`` are the new ones. ``ended``: it had no successor."""
+    """The step run's token is gone; ``targets`` are the new ones.
+
+    ``ended``: it had no successor.
+    """
 
     run: int
     step: str
@@ -280,7 +300,9 @@ class TokenAdded(msgspec.Struct, frozen=True, tag="token.injected", tag_field="n
 
 
 class JoinFired(msgspec.Struct, frozen=True, tag="join.fired", tag_field="name", omit_defaults=True):
-    """A join of the kind any / n-of-m fired (``open``), or its wave is over and the next token starts a new one.
+    """The firing of a join of the kind any / n-of-m (``open``), or the end of its wave.
+
+    After the end of a wave the next token starts a new one.
 
     ``arcs``: of a join that holds tokens for its next wave, those over which this wave has come so far.
     """
@@ -309,8 +331,11 @@ class TimerRang(msgspec.Struct, frozen=True, tag="timer.fired", tag_field="name"
 
 
 class Superseded(msgspec.Struct, frozen=True, tag="command.superseded", tag_field="name", omit_defaults=True):
-    """An outcome that no longer fits (older attempt or turn, or an execution that has ended), or a change that somebody asked for
-    (``principal``) and that cannot be made (``status``: why): recorded, changes nothing."""
+    """A record of an outcome or a request that changes nothing.
+
+    Either the outcome no longer fits (older attempt or turn, or an execution that has ended), or the change that ``principal`` asked for
+    cannot be made (``status``: why).
+    """
 
     event_id: str
     command_id: str = ""
@@ -323,7 +348,10 @@ class Superseded(msgspec.Struct, frozen=True, tag="command.superseded", tag_fiel
 
 
 class Completed(msgspec.Struct, frozen=True, tag="playbook.completed", tag_field="name", omit_defaults=True):
-    """``steps``: whose results make the execution's result (one: its value; several: a mapping by name)."""
+    """The success of an execution.
+
+    ``steps``: whose results make the execution's result (one: its value; several: a mapping by name).
+    """
 
     steps: tuple[str, ...] = ()
 
@@ -340,7 +368,7 @@ class Compensating(
 
 
 class Ending(msgspec.Struct, frozen=True, tag="ending.started", tag_field="name", omit_defaults=True):
-    """The outcome is decided, and the last tasks of the playbook run before the execution ends.
+    """The start of the last tasks of a playbook, after the outcome is decided.
 
     ``step``: the one that failed. ``steps``: those whose results are the execution's. ``arrival``: at the first of the last steps.
     """
@@ -360,7 +388,9 @@ class Failed(msgspec.Struct, frozen=True, tag="playbook.failed", tag_field="name
 
 
 class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field="name", omit_defaults=True):
-    """It runs again, with ``arrivals``. ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive.
+    """It runs again, with ``arrivals``.
+
+    ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive.
 
     ``idle``: seconds since it had ended, which do not count as its duration.
     """

@@ -1,4 +1,7 @@
-"""Facts of pipelines that wait for a time or for a callback (the others: ``domain/facts/facts.py``)."""
+"""Facts of pipelines that wait for a time or for a callback.
+
+The others are in ``domain/facts/facts.py``.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from noetl.domain.outcomes.outcomes import Outcome, Trace
 
 
 class WaitStarted(msgspec.Struct, frozen=True, tag="wait.started", tag_field="name", omit_defaults=True):
-    """A pipeline waits for time to pass; it goes on at ``until`` (epoch seconds). ``seconds``: from now.
+    """A pipeline waits for time to pass; it continues at ``until`` (epoch seconds).
 
-    ``remote``: it waits for work that goes on elsewhere, and asks again after ``seconds``, then as often as it takes; ``until``: when that
-    is given up. Told once, when the waiting begins."""
+    ``seconds``: from now. ``remote``: it waits for work in another system. It asks again after ``seconds``, as often as that takes, and
+    ``until`` is when it stops asking. This is recorded once, when the waiting begins.
+    """
 
     run: int
     step: str
@@ -28,8 +32,11 @@ class WaitStarted(msgspec.Struct, frozen=True, tag="wait.started", tag_field="na
 class CallbackAwaited(
     msgspec.Struct, frozen=True, tag="callback.awaited", tag_field="name", omit_defaults=True
 ):
-    """A pipeline waits for a callback (``place``, ``serial``: which), or takes one that came before (``early``). ``until`` None: however long
-    it takes. ``command_id``, ``turn``: what goes on with it. ``proofs``: of the tokens that may answer it (domain/callbacks.py)."""
+    """A pipeline waits for a callback, or takes one that came before (``early``).
+
+    ``place``, ``serial``: which callback. ``until`` None: without a time limit. ``command_id``, ``turn``: what continues with it.
+    ``proofs``: of the tokens that may answer it (domain/callbacks.py).
+    """
 
     run: int
     step: str
@@ -52,7 +59,10 @@ class CallbackAwaited(
 class CallbackReceived(
     msgspec.Struct, frozen=True, tag="callback.received", tag_field="name", omit_defaults=True
 ):
-    """A callback came. ``digest``: of what it said. ``early``: nobody waits for it yet; its ``outcome`` is kept until then."""
+    """A callback came. ``digest``: of its content.
+
+    ``early``: no pipeline waits for it yet; its ``outcome`` is kept until one does.
+    """
 
     run: int
     step: str

@@ -1,4 +1,4 @@
-"""What a worker reports about a command: outcomes, errors, patches, and the trace of what it did.
+"""Reports of a worker about a command: outcomes, errors, patches, and the trace.
 
 All values are JSON values (dict, list, str, int of any size, finite float, bool, None). A value too
 large to travel is replaced by the mapping of a ``ResultRef`` (domain/results/references.py).
@@ -34,7 +34,10 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Patch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change of a scope: ``ctx.total += 3`` is ``Patch("ctx", "total", 3, "add")``. ``unset`` (from outside only): the name goes."""
+    """One change of a scope: ``ctx.total += 3`` is ``Patch("ctx", "total", 3, "add")``.
+
+    ``unset`` (from outside only): the name goes.
+    """
 
     scope: PatchScope
     name: str
@@ -67,12 +70,14 @@ class ChildRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     return_step: str | None = None
     wait: bool = True
     passed: int = 0
-    """Derivations of its id that the worker passed over when it told the id (``ids.derivation_to_tell``)."""
+    """Derivations of its id that the worker passed over when it chose the id (``ids.derivation_to_tell``)."""
 
 
 class WaitRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a ``wait`` asks for: ``seconds`` to pass, the moment ``until`` (epoch seconds) to come, or (``callback``) somebody outside to say
-    something, within ``timeout`` seconds if that is given. ``schema``: what is said has to fit it; ``approve``: people are shown a page.
+    """What a ``wait`` asks for: time to pass, a moment to come, or an answer from outside.
+
+    ``seconds``: to pass. ``until``: the moment, in epoch seconds. ``callback``: a person or another system has to answer, within
+    ``timeout`` seconds if that is set. ``schema``: the answer has to fit it; ``approve``: people are shown a page.
     """
 
     seconds: float | None = None
@@ -85,15 +90,21 @@ class WaitRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PollRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Work that goes on elsewhere was begun, or is not over: the task is asked again after ``delay`` seconds, with ``state`` as
-    ``TaskContext.pending``. No worker is held meanwhile. ``state``: plain JSON values that say which work it is."""
+    """A request to ask again for work in another system that has begun and is not over.
+
+    The engine runs the task again after ``delay`` seconds, with ``state`` as ``TaskContext.pending``. No worker is held meanwhile.
+    ``state``: plain JSON values that identify the work.
+    """
 
     state: dict[str, Any]
     delay: float
 
 
 class CallbackRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A callback the pipeline waits for: the ``serial``-th of its run, from 0, asked for by ``task``. The rest: see WaitRequest."""
+    """A callback the pipeline waits for.
+
+    It is the ``serial``-th of its run, from 0, asked for by ``task``. The rest: see WaitRequest.
+    """
 
     serial: int
     task: str
@@ -104,14 +115,14 @@ class CallbackRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Suspend(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The pipeline cannot go on now: the engine issues it again as the next turn.
+    """A pipeline that cannot continue now: the engine issues it again as the next turn.
 
-    Exactly one reason: ``delay`` seconds or a moment (``until``, epoch seconds) to wait for, ``child`` (a sub-execution), or ``callback``.
-    ``task``: the ``wait`` that asked for the delay or the moment; empty: a retry. ``machine`` is the pipeline's own state, opaque to the
-    engine; the next turn gets it back.
+    Exactly one reason: ``delay`` seconds or a moment (``until``, epoch seconds) to wait for, ``child`` (a sub-execution), or
+    ``callback``. ``task``: the ``wait`` that asked for the delay or the moment; empty: a retry. ``machine`` is the pipeline's own state,
+    opaque to the engine; the next turn gets it back.
 
-    ``remote``: the delay is that of work that goes on elsewhere (``PollRequest``): given up, it has to be stopped there. ``deadline``: epoch
-    seconds at which it is given up. ``again``: the turn did nothing but ask how it is getting on; no history is made of it.
+    ``remote``: the delay is that of work in another system (``PollRequest``), which has to be stopped there when the task is given up.
+    ``deadline``: epoch seconds at which it is given up. ``again``: the turn only asked for progress; history does not record it.
     """
 
     machine: dict[str, Any]
@@ -130,7 +141,7 @@ AROUND = "around"
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of one command (or of one item of a loop chunk).
+    """The outcome of one command (or of one item of a loop chunk).
 
     ``result`` is the unwrapped result of the last task (or what the ``result`` action made of it).
     ``labels`` holds every task's result of a pipeline of several tasks. ``patches`` are in the order

@@ -59,7 +59,10 @@ def fitting(event: Event) -> Event:
 
 
 def fitted(outcome: Outcome) -> Outcome:
-    """The outcome itself, with numbers and errors that can be kept; an error in its place when a name or a value cannot."""
+    """Return the outcome with numbers and errors that can be kept.
+
+    When a name or a value cannot be kept, an error takes its place.
+    """
     try:
         check_names((patch.name for patch in outcome.patches), "context")
         _check_values(outcome)
@@ -79,7 +82,10 @@ def fitted(outcome: Outcome) -> Outcome:
 
 
 def _check_values(outcome: Outcome) -> None:
-    """Hold what a task gave against the depth and digits of documents. Raises InvalidInputError(code="size_limit")."""
+    """Hold what a task gave against the depth and digits of documents.
+
+    Raises InvalidInputError(code="size_limit").
+    """
     check_tree(outcome.result, "result")
     for value in outcome.labels.values():
         check_tree(value, "result")
@@ -102,7 +108,10 @@ def _check_callback(asked: CallbackRequest) -> None:
 
 
 def _in_time(suspend: Suspend) -> Suspend:
-    """Delays and moments that the calendar has, and the message of a callback as far as it is kept."""
+    """Return ``suspend`` with delays and moments limited to what the calendar has.
+
+    The message of a callback is cut to what is kept.
+    """
     callback = suspend.callback
     if callback is not None and len(callback.message) > CALLBACK_MESSAGE.value:
         callback = msgspec.structs.replace(callback, message=callback.message[: CALLBACK_MESSAGE.value])
@@ -126,7 +135,10 @@ def _moment(given: float) -> float:
 
 
 def short_error(error: ErrorInfo | None) -> ErrorInfo | None:
-    """Cut the message and the details of an error to what history keeps; an error that fits is given back itself."""
+    """Cut the message and the details of an error to what history keeps.
+
+    An error that fits is returned itself.
+    """
     if error is None:
         return None
     message, details = error.message, error.details
@@ -140,7 +152,10 @@ def short_error(error: ErrorInfo | None) -> ErrorInfo | None:
 
 
 def _short_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Cut the values of details to equal shares of their limit; what a name alone fills is left out."""
+    """Cut the values of details to equal shares of their limit.
+
+    An entry whose name alone fills its share is left out.
+    """
     entries = list(details.items())[:_MOST_DETAILS]
     share = (ERROR_DETAILS.value - 2) // len(entries)
     kept: dict[str, Any] = {}
@@ -158,10 +173,10 @@ def _short_details(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_own_id(event: CommandDone | ItemsDone) -> bool:
-    """Whether an outcome has an id that it may have.
+    """Return whether an outcome has an id that it may have.
 
-    That of a command is a key of history: another one would stand for another event there. That of items is only told when they come
-    too late.
+    The id of a command's outcome is a key of history: another id would be taken for another event there. The id of an outcome of items is
+    only reported when the items come too late.
     """
     if isinstance(event, CommandDone):
         return event.event_id == ids.outcome_event(event.command_id, event.turn)
@@ -169,5 +184,8 @@ def is_own_id(event: CommandDone | ItemsDone) -> bool:
 
 
 def plain_text(text: str, most: int = 1000) -> str:
-    """``text`` as a column can hold it: of ``most`` characters, NUL and halves of surrogate pairs replaced."""
+    """Return ``text`` as a column can hold it: at most ``most`` characters.
+
+    NUL and halves of surrogate pairs are replaced.
+    """
     return text[:most].replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8", "replace")

@@ -17,7 +17,10 @@ _LONE_TILDE = re.compile(r"~(?![01])")
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """``patch`` over ``target`` (RFC 7396): mappings merge, null removes a key, anything else replaces."""
+    """Merge ``patch`` into ``target`` (RFC 7396).
+
+    Mappings merge, null removes a key, anything else replaces.
+    """
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -44,7 +47,10 @@ def pointer(text: Any, where: str) -> list[str]:
 
 
 def check_operations(operations: Sequence[Mapping[str, Any]]) -> None:
-    """Whether these are operations at all. Raises InvalidInputError(code="invalid_patch") naming the one that is not."""
+    """Whether these are operations at all.
+
+    Raises InvalidInputError(code="invalid_patch") naming the one that is not.
+    """
     if len(operations) > MOST:
         remedy = "send several patches"
         raise exceeded(PATCH_OPERATIONS, len(operations), "the patch", code="invalid_patch", remedy=remedy)
@@ -69,7 +75,10 @@ def roots(operations: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def read_roots(operations: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The top-level keys whose values operations read: not those that are only added, replaced or removed as a whole."""
+    """Return the top-level keys whose values operations read.
+
+    Keys that are only added, replaced or removed as a whole do not count.
+    """
     read: set[str] = set()
     for one in operations:
         path = pointer(one["path"], "path")
@@ -81,8 +90,9 @@ def read_roots(operations: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def patch_document(document: dict[str, Any], operations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """``document`` after all operations, or InvalidInputError(code="patch_conflict") naming the one that does not fit. ``document`` itself
-    stays as it is.
+    """Return ``document`` after all operations; ``document`` itself stays as it is.
+
+    Raises InvalidInputError(code="patch_conflict") naming the operation that does not fit.
 
     Each copy can double the document: together they are held against the limit of a document. Raises InvalidInputError(code="size_limit")
     then. What is changed is copied once, however many operations change it.
@@ -136,7 +146,10 @@ def _get(value: Any, path: list[str]) -> Any:
 
 
 class _Draft:
-    """A document that is being changed. Lists and mappings are copied when they are changed for the first time."""
+    """A document that is being changed.
+
+    Lists and mappings are copied when they are changed for the first time.
+    """
 
     def __init__(self, document: Any) -> None:
         self.root = document
@@ -189,7 +202,10 @@ def _fresh(value: Any) -> Any:
 
 
 def _place(items: list[Any], key: str, last: int) -> int:
-    """A place in a list: digits without leading zeros, or ``-`` for the one after the last. Raises IndexError."""
+    """A place in a list: digits without leading zeros, or ``-`` for the one after the last.
+
+    Raises IndexError.
+    """
     if key == "-":
         place = len(items)
     elif key.isascii() and key.isdigit() and (key == "0" or key[0] != "0"):

@@ -1,4 +1,4 @@
-"""Patches of scopes: the effect of each operation on a value, and how patches are combined.
+"""Patches of scopes: the effect of each operation, and how patches are combined.
 
 The same rules serve ``set_ctx``, reducers, ``collect`` and context patches. Reducers (add, append, max, min, union, first) give the
 same outcome in any order of arrival because loops fold them in index order.
@@ -21,7 +21,9 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 
 def apply_patch(current: Any, patch: Patch) -> Any:
-    """The value after ``patch`` (``MISSING`` after ``unset``); ``current`` is ``MISSING`` when the name was not set.
+    """Return the value after ``patch`` (``MISSING`` after ``unset``).
+
+    ``current`` is ``MISSING`` when the name was not set.
 
     Raises InvalidInputError(code="patch_type") when the operation does not fit the values, and code="size_limit" for a sum of more
     digits than numbers have.
@@ -37,7 +39,10 @@ def apply_patch(current: Any, patch: Patch) -> Any:
 
 
 def misfit(patch: Patch, why: str, hint: str) -> InvalidInputError:
-    """An operation that does not fit: ``why`` tells which of the two values is not what it takes."""
+    """Build the error of an operation that does not fit.
+
+    ``why`` states which of the two values is not what the operation takes.
+    """
     return InvalidInputError(
         f"{patch.scope}.{patch.name}: cannot {patch.op}: {why}", code="patch_type", hint=hint
     )
@@ -74,10 +79,12 @@ _HOLDS = {"append": "a list", "union": "a list"}
 
 
 def combine(patches: Iterable[Patch]) -> list[Patch]:
-    """Fold patches, in order, into at most one per name and kind of change, with the same effect.
+    """Fold patches, in order, into at most one per name and kind of change.
 
-    Consecutive ``add`` add up, ``append``/``extend`` become one ``extend``, ``max``/``min`` keep the extreme, ``set`` forgets what came before.
-    Never fails: what exceeds a limit together stays apart.
+    The effect is the same.
+
+    Consecutive ``add`` add up, ``append``/``extend`` become one ``extend``, ``max``/``min`` keep the extreme, ``set`` forgets what came
+    before. Never fails: what exceeds a limit together stays apart.
     """
     folded: dict[tuple[str, str], list[Patch]] = {}
     for patch in patches:
@@ -92,7 +99,10 @@ def combine(patches: Iterable[Patch]) -> list[Patch]:
 
 
 class PatchBuffer:
-    """Patches in their order, combined whenever they have doubled: memory follows what they write, not how many there are."""
+    """Patches in their order, combined whenever their number has doubled.
+
+    Memory follows what they write, not how many there are.
+    """
 
     def __init__(self) -> None:
         self._patches: list[Patch] = []
@@ -112,10 +122,10 @@ class PatchBuffer:
 
 
 def _merge(first: Patch, second: Patch) -> Patch | None:
-    """One patch with the effect of both, or None when they have to stay two.
+    """Merge two patches into one with the effect of both; None when they have to stay two.
 
     Changes that do not fit each other stay two: a list behind a reference that is appended to, or numbers whose sum has too many digits
-    (the value they are added to may be negative). Applying them to the value tells the misfit, where it can be answered.
+    (the value they are added to may be negative). Applying them to the value reports the misfit, where it can be answered.
     """
     try:
         return _merged(first, second)
@@ -124,7 +134,10 @@ def _merge(first: Patch, second: Patch) -> Patch | None:
 
 
 def _merged(first: Patch, second: Patch) -> Patch | None:
-    """As ``_merge``. Raises InvalidInputError and TypeError for values that do not fit each other."""
+    """As ``_merge``.
+
+    Raises InvalidInputError and TypeError for values that do not fit each other.
+    """
     if first.op in ("set", "replace"):
         return Patch(first.scope, first.name, apply_patch(first.value, second), "set")
     if first.op in ("append", "extend") and second.op in ("append", "extend"):
@@ -139,7 +152,10 @@ def _merged(first: Patch, second: Patch) -> Patch | None:
 
 
 class _Growing(list[Any]):
-    """A list this module made itself, so that it may grow in place: folding n appends stays linear."""
+    """A list that this module made itself, so that it may grow in place.
+
+    Folding n appends stays linear.
+    """
 
     @classmethod
     def join(cls, left: Any, right: Any) -> _Growing:
@@ -226,7 +242,7 @@ _OPERATIONS = {
 
 
 def deep_merge(base: Any, over: Any) -> Any:
-    """``over`` laid over ``base``: mappings merge key by key, anything else (lists too) is replaced."""
+    """Lay ``over`` over ``base``: mappings merge by key, other values are replaced."""
     if not isinstance(base, dict) or not isinstance(over, dict):
         return over
     merged = dict(base)

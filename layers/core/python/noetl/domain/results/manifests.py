@@ -1,4 +1,4 @@
-"""Manifests: a value stored in parts because it grew: references of the parts, and how they are joined."""
+"""Manifests of values stored in parts: references of the parts, and how to join them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ STORED = b'{"kind":"manifest",'
 def manifest(
     parts: Sequence[Mapping[str, Any]], strategy: Strategy = "concat", merge_path: str = ""
 ) -> dict[str, Any]:
-    """``parts``: ``{ref, store, sha256, bytes, count, …}`` in order. ``merge_path``: the part of each that is joined (empty: all of it)."""
+    """Build a manifest.
+
+    ``parts``: ``{ref, store, sha256, bytes, count, …}`` in order. ``merge_path``: the part of each that is joined (empty: all of it).
+    """
     return {
         "kind": "manifest",
         "strategy": strategy,
@@ -29,7 +32,10 @@ def manifest(
 
 
 def growing(parts: Sequence[Mapping[str, Any]], rest: Any) -> dict[str, Any]:
-    """A value that still grows: what of it is in the result store, and ``rest``, which follows. A mapping is merged, a list joined."""
+    """Build the value of a result that still grows.
+
+    It has what is in the result store, and ``rest``, which follows. A mapping is merged, a list joined.
+    """
     return {**manifest(parts, "merge" if isinstance(rest, dict) else "concat"), "rest": rest}
 
 
@@ -57,7 +63,7 @@ def part_refs(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def part_of(ref: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """What a manifest tells of one of its parts, from the part's reference."""
+    """Return the entry of a manifest for one of its parts, from the part's reference."""
     meta = ref.get("meta") or {}
     told = {name: meta[name] for name in ("compression", "run", "execution_id") if meta.get(name) is not None}
     return {
@@ -79,7 +85,10 @@ def _held(value: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any]) ->
 
 
 def join(value: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any]) -> Any:
-    """The value that a manifest stands for. ``read``: what a part holds. Raises what that raises."""
+    """Return the value that a manifest describes.
+
+    ``read`` returns the content of a part; what it raises is passed on.
+    """
     path = str(value.get("merge_path") or "")
     found = (select(part, path) if path else part for part in _held(value, read))
     strategy = value.get("strategy", "concat")

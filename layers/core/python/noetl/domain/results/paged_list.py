@@ -1,4 +1,4 @@
-"""Paged lists: a list too long for one object, stored as parts that a manifest names in order.
+"""Paged lists: lists too long for one object, stored as parts that a manifest names.
 
 Part: a JSON list. Manifest: ``{"kind": "manifest", "strategy": "concat", "parts": [{"ref", "store", "sha256", "count", "bytes"}, …],
 "total_parts": n}``. A reader of a few elements reads the manifest and the parts that hold them, never the whole.
@@ -21,20 +21,23 @@ PART_BYTES = 1024 * 1024
 
 
 class PartedList(Sequence[Any]):
-    """A list that is read part by part: an element or a slice reads what holds it. See ``services/results/stored_lists.py``."""
+    """A list that is read part by part: an element or a slice reads what holds it.
+
+    See ``services/results/stored_lists.py``.
+    """
 
     __slots__ = ()
 
 
 Put = Callable[[str, bytes], None]
-"""Keep bytes under a URI: durable at once, or before anybody is told of it."""
+"""Keep bytes under a URI: durable at once, or before any client learns of it."""
 
 
 class PartsWriter:
-    """Writes a list element by element, holding one part of it at most.
+    """A writer of a list, element by element, that holds one part of the list at most.
 
     Objects are named by their content (below ``execution_id``, ``step`` and its ``run``), so that writing the same list again writes the
-    same objects, another list never touches them, and a step that is redriven makes anew what was damaged. An element above
+    same objects, another list never touches them, and a step that is redriven makes damaged objects again. An element above
     ``item_limit`` bytes becomes an object of its own, its reference the element (one that is a reference already stays).
     """
 

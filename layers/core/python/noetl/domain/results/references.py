@@ -51,13 +51,13 @@ _SHAPES: Mapping[str, tuple[type, ...]] = {
     "extracted": (Mapping,),
     "keys": (list,),
 }
-"""What is told of an object, where anything is."""
+"""Further entries of an object's reference; None: there are none."""
 
 
 def is_ref(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """True for the mapping of a result reference, in any published shape of it.
+    """Return whether ``value`` is the mapping of a result reference, in any published shape.
 
-    Whatever merely resembles one (its ``ref`` is no URI of a result, its ``size`` is a text) is data: it may come from anybody.
+    A mapping that merely resembles one (its ``ref`` is no URI of a result, its ``size`` is a text) is data: any sender may have made it.
     """
     if not isinstance(value, Mapping):
         return False
@@ -68,7 +68,7 @@ def is_ref(value: Any) -> TypeGuard[Mapping[str, Any]]:
 
 
 def leads_to_object(value: Mapping[str, Any]) -> bool:
-    """Whether ``ref`` is a URI that stores take, and what else is told of the object has the type that it has to have."""
+    """Return whether ``ref`` is a URI that stores take and the other entries have their types."""
     uri = value.get("ref")
     found = _READABLE.match(uri) if isinstance(uri, str) else None
     if found is None or int(found[1]) > LARGEST_ID:
@@ -81,13 +81,16 @@ def leads_to_object(value: Mapping[str, Any]) -> bool:
 
 
 def size_of(ref: Mapping[str, Any]) -> int:
-    """Bytes that a reference tells of; 0 where it does not."""
+    """Return the bytes that a reference states; 0 where it states none."""
     size = ref.get("size")
     return size if isinstance(size, int) else 0
 
 
 def _located(value: Mapping[str, Any]) -> str | None:
-    """The URI in ``{type, locator, auth_reference, meta}``; None when the locator leads to no result of ours: then it is data."""
+    """Return the URI in ``{type, locator, auth_reference, meta}``, or None.
+
+    None: the locator leads to no result of NoETL, so the mapping is data.
+    """
     place, locator = value.get("type"), value["locator"]
     if not isinstance(place, str) or place not in _PLACES:
         return None
@@ -119,7 +122,10 @@ def canonical(ref: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def made_by(ref: Mapping[str, Any]) -> tuple[int, str, int | None]:
-    """(execution, step, step run) that made a result, as far as its reference tells: 0, "" and None where it does not."""
+    """Return (execution, step, step run) that made a result, as its reference states them.
+
+    A part that the reference does not state is 0, "" or None.
+    """
     found = _URI.match(str(ref.get("ref")))
     meta = ref.get("meta")
     told: Mapping[str, Any] = meta if isinstance(meta, Mapping) else {}
@@ -139,7 +145,7 @@ def unavailable(ref: Mapping[str, Any], why: str = "is not available") -> TaskEr
         details |= {"execution_id": str(execution), "step": step}
         if run is not None:
             details["run"] = run
-        hint = f"step {step} of execution {execution} made it; `noetl redrive {execution} --from {step}` makes it anew"
+        hint = f"step {step} of execution {execution} made it; `noetl redrive {execution} --from {step}` makes it again"
     return TaskError(
         f"the result {ref.get('ref')} {why}",
         kind="storage_access",
@@ -150,7 +156,10 @@ def unavailable(ref: Mapping[str, Any], why: str = "is not available") -> TaskEr
 
 
 def decoded(data: bytes, ref: Mapping[str, Any]) -> Any:
-    """The value of a result that is kept as JSON. Raises TaskError: a body that was streamed is what its sender called it, and may be none."""
+    """The value of a result that is kept as JSON.
+
+    Raises TaskError: a body that was streamed is what its sender called it, and may be none.
+    """
     try:
         return codec.decode(data)
     except (ValueError, RecursionError) as error:
@@ -165,7 +174,7 @@ def decoded(data: bytes, ref: Mapping[str, Any]) -> Any:
 
 
 def plain_loop(value: Any) -> Any:
-    """A loop's result as the list it stands for; any other value as it is."""
+    """Return a loop's result as a plain list; any other value as it is."""
     if isinstance(value, Mapping) and value.get("kind") == "loop_result" and "results" in value:
         return value["results"]
     return value
@@ -185,7 +194,10 @@ def select(value: Any, path: str) -> Any:
 
 
 def top_level_keys(value: Any) -> list[str] | None:
-    """The keys of a mapping, so that its reference can tell what is inside (none for other values); None: too many to list."""
+    """Return the keys of a mapping, so that its reference can list its content.
+
+    Other values have none. None: too many to list.
+    """
     if not isinstance(value, Mapping):
         return []
     keys = [str(key) for key in value]
@@ -193,7 +205,10 @@ def top_level_keys(value: Any) -> list[str] | None:
 
 
 def ref_uri(execution_id: int, step: str, key: str) -> str:
-    """``noetl://execution/<eid>/result/<step>/<uuid>``; the uuid is derived from ``key``, so a repeat writes the same object."""
+    """Build ``noetl://execution/<eid>/result/<step>/<uuid>``.
+
+    The uuid is derived from ``key``, so a repeat writes the same object.
+    """
     digest = uuid.UUID(bytes=hashlib.sha256(f"{execution_id}/{step}/{key}".encode()).digest()[:16], version=4)
     return f"noetl://execution/{execution_id}/result/{step}/{digest}"
 
@@ -201,7 +216,10 @@ def ref_uri(execution_id: int, step: str, key: str) -> str:
 def result_name(
     execution_id: int, step: str, run: int, key: str, life: tuple[Scope, float | None] | None
 ) -> tuple[str, dict[str, Any]]:
-    """The URI of a result, and what its reference's ``meta`` tells of who made it. A permanent one is nobody's."""
+    """Return the URI of a result, and the ``meta`` entries of its reference about its origin.
+
+    A permanent result belongs to no execution.
+    """
     if life is not None and life[0] == "permanent":
         uri = ref_uri(PERMANENT, step, f"{execution_id}/{run}/{key}")
         return uri, {"run": run, "execution_id": str(execution_id)}
@@ -229,7 +247,10 @@ def artifact_ref(
     ttl: float | None = None,
     told: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The reference of bytes that were written as a stream. ``sample``: how they begin; ``scope``, ``ttl``, ``told``: see ``make_ref``."""
+    """Return the reference of bytes that were written as a stream.
+
+    ``sample``: how they begin; ``scope``, ``ttl``, ``told``: see ``make_ref``.
+    """
     shown = sample.decode("utf-8", "replace") if format in ("json", "jsonl", "csv", "text") else ""
     return {
         "kind": "result_ref",
@@ -267,8 +288,9 @@ def make_ref(
     ttl: float | None = None,
     told: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The mapping that takes a large value's place: where it is, how to check it, promoted scalars and a preview.
+    """Build the mapping that takes a large value's place in a scope.
 
+    It holds where the value is, how to check it, promoted scalars and a preview.
     ``size``: of the value as JSON. ``sha256``: of the bytes as they are stored. ``ttl``: seconds that it stays after the tree of its
     execution is over. ``told``: further entries of ``meta`` (``run``, ``compression``, ``stored_bytes``).
     """

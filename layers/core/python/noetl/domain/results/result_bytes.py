@@ -38,14 +38,20 @@ def worth_it(beginning: bytes) -> bool:
 
 
 def stored_as(data: bytes, wish: str | None) -> tuple[bytes, str | None]:
-    """(bytes to store, how they are compressed). ``wish``: of ``spec.result.store.compression``."""
+    """(bytes to store, how they are compressed).
+
+    ``wish``: of ``spec.result.store.compression``.
+    """
     if wish == "gzip" or (wish == "auto" and len(data) >= WORTH_BYTES and worth_it(data)):
         return gzipped(data), "gzip"
     return data, None
 
 
 def compression_of(ref: Mapping[str, Any]) -> str | None:
-    """How the bytes behind a reference are compressed. Raises TaskError(code="REFERENCE_NOT_AVAILABLE") for what nobody here can read."""
+    """Return how the bytes behind a reference are compressed.
+
+    Raises TaskError(code="REFERENCE_NOT_AVAILABLE") for a compression that this process cannot read.
+    """
     meta = ref.get("meta")
     found = meta.get("compression") if isinstance(meta, Mapping) else None
     if found in (None, "none"):
@@ -56,7 +62,9 @@ def compression_of(ref: Mapping[str, Any]) -> str | None:
 
 
 def opened(data: bytes, ref: Mapping[str, Any], most: int) -> bytes:
-    """What was kept, from the bytes as they are stored: their checksum is right, and no more than ``most`` bytes come out of them.
+    """Return a result's value as bytes, from the bytes as they are stored.
+
+    Their checksum is right, and no more than ``most`` bytes come out of them.
 
     Raises TaskError (codes ``REFERENCE_NOT_AVAILABLE``, ``result_too_large_to_load``).
     """
@@ -77,7 +85,10 @@ def opened(data: bytes, ref: Mapping[str, Any], most: int) -> bytes:
 
 
 def bound(ref: Mapping[str, Any], most: int) -> int:
-    """How many bytes may come out of a compressed result: as many as its reference tells of. Raises TaskError above ``most``."""
+    """Return how many bytes may come out of a compressed result, as its reference states.
+
+    Raises TaskError above ``most``.
+    """
     size = ref.get("size")
     told = size if isinstance(size, int) and size >= 0 else most
     if told > most:
@@ -95,7 +106,10 @@ def too_large(ref: Mapping[str, Any], most: int) -> TaskError:
 
 
 class Unpacker:
-    """Decompresses a stream: never more than ``limit`` bytes in all, and never much more at once than was asked for."""
+    """A decompressor of a stream.
+
+    It returns never more than ``limit`` bytes in all, and never much more at once than was asked for.
+    """
 
     def __init__(self, ref: Mapping[str, Any], limit: int) -> None:
         self._ref = ref
@@ -109,7 +123,9 @@ class Unpacker:
         return not self._unpacker.unconsumed_tail
 
     def feed(self, data: bytes, size: int) -> bytes:
-        """Up to ``size`` bytes out of what it has; ``data``: what follows (nothing while it is not hungry).
+        """Return up to ``size`` bytes out of what it has.
+
+        ``data``: what follows (nothing while it is not hungry).
 
         Raises TaskError(code="REFERENCE_NOT_AVAILABLE" or "result_too_large_to_load").
         """
@@ -123,6 +139,9 @@ class Unpacker:
         return found
 
     def end(self) -> None:
-        """There is no more. Raises TaskError(code="REFERENCE_NOT_AVAILABLE") when it ends too early."""
+        """There is no more.
+
+        Raises TaskError(code="REFERENCE_NOT_AVAILABLE") when it ends too early.
+        """
         if not self._unpacker.eof:
             raise unavailable(self._ref, "ends too early")

@@ -22,14 +22,17 @@ from noetl.domain.sizes.table import IDENTIFIER, REFERENCE
 Scope = Literal["step", "execution", "workflow", "permanent"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 PERMANENT = 0
-"""The execution whose results are nobody's: those of scope ``permanent`` are named below it, so that no execution takes them along."""
+"""The execution that owns permanent results: they are named below it, so that no execution takes them along."""
 LONGEST = 100 * 366 * 86_400.0
 _MENTION = re.compile(rb"noetl://execution/([1-9][0-9]{0,18})/")
 _PREFIX = b"noetl://execution/"
 
 
 class KeptResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A large result that lives differently from its execution. ``ttl``: seconds after the tree of its execution is over; None: for ever."""
+    """A large result that lives differently from its execution.
+
+    ``ttl``: seconds after the tree of its execution is over; None: for ever.
+    """
 
     ref: str
     store: str
@@ -52,7 +55,9 @@ def ttl_seconds(text: str) -> float:
 
 
 def lifetime(scope: str | None, ttl: str | None) -> tuple[Scope, float | None] | None:
-    """(scope, seconds after the end of the tree) of a result that is listed; None when it simply lives as long as its execution.
+    """Return (scope, seconds after the end of the tree) of a listed result, or None.
+
+    None: it lives as long as its execution.
 
     Raises InvalidInputError(code="invalid_ttl").
     """
@@ -74,7 +79,10 @@ def mentioned(text: bytes, own: int) -> set[int]:
 
 
 def own_results(execution_id: int, kept: Iterable[KeptResult]) -> list[KeptResult]:
-    """Those that an execution may speak for, and that can be kept: who reports results names his own, or permanent ones."""
+    """Return the reported results that belong to the execution and can be kept.
+
+    A worker reports results of its own execution, or permanent ones.
+    """
     own, shared = f"noetl://execution/{execution_id}/", f"noetl://execution/{PERMANENT}/"
     return [
         one
@@ -86,7 +94,10 @@ def own_results(execution_id: int, kept: Iterable[KeptResult]) -> list[KeptResul
 
 
 def _can_be_kept(one: KeptResult) -> bool:
-    """Whether its row can be written: an index counts the bytes of the reference, and a worker may say any numbers."""
+    """Return whether the row of a result can be written.
+
+    An index counts the bytes of the reference, and a worker may say any numbers.
+    """
     if (
         not one.ref.isprintable()
         or len(one.ref.encode()) > REFERENCE.value

@@ -19,7 +19,10 @@ Remark = Literal["", "renamed", "unknown", "absent", "too_large"]
 
 
 class Routed(NamedTuple):
-    """``remark``: why it is not the tier that was asked for (``renamed``: it is, under its newer name)."""
+    """The tier that was chosen for a value.
+
+    ``remark``: why it is not the tier that was asked for (``renamed``: it is, under its newer name).
+    """
 
     tier: str
     remark: Remark = ""
@@ -28,11 +31,11 @@ class Routed(NamedTuple):
 def route(
     size: int | None, wish: str | None, here: Collection[str], default: str, auto: int = KV_BYTES
 ) -> Routed:
-    """The tier for a value of ``size`` bytes (None: not known before it is written, and more than ``kv`` takes).
+    """Choose the tier for a value of ``size`` bytes.
 
-    ``here``: the tiers that this place has; ``default``: the one of them for what nobody asks anything about. ``disk`` is a cache in
-    front of the default, so where there is none, the default itself is what was asked for. ``auto``: bytes of a value that goes to ``kv``
-    without being asked to.
+    ``size`` None: not known before it is written, and more than ``kv`` takes. ``here``: the tiers that this place has; ``default``: the
+    one of them for values without a wish. ``disk`` is a cache in front of the default, so where there is none, the default itself is what
+    was asked for. ``auto``: bytes of a value that is put into ``kv`` without a wish.
     """
     wanted = (wish or "").strip().lower()
     if wanted in AUTO:

@@ -64,7 +64,9 @@ def exceeded(
 
 
 def check_document(document: Mapping[str, Any], what: str) -> None:
-    """Hold a mapping whose keys become names (a payload, variables, a patch) against its limits.
+    """Check a mapping whose keys become names against its limits.
+
+    It is a payload, variables, or a patch.
 
     ``what``: the word for it, such as ``payload``. Raises InvalidInputError(code="size_limit"), or ``<what>_invalid`` for values that
     JSON cannot hold.
@@ -76,7 +78,10 @@ def check_document(document: Mapping[str, Any], what: str) -> None:
 
 
 def check_names(names: Iterable[Any], what: str) -> None:
-    """Hold names that become rows of an index against their limit. Raises InvalidInputError(code="size_limit")."""
+    """Hold names that become rows of an index against their limit.
+
+    Raises InvalidInputError(code="size_limit").
+    """
     for name in names:
         if isinstance(name, str) and len(name) > NAME.value:
             raise exceeded(NAME, len(name), f"a key of the {what}", _pointer([name]))
@@ -96,7 +101,10 @@ def check_text(
 
 
 def check_value(value: Any, what: str) -> None:
-    """Hold any JSON value against the limits of documents: depth, digits, bytes. Raises as ``check_document`` does."""
+    """Hold any JSON value against the limits of documents: depth, digits, bytes.
+
+    Raises as ``check_document`` does.
+    """
     check_tree(value, what)
     size = len(codec.encode(value))
     if size > DOCUMENT_BYTES.value:
@@ -104,20 +112,29 @@ def check_value(value: Any, what: str) -> None:
 
 
 def check_depth(size: Size, value: Any, what: str) -> None:
-    """Hold the depth of a value against a limit of its own. Raises InvalidInputError(code="size_limit")."""
+    """Hold the depth of a value against a limit of its own.
+
+    Raises InvalidInputError(code="size_limit").
+    """
     if (place := find_too_deep(value, size)) is not None:
         raise exceeded(size, None, what, _pointer(place))
 
 
 def check_tree(value: Any, what: str) -> None:
-    """Hold the depth of a JSON value, and its whole numbers, against their limits. Raises as ``check_document`` does."""
+    """Hold the depth of a JSON value, and its whole numbers, against their limits.
+
+    Raises as ``check_document`` does.
+    """
     found = codec.find_unstorable(value)
     if found is not None:
         raise _refused(found, what)
 
 
 def find_too_deep(value: Any, size: Size) -> tuple[Any, ...] | None:
-    """Find the first place whose lists and mappings are nested deeper than ``size``; None when there is none. It does not recurse."""
+    """Find the first place whose lists and mappings are nested deeper than ``size``.
+
+    None: there is none. It does not recurse.
+    """
     left: list[tuple[Any, _Place, int]] = [(value, None, 1)]
     while left:
         holder, place, depth = left.pop()
@@ -131,7 +148,10 @@ def find_too_deep(value: Any, size: Size) -> tuple[Any, ...] | None:
 
 
 def find_unfit(value: Any, path: str = "$") -> str | None:
-    """Why ``value`` cannot be the result of a task, or None when it can: what JSON cannot hold, or a limit it exceeds."""
+    """Return why ``value`` cannot be the result of a task, or None when it can.
+
+    Either JSON cannot hold it, or it exceeds a limit.
+    """
     found = codec.find_unstorable(value)
     if found is None:
         return None
@@ -153,13 +173,19 @@ def number_fits(value: Any) -> bool:
 
 
 def too_many_digits(error: Exception) -> bool:
-    """Whether a reader of JSON or YAML gave up because a whole number has more digits than Python reads."""
+    """Return whether a reader of JSON or YAML refused a whole number with too many digits.
+
+    Python limits the digits that it reads.
+    """
     text = str(error)
     return "integer string conversion" in text or text.startswith("Integer value out of range")
 
 
 def weight(value: Any, most: int) -> int:
-    """Count a value's entries and characters, about as JSON counts bytes; counting ends beyond ``most``."""
+    """Count a value's entries and characters, about as JSON counts bytes.
+
+    Counting ends beyond ``most``.
+    """
     left, total = [value], 0
     while left and total <= most:
         one = left.pop()

@@ -29,8 +29,11 @@ AREAS: dict[Area, str] = {
 
 
 class Size(msgspec.Struct, frozen=True):
-    """One limit. ``value``: the most that is accepted, in ``unit``. ``what``: what it limits; ``where``: who refuses more, and with
-    which code. ``setting``: the setting of an installation that changes it."""
+    """One limit. ``value``: the most that is accepted, in ``unit``.
+
+    ``what``: what it limits; ``where``: who refuses more, and with which code. ``setting``: the setting of an installation that changes
+    it.
+    """
 
     name: str
     area: Area

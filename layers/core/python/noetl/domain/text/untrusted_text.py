@@ -25,7 +25,7 @@ CONTINUED = "    | "
 
 
 def escape_line(text: str) -> str:
-    """Show line ends, control characters, escapes and bidirectional controls instead of obeying them; tabs stay."""
+    """Escape line ends, control characters, escapes and bidirectional controls; tabs stay."""
     return _IN_LINE.sub(_shown, text)
 
 
@@ -40,7 +40,7 @@ def escape_json(encoded: str) -> str:
 
 
 def log_entry(text: str) -> str:
-    """Mark every line of an entry after its first, so that none of them can pass for an entry of its own."""
+    """Mark every line of an entry after its first, so that none can pass for another entry."""
     return f"\n{CONTINUED}".join(escape_line(line) for line in text.replace("\r\n", "\n").split("\n"))
 
 

@@ -17,7 +17,10 @@ HEADER = "Noetl-Command"
 
 
 class Capability(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything that the token's HMAC covers. ``round`` is -1 for a command without items; they are ``first <= i < past`` otherwise."""
+    """Everything that the token's HMAC covers.
+
+    ``round`` is -1 for a command without items; they are ``first <= i < past`` otherwise.
+    """
 
     execution_id: int
     command_id: str

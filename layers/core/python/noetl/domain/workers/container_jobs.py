@@ -1,4 +1,7 @@
-"""Container jobs that a task starts: request and state. Adapters: Docker or Podman, Fargate."""
+"""Container jobs that a task starts: request and state.
+
+Adapters: Docker or Podman, Fargate.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,16 @@ import msgspec
 from noetl.domain.errors import TaskError
 
 WAKE = "NOETL_WAKE"
-"""The variable of a container that says whom its end wakes."""
+"""The variable of a container that says which command its end wakes."""
 JobState = Literal["preparing", "running", "ended"]
 
 
 class JobOrder(msgspec.Struct, frozen=True):
-    """``command``: instead of the image's own, unless empty. ``secrets``: variable → credential. ``cpu``: processors; ``memory``: MiB.
-    ``seconds``: how long it may take. ``token``: the same again is the same job, started once. ``wake``: whom its end wakes."""
+    """A container to run.
+
+    ``command``: instead of the image's own, unless empty. ``secrets``: variable → credential. ``cpu``: processors; ``memory``: MiB.
+    ``seconds``: how long it may take. ``token``: the same again is the same job, started once. ``wake``: the command that its end wakes.
+    """
 
     image: str
     token: str
@@ -32,8 +38,11 @@ class JobOrder(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """``exit_code``: of one that ended by itself. ``problem``: why it never ran, or was ended: ``image_pull_failed``, ``out_of_memory``,
-    ``start_failed``, ``start_refused``, ``stopped``, ``host_lost``; ``reason``: in the platform's words."""
+    """The state of a container.
+
+    ``exit_code``: of one that ended by itself. ``problem``: why it never ran, or was ended: ``image_pull_failed``, ``out_of_memory``,
+    ``start_failed``, ``start_refused``, ``stopped``, ``host_lost``; ``reason``: in the platform's words.
+    """
 
     state: JobState
     exit_code: int | None = None
@@ -42,13 +51,19 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Jobs(Protocol):
-    """Every method raises TaskError: ``connection`` (retryable) when the platform is away, ``auth`` when it refuses."""
+    """A platform that runs containers.
+
+    Every method raises TaskError: ``connection`` (retryable) when the platform is unavailable, ``auth`` when it refuses.
+    """
 
     def start(self, order: JobOrder) -> str:
-        """The name of a job that was started, or is being prepared. Returns soon. Raises TaskError(code="containers_unavailable")."""
+        """The name of a job that was started, or is being prepared.
+
+        Returns soon. Raises TaskError(code="containers_unavailable").
+        """
 
     def look(self, name: str) -> Job | None:
-        """None: nobody knows it (any more)."""
+        """Return the state of a job; None: the platform does not know it (any more)."""
 
     def logs(self, name: str, lines: int) -> str:
         """The last lines of its output."""

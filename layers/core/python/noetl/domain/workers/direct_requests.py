@@ -1,7 +1,7 @@
-"""Requests by which a worker hands outcomes to the engine without a queue, and their answers.
+"""Requests by which a worker hands outcomes to the engine without a queue.
 
-The worker is answered with the next commands of its own queue, leased to it. Whatever fails goes through the queues instead: an outcome
-that was decided already is known by its event id, and a leased command that nobody answers is anybody's when its lease is over.
+The worker is answered with the next commands of its own queue, leased to it. What fails is sent through the queues instead: an outcome
+that was decided already is known by its event id, and a leased command without an answer is free when its lease is over.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ POOL = "direct"
 
 
 class DecideRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``outcomes``, ``held``, ``back``: texts of messages as queues carry them. ``outcomes`` are decided. ``held`` and ``back`` are signs of
-    life of commands: of those that still run, and of those that the worker cannot end. ``most``: how many commands it takes in the answer.
-    ``lease``: a name, drawn by the worker, of the lease of these commands. Outcomes that it sends through the queue because it was not
-    answered tell the name, so that the engine frees what was leased in vain."""
+    """A worker's request with its outcomes.
+
+    ``outcomes``, ``held``, ``back``: texts of messages as queues carry them. ``outcomes`` are decided. ``held`` and ``back`` are
+    heartbeats of commands: of those that still run, and of those that the worker cannot end. ``most``: how many commands it takes in the
+    answer. ``lease``: a name, drawn by the worker, of the lease of these commands. Outcomes that it sends through the queue because it
+    was not answered carry the name, so that the engine frees what was leased in vain.
+    """
 
     v: int
     outcomes: list[str] = []
@@ -42,7 +45,10 @@ class DecideRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DecideAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``left``: places of the outcomes that were not decided; they have to go through the queue. ``commands``: texts of messages."""
+    """The engine's answer to outcomes.
+
+    ``left``: places of the outcomes that were not decided; they have to go through the queue. ``commands``: texts of messages.
+    """
 
     v: int
     left: list[int] = []
@@ -70,7 +76,7 @@ def read_request(event: Any) -> DecideRequest:
 
 
 def is_lease(name: str) -> bool:
-    """Return whether ``name`` may name a lease: nobody guesses it."""
+    """Return whether ``name`` may name a lease. Its length makes it impossible to guess."""
     return re.fullmatch(r"[0-9a-f]{16,64}", name, re.ASCII) is not None
 
 

@@ -3,12 +3,12 @@
 * A **process** that runs commands itself keeps a lease by heartbeats (``runtime`` rows).
 * The **queue** has what was published; it is never taken back, because redelivery has one owner.
 * An **invocation** lives too briefly for heartbeats: its name says until when what it committed is its own. What it has not published by
-  then (it was killed) belongs to nobody, and is published by whoever sweeps.
-* A **pool** (``pool:…``, with a lease of its own in ``runtime``) has what is offered to workers that fetch commands over HTTP; what one of
-  them has taken is a **lease**: an invocation's name that says the worker, too.
+  then (it was killed) has no owner, and the next sweeper publishes it.
+* A **pool** (``pool:…``, with a lease of its own in ``runtime``) has what is offered to workers that fetch commands over HTTP; what one
+  of them has taken is a **lease**: an invocation's name that says the worker, too.
 * What a **paused** execution has to wait with is held, until it is resumed.
 * A row that cannot be read is **set aside**: its owner is an invocation's name that says ``unreadable`` (``set_aside`` in recovery.sql).
-* Nobody: the empty text.
+* No owner: the empty text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def invocation(until: float, who: str) -> str:
 
 
 def later(at: float) -> str:
-    """The owner name of what nobody is to touch before ``at`` (epoch seconds), and whoever sweeps takes up then."""
+    """Return the owner name of a row that no process touches before ``at`` (epoch seconds).
+
+    A sweeper takes the row up then.
+    """
     return invocation(at - 1, _LATER)
 
 
@@ -62,13 +65,13 @@ def leaseholder(owner: str) -> tuple[str, str] | None:
 
 
 def until(owner: str) -> float | None:
-    """When what an invocation or a lease has is nobody's any more; None for owners whose name does not say it."""
+    """Return when the lease of an owner ends; None for owners whose name states no time."""
     told = owner.removeprefix(_UNTIL).partition(":")[0] if owner.startswith(_UNTIL) else ""
     return float(told) if told.isdigit() else None
 
 
 def is_aside(owner: str) -> bool:
-    """Whether a row is set aside because nobody could read it."""
+    """Return whether a row is set aside because no process could read it."""
     return owner.startswith(_UNTIL) and owner.endswith(f":{_UNREADABLE}")
 
 

@@ -1,4 +1,7 @@
-"""Pictures of a graph: Mermaid and Graphviz text. Names and guards may hold anything; neither can break out of its label."""
+"""Pictures of a graph: Mermaid and Graphviz text.
+
+Names and guards may hold anything; neither can break out of its label.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ def to_dot(program: Program) -> str:
 
 
 def _mermaid(graph: Graph) -> str:
-    """``flowchart TD``: loops are subroutines, gates hexagons, routes rounded, what undoes a step a flag, a called playbook slanted;
+    """Draw the graph as a Mermaid ``flowchart TD``.
+
+    Loops are subroutines, gates hexagons, routes rounded, what undoes a step a flag, a called playbook slanted;
     failure arcs are dashed, cancels end in a cross, calls are thick.
     """
     lines = ["flowchart TD"]
@@ -70,7 +75,7 @@ def _escape(text: str) -> str:
 
 
 def _dot(graph: Graph) -> str:
-    """A ``digraph`` with the same shapes and lines, as far as Graphviz has them."""
+    """Draw a ``digraph`` with the same shapes and lines, as far as Graphviz has them."""
     lines = ["digraph playbook {", "    rankdir=TB;", f"    label={_quoted(graph.name)};"]
     for node in graph.nodes:
         label = _quoted("\n".join((node.name, *node.notes)))
@@ -89,7 +94,7 @@ def _dot(graph: Graph) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A Graphviz string; line ends stay line ends, other control characters go."""
+    """Quote a Graphviz string; line ends stay, other control characters go."""
     safe = "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
     escaped = safe.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -17,7 +17,10 @@ EdgeKind = Literal["arc", "failure", "cancels", "undoes", "calls"]
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A step, the task that undoes one, or a playbook that is called. ``notes`` are the lines below its name."""
+    """A step, the task that undoes one, or a playbook that is called.
+
+    ``notes`` are the lines below its name.
+    """
 
     id: str
     name: str
@@ -52,12 +55,15 @@ class Graph:
 
 
 def to_json(program: Program) -> dict[str, Any]:
-    """The graph as plain data."""
+    """Return the graph as plain data."""
     return asdict(graph_of(program))
 
 
 def graph_of(program: Program) -> Graph:
-    """Every step in playbook order, then what undoes them and the playbooks they call; every way between them."""
+    """Build the graph: steps in playbook order, what undoes them, and every way between.
+
+    Playbooks that the steps call are nodes, too.
+    """
     ids = {step.name: f"s{index}" for index, step in enumerate(program.steps)}
     graph = Graph(program.name, ids.get(program.entry), ids.get(program.final_step or ""))
     graph.nodes += [
@@ -98,7 +104,7 @@ def _notes(step: Step) -> Iterator[str]:
     if step.limits:
         yield "limits " + ", ".join(shortened(_text(limit.key)) for limit in step.limits)
     if step.tolerant:
-        yield "goes on when it fails"
+        yield "continues when it fails"
 
 
 def _ways(step: Step, ids: dict[str, str]) -> list[GraphEdge]:

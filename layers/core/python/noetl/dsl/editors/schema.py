@@ -1,4 +1,4 @@
-"""JSON Schema of a playbook, for editors: the document model and the parameters of every kind."""
+"""JSON Schema of a playbook, for editors: the document model and every kind's parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TASK_MODELS = ("TaskBody", "NamedTask")
 
 
 def playbook_schema(kinds: KindLookup) -> dict[str, Any]:
-    """The schema (draft 2020-12). A task's parameters depend on its ``kind``."""
+    """Build the schema (draft 2020-12); a task's parameters depend on its ``kind``."""
     schema = Document.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
     definitions: dict[str, Any] = schema["$defs"]
     branches = []
@@ -45,7 +45,7 @@ def playbook_schema(kinds: KindLookup) -> dict[str, Any]:
 
 
 def _add_conditions(definitions: dict[str, Any]) -> None:
-    """What the models check beside the types of single keys."""
+    """Add what the models check beside the types of single keys."""
     rule = {
         "anyOf": [
             {"required": ["when", "then"], "not": {"required": ["else"]}},
@@ -75,7 +75,10 @@ def _add_conditions(definitions: dict[str, Any]) -> None:
 
 
 def _hoist(schema: dict[str, Any], prefix: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    """A kind's schema as part of the document's: its definitions moved up, the task's own keys allowed beside it."""
+    """Make a kind's schema a part of the document's schema.
+
+    Its definitions move up, and the task's own keys are allowed beside it.
+    """
     own: dict[str, Any] = schema.get("$defs", {})
     for name, definition in own.items():
         definitions[f"{prefix}_{name}"] = _renamed(definition, prefix)

@@ -1,11 +1,11 @@
-"""What editors show beside a key: a sentence for each, and the value that stands for a key left out."""
+"""The sentence and the default value that editors show beside each key."""
 
 from __future__ import annotations
 
 from typing import Any
 
 WORDS: dict[str, str] = {
-    "accumulate": "Gathers what the task gives over its repeated runs within one step run; the gathered value is its result.",
+    "accumulate": "Gathers the task's results over its repeated runs within one step run; the gathered value is its result.",
     "admit": "Whether and when the step may begin: rules from the top, the first match decides.",
     "after": "Reserved: an empty list.",
     "allow": "true lets it begin, false parks it until the context changes, skip leaves it out.",
@@ -31,25 +31,25 @@ WORDS: dict[str, str] = {
     "compression": "How a result is packed where it is stored; auto: what is large and shrinks.",
     "concurrency": "How many executions that share a key run at once, and what happens to one too many.",
     "concurrent": "How many may work at once, over all executions.",
-    "connect": "Seconds until the connection stands.",
+    "connect": "Seconds until the connection is open.",
     "cron": "Five fields: minute, hour, day of month, month, day of week.",
     "deadline_s": "Seconds from the start of the execution by which this has to be over.",
     "defaults": "What holds for all tasks that say nothing else: retry, and the timeout of a call.",
     "delay": "Seconds before the next try.",
     "desc": "What it is for.",
     "description": "What the playbook is for.",
-    "do": "What happens: go on, try again, jump to a task, end the list, or fail.",
+    "do": "What happens: continue, try again, jump to a task, end the list, or fail.",
     "else": "The last rule: what happens when none before it matched.",
     "enabled": "Whether the schedule fires.",
     "entry_step": "The step the execution begins with; else the one called start.",
-    "event": "The EventBridge bus that is told of the outcome.",
+    "event": "The EventBridge bus that receives the outcome.",
     "events": "What has to happen to an object.",
     "exec": "Where iterations run.",
     "executor": "Defaults for all steps, and where the execution begins and ends.",
     "fail": "Fails the step, with a message.",
     "failure": "What one failed iteration does to the others.",
     "final_step": "A step that runs once when everything else is done; its result is the execution's.",
-    "finally": "Of the playbook: tasks that run whatever the outcome, and leave it as it is. Of a policy: reserved.",
+    "finally": "Of the playbook: tasks that run after every outcome, and leave it as it is. Of a policy: reserved.",
     "from": "The value: a template, or a path such as response.items.",
     "in": "The list to go over: a template, or a YAML list.",
     "initial_delay": "Seconds before the second try.",
@@ -79,7 +79,7 @@ WORDS: dict[str, str] = {
     "name": "Its name.",
     "next": "Where to go when the step is done.",
     "no_next_is_error": "Fails the execution when a step has arcs and none of them matched.",
-    "of": "What a number counts: different arcs, or tokens over whatever arc.",
+    "of": "What a number counts: different arcs, or tokens over any arc.",
     "on_error": "What an unanswered failure does: fail, continue, or the step to go to.",
     "on_excess": "What happens to an execution that finds no place: queue, refuse, or cancel_oldest, which ends the oldest that runs.",
     "on_failure": "Tasks or notifications that run when the execution has failed, and leave the outcome as it is.",
@@ -112,7 +112,7 @@ WORDS: dict[str, str] = {
     "set": "Writes values: ctx.<name>, iter.<name> or step.<name>.",
     "set_ctx": "Writes values of the context by name.",
     "set_iter": "Writes values of the iteration by name.",
-    "sink": "Writes what came of the call somewhere, once per call.",
+    "sink": "Writes the outcome of the call somewhere, once per call.",
     "skip": "Ends the step as skipped, with a message.",
     "slack": "An address of a webhook that takes {text}.",
     "spec": "Settings.",
@@ -128,7 +128,7 @@ WORDS: dict[str, str] = {
     "timeout": "Seconds it may take.",
     "timeout_s": "Seconds it may take.",
     "timezone": "The zone of the schedule's hours, such as Europe/Oslo.",
-    "to": "The label of the task to go on with; previous for the one before.",
+    "to": "The label of the task to continue with; previous for the one before.",
     "tool": "What the step runs: one task, or a list of labelled tasks.",
     "triggers": "What else starts the playbook.",
     "ttl": "How long a stored result is kept once the tree of its execution is over, such as 12h.",
@@ -144,7 +144,7 @@ WORDS: dict[str, str] = {
     "workflow": "The steps.",
     "workload": "Default values of the payload, read as workload.<name>; they never change.",
 }
-"""By key, wherever it stands."""
+"""By key, in every place."""
 
 BETTER: dict[str, str] = {
     "ArcBlock.args": "What the token carries: the next step reads it as args.<name>.",
@@ -152,7 +152,7 @@ BETTER: dict[str, str] = {
     "ArcBlock.when": "Guard over outcome, ctx and event.name; left out: always.",
     "Document.input": "JSON Schema of the payload, checked before the execution starts.",
     "Document.kind": "Playbook.",
-    "Failure.mode": "fail_fast: the first failed iteration ends the loop; best_effort: the others go on.",
+    "Failure.mode": "fail_fast: the first failed iteration ends the loop; best_effort: the others continue.",
     "GoTo.args": "What the token carries: the next step reads it as args.<name>.",
     "GoTo.step": "The step to go to.",
     "LimitBlock.rate": "How many may begin every `per` seconds, over all executions.",
@@ -165,7 +165,7 @@ BETTER: dict[str, str] = {
     "Selection.path": "The place inside the result, such as $.page.next.",
     "StepBlock.next": "Where to go when the step is done: arcs, or plain names.",
     "TaskSpec.timeout": "Seconds one call may take.",
-    "TaskSpec.long": "It takes longer than a function may (15 minutes): a deployment gives it to a worker that has no end.",
+    "TaskSpec.long": "It takes longer than a function may (15 minutes): a deployment runs it on a worker without a time limit.",
     "StepSpec.timeout": "Seconds from the step's beginning to its end.",
 }
 """By model and key, where the general sentence says too little."""

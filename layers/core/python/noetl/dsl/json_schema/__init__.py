@@ -1,1 +1,1 @@
-"""JSON Schemas that users write: whether they can be used, and what of a value does not fit."""
+"""JSON Schemas of users: whether one is valid, and what of a value does not fit."""

@@ -1,4 +1,6 @@
-"""The JSON Schema of a playbook's ``input``, or of a callback: whether it is one, and what of a value does not fit it.
+"""Checks of the JSON Schema of a playbook's ``input`` or of a callback.
+
+A check says whether the schema is valid, and what of a value does not fit it.
 
 Nothing is ever fetched: a ``$ref`` leads to a place of the same schema. A check takes a bounded number of operations, and its patterns
 take time in proportion to the text.
@@ -24,7 +26,7 @@ _LONGEST = 300
 
 
 def misfits(schema: dict[str, Any], payload: Any) -> list[str]:
-    """What does not fit, each as ``place: message``, by place, at most ``MOST``.
+    """List what does not fit as ``place: message``, by place, at most ``MOST``.
 
     Raises InvalidInputError: ``input_schema`` when the schema cannot be used, ``schema_limit`` when the check takes too many operations;
     OverloadedError when it takes long, and too many others do.
@@ -55,7 +57,7 @@ def misfits(schema: dict[str, Any], payload: Any) -> list[str]:
         problem = schema_problem(schema)
         told = show_problem(problem) if problem else f"it cannot be used: {type(error).__name__}"
     else:
-        return [_told(one.absolute_path, one.message) for one in found[:MOST]]
+        return [_problem_line(one.absolute_path, one.message) for one in found[:MOST]]
     raise InvalidInputError(
         f"`input` of the playbook is no valid schema for payloads: {told}",
         code="input_schema",
@@ -88,8 +90,8 @@ def schema_problem(schema: dict[str, Any]) -> SchemaProblem | None:
 
 
 def show_problem(problem: SchemaProblem) -> str:
-    """``place: message``, with the remedy."""
-    told = _told(problem.path, problem.message, "input")
+    """Show a problem as ``place: message``, with the remedy."""
+    told = _problem_line(problem.path, problem.message, "input")
     return f"{told} ({problem.hint})" if problem.hint else told
 
 
@@ -115,7 +117,7 @@ def _empty() -> Any:
     return EMPTY_REGISTRY
 
 
-def _told(path: Any, message: Any, root: str = "payload") -> str:
+def _problem_line(path: Any, message: Any, root: str = "payload") -> str:
     return f"{'/'.join(str(part) for part in path) or root}: {_cut(str(message))}"
 
 

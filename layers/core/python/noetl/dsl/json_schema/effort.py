@@ -1,4 +1,7 @@
-"""How much one check against a schema may compute, counted in operations, so that the same check always ends the same way."""
+"""A bound on the computation of one schema check.
+
+It is counted in operations, so that the same check always ends the same way.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +52,17 @@ class Effort:
             raise NestingExceededError
 
     def leave(self) -> None:
-        """Come out of a keyword, or out of one that is suspended: what has asked it goes on."""
+        """Leave a keyword; the keyword that asked for it continues.
+
+        The keyword that is left may be suspended.
+        """
         self._inside -= 1
 
     def spend(self, operations: int) -> None:
-        """Raises EffortExceededError, and OverloadedError when too many checks take long at the same moment."""
+        """Count operations of this check.
+
+        Raises EffortExceededError, and OverloadedError when too many checks take long at the same moment.
+        """
         self._left -= operations
         if self._left < self._place:
             if self._left < 0:
@@ -68,9 +77,9 @@ class Effort:
         self.spend(size * len(text) // _PER_OPERATION)
 
     def value(self, value: Any) -> None:
-        """What is compared, or written out, as a whole."""
+        """Count a value that is compared, or written out, as a whole."""
         self.spend(1 + weight(value, _PER_VALUE * self._left) // _PER_VALUE)
 
     def problem(self, message: str) -> None:
-        """A problem is kept, and its message quotes a value, which may be large."""
+        """Count a problem: its message is kept and quotes a value, which may be large."""
         self.spend(_PROBLEM + len(message) // _TEXT)

@@ -1,4 +1,6 @@
-"""The keywords of JSON Schema, each counted, with patterns in linear time, in place of unbounded checks of ``jsonschema``.
+"""Keywords of JSON Schema with counted operations and patterns in linear time.
+
+They replace the unbounded checks of ``jsonschema``.
 
 Where it costs a square (``uniqueItems``, the ``unevaluated…`` keywords), Python's ``re`` (patterns) or digits (``multipleOf``) this module has
 its own; everything else is the library's.
@@ -36,7 +38,10 @@ def counting(effort: Effort) -> Iterator[None]:
 
 @lru_cache(None)
 def counted(dialect: Any) -> Any:
-    """The validator of a dialect, counted. It stays in that dialect: a ``$schema`` further down changes nothing."""
+    """Return a dialect's validator with counted keywords.
+
+    It stays in that dialect: a ``$schema`` further down changes nothing.
+    """
     keywords = {name: _counted(check) for name, check in {**dialect.VALIDATORS, **_own(dialect)}.items()}
     made = validators.extend(dialect, keywords)  # type: ignore[no-untyped-call]
 
@@ -50,7 +55,7 @@ def counted(dialect: Any) -> Any:
 
 
 def _own(dialect: Any) -> dict[str, Callable[..., Any]]:
-    """What replaces a keyword of the dialect, where it has it."""
+    """Return the replacements of keywords that the dialect has."""
     mine = {
         "$ref": _reference(dialect, "$ref"),
         "$dynamicRef": _reference(dialect, "$dynamicRef"),
@@ -70,7 +75,10 @@ def _own(dialect: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _counted(check: Callable[..., Any]) -> Callable[..., Errors]:
-    """Count an application of a keyword, and what its problems quote: a message holds the value, which may be large."""
+    """Count each application of a keyword, and the value that its problems quote.
+
+    A message holds the value, which may be large.
+    """
 
     def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
         effort = _effort.get()
@@ -101,7 +109,7 @@ def _reference(dialect: Any, name: str) -> Callable[..., Any]:
 
 
 def _weighing(dialect: Any, name: str) -> Callable[..., Any]:
-    """``const``: compared with the whole value at most."""
+    """Count ``const`` as one comparison with the whole value."""
     compare = dialect.VALIDATORS.get(name)
 
     def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
@@ -126,12 +134,15 @@ def _enum(dialect: Any) -> Callable[..., Any]:
 
 
 def _format(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
-    """``format`` says what a text is meant to be, and refuses nothing."""
+    """Accept every ``format``: it describes a text, and refuses nothing."""
     yield from ()
 
 
 def _multiple_of(validator: Any, wanted: Any, instance: Any, schema: Any) -> Errors:
-    """By the digits that stand there, as people count money: the library divides binary fractions, and 19.99 is no multiple of 0.01 then."""
+    """Check ``multipleOf`` in decimal digits, as people count money.
+
+    The library divides binary fractions, and 19.99 is then no multiple of 0.01.
+    """
     if validator.is_type(instance, "number") and Fraction(repr(instance)) % Fraction(repr(wanted)):
         yield ValidationError(f"{instance!r} is not a multiple of {wanted!r}")
 
@@ -215,7 +226,7 @@ def _unevaluated_items(validator: Any, wanted: Any, instance: Any, schema: Any) 
 
 
 def _looked_at(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    """Yield the names or places that keywords of ``schema`` have looked at; some more than once."""
+    """Yield the names or places that keywords of ``schema`` have looked at, some repeatedly."""
     if not isinstance(schema, dict):
         return
     effort = _effort.get()
@@ -293,7 +304,7 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Er
 
 
 def _plain(value: Any) -> Any:
-    """With one spelling for equal numbers: 1.0 is 1."""
+    """Use one spelling for equal numbers: 1.0 is 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):

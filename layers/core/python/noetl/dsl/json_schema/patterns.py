@@ -1,4 +1,4 @@
-"""Regular expressions that users write, run by an engine whose time is linear in the text (RE2).
+"""Regular expressions of users, run by an engine of linear time (RE2).
 
 Python's ``re`` backtracks and holds the interpreter while it does: ``^(a+)+$`` and 34 letters stop a process for good.
 """
@@ -52,13 +52,19 @@ class PatternError(ValueError):
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """``size``: instructions of its program. Matching costs at most size times the length of the text."""
+    """A compiled pattern. ``size``: instructions of its program.
+
+    Matching costs at most size times the length of the text.
+    """
 
     size: int
     _compiled: Any
 
     def found_in(self, text: str) -> bool:
-        """Whether it matches anywhere in a text. A lone surrogate counts as U+FFFD."""
+        """Report whether it matches anywhere in a text.
+
+        A lone surrogate counts as U+FFFD.
+        """
         try:
             data = text.encode()
         except UnicodeEncodeError:
@@ -68,7 +74,7 @@ class Pattern(msgspec.Struct, frozen=True):
 
 @lru_cache(_CACHED)
 def compile_pattern(text: str) -> Pattern:
-    """Raises PatternError."""
+    """Compile a pattern. Raises PatternError."""
     import re2
 
     if len(text) > PATTERN.value:

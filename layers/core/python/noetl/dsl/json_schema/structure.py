@@ -1,4 +1,7 @@
-"""What a schema is made of, looked at without a value: references, patterns, and how many keywords apply to one value."""
+"""The structure of a schema without a value: references, patterns, counts of keywords.
+
+The counts are of keywords that apply to one value.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ class _Found(Exception):  # noqa: N818 - a signal inside this module
 
 
 def find_problem(schema: dict[str, Any]) -> SchemaProblem | None:
-    """The first reference that leads nowhere, pattern that cannot be used, or place where too many keywords apply to one value."""
+    """Find the first reference without a target, unusable pattern, or crowded place.
+
+    Too many keywords apply to one value at a crowded place.
+    """
     for path, key, value in _parts(schema, (), within=False):
         if key == "pattern" or (path and path[-1] == "patternProperties"):
             problem = _pattern_problem((*path, key), value if key == "pattern" else key)
@@ -76,7 +82,9 @@ def _pattern_problem(path: Path, pattern: Any) -> SchemaProblem | None:
 
 
 def _parts(schema: Any, path: Path, *, within: bool) -> Iterator[tuple[Path, Any, Any]]:
-    """Every keyword of every schema in it, and every name under ``patternProperties``: (place of the schema, key, value).
+    """Yield every keyword of every schema in it, and every name of ``patternProperties``.
+
+    Each is (place of the schema, key, value).
 
     ``within``: nothing of a schema that has an ``$id`` of its own; references in it are relative to that.
     """

@@ -1,4 +1,4 @@
-"""Lints: what is written correctly and still cannot do what it says. One module per family.
+"""Lints: correct text that still cannot do what it says. One module per family.
 
 ``guards``: guards that never decide; ``flow``: routes, waits and races; ``names``: names that hold nothing where they are read.
 ``deprecated`` and ``unused`` are asked for by ``noetl validate --strict`` only.
@@ -17,7 +17,10 @@ from noetl.dsl.yaml_text.tree import Mapping
 
 
 def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:
-    """Add every lint to ``lowering.diagnostics``; ``lowering.strict`` asks for those of older spellings and idle names too."""
+    """Add every lint to ``lowering.diagnostics``.
+
+    ``lowering.strict`` asks for those of older spellings and unused names too.
+    """
     check_guards(lowering, program)
     check_flow(lowering, program, root)
     check_known_names(lowering, program)

@@ -1,4 +1,6 @@
-"""Spellings that the newest standard refuses: the event form, and the first spelling of the canonical form.
+"""Spellings that the newest standard refuses, of older forms of the language.
+
+They are the event form and the first spelling of the canonical form.
 
 All of them run; ``noetl validate --strict`` reports each with its modern spelling, and ``noetl fmt --canonical`` rewrites them.
 """
@@ -69,7 +71,7 @@ def check_deprecated(lowering: Lowering, root: Mapping) -> None:
         for name in sorted(use.analysis.names & _NAMES.keys()):
             if name not in use.frame.names:
                 at = use.scalar.locate(name_offset(use.scalar.value, name))
-                _tell(
+                _report_spelling(
                     diagnostics,
                     f"the name `{name}` in a template",
                     _NAMES[name],
@@ -77,7 +79,9 @@ def check_deprecated(lowering: Lowering, root: Mapping) -> None:
                 )
 
 
-def _tell(diagnostics: Diagnostics, what: str, modern: str, pos: Pos, remedy: str = REWRITE) -> None:
+def _report_spelling(
+    diagnostics: Diagnostics, what: str, modern: str, pos: Pos, remedy: str = REWRITE
+) -> None:
     diagnostics.error(
         "deprecated-spelling", f"{what} is an older spelling", pos, hint=f"write {modern}; {remedy}"
     )
@@ -86,7 +90,7 @@ def _tell(diagnostics: Diagnostics, what: str, modern: str, pos: Pos, remedy: st
 def _keys(mapping: Mapping, modern: dict[str, str], diagnostics: Diagnostics) -> None:
     for key, _ in mapping.items():
         if key.text in modern:
-            _tell(diagnostics, f"`{key.text}`", modern[key.text], key.pos)
+            _report_spelling(diagnostics, f"`{key.text}`", modern[key.text], key.pos)
 
 
 def _step(step: Mapping, diagnostics: Diagnostics) -> None:
@@ -98,18 +102,18 @@ def _step(step: Mapping, diagnostics: Diagnostics) -> None:
     spec = mapping_of(loop.get("spec"))
     for owner in (loop, spec):
         if text_of(owner.get("mode")) == "async":
-            _tell(diagnostics, "`mode: async`", "`mode: parallel`", owner.key_pos("mode"))
+            _report_spelling(diagnostics, "`mode: async`", "`mode: parallel`", owner.key_pos("mode"))
     tool = step.get("tool")
     if text_of(mapping_of(tool).get("kind")) == "iterator":
         modern = "the step's `loop: { in: …, iterator: … }` around its task"
-        _tell(diagnostics, "a tool of the kind `iterator`", modern, step.key_pos("tool"))
+        _report_spelling(diagnostics, "a tool of the kind `iterator`", modern, step.key_pos("tool"))
     for entry in tool.items if isinstance(tool, Sequence) else [tool]:
         _task(_body(entry), diagnostics)
     _next(step, diagnostics)
 
 
 def _body(entry: Tree | None) -> Mapping:
-    """The task of a list's item, its label taken off."""
+    """Return the task of a list's item, its label taken off."""
     block = mapping_of(entry)
     bodies = [value for _, value in block.items()]
     if len(bodies) == 1 and isinstance(bodies[0], Mapping) and not block.has("kind"):
@@ -121,7 +125,7 @@ def _task(task: Mapping, diagnostics: Diagnostics) -> None:
     for key, value in task.items():
         mine = key.text != "args" or isinstance(value, Mapping)
         if key.text in _TASK and mine:
-            _tell(diagnostics, f"`{key.text}`", _TASK[key.text], key.pos)
+            _report_spelling(diagnostics, f"`{key.text}`", _TASK[key.text], key.pos)
     _keys(mapping_of(task.get("retry")), _RETRY, diagnostics)
     policy = mapping_of(mapping_of(task.get("spec")).get("policy"))
     for item in items_of(policy.get("rules")):
@@ -139,10 +143,10 @@ def _next(step: Mapping, diagnostics: Diagnostics) -> None:
         return
     if not isinstance(following, Mapping) or following.has("step"):
         modern = "next: { spec: { mode: inclusive }, arcs: [ { step: … } ] }"
-        _tell(diagnostics, "a plain list of steps under `next`", modern, step.key_pos("next"))
+        _report_spelling(diagnostics, "a plain list of steps under `next`", modern, step.key_pos("next"))
         return
     spec = mapping_of(following.get("spec"))
     if text_of(spec.get("mode")) == "all":
-        _tell(diagnostics, "`mode: all`", "`mode: inclusive`", spec.key_pos("mode"))
+        _report_spelling(diagnostics, "`mode: all`", "`mode: inclusive`", spec.key_pos("mode"))
     for arc in map(mapping_of, items_of(following.get("arcs"))):
         _keys(arc, _ARC, diagnostics)

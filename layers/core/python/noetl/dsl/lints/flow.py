@@ -1,4 +1,4 @@
-"""Routes and waits that come to nothing: cycles without an end, joins and admissions that never open, writes that race."""
+"""Lints of routes and waits: endless cycles, closed joins and admissions, racing writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MANY_PAIRS = 1_000_000
 
 
 def check_flow(lowering: Lowering, program: Program, root: Mapping) -> None:
-    """Every lint about routes, waits and limits."""
+    """Run every lint about routes, waits and limits."""
     diagnostics = lowering.diagnostics
     ways = edges(program)
     choices = _Choices(program, ways)
@@ -102,7 +102,7 @@ def _sequences(step: Step) -> list[tuple[Task, ...]]:
 
 
 def _check_jumps(tasks: tuple[Task, ...], diagnostics: Diagnostics) -> None:
-    """A jump back that is always taken, over tasks that never leave the circle."""
+    """Warn about a jump back that is always taken, over tasks that never leave the circle."""
     places = {task.label: place for place, task in enumerate(tasks)}
     for place, task in enumerate(tasks):
         jump = _sure_jump(task)
@@ -117,14 +117,17 @@ def _check_jumps(tasks: tuple[Task, ...], diagnostics: Diagnostics) -> None:
         if 0 <= target <= place and not any(other.rules for other in circle):
             diagnostics.warning(
                 "endless-jump",
-                f"task {task.label!r} jumps back to {jump.to!r} whatever happens: only a failure or a cancel ends it",
+                f"task {task.label!r} jumps back to {jump.to!r} in every case: only a failure or a cancel ends it",
                 jump.pos,
                 hint="guard the jump, or put a rule before it that breaks or continues",
             )
 
 
 def _sure_jump(task: Task) -> JumpAction | None:
-    """The jump of a task that is taken after every success; rules before it may only retry, or answer failures."""
+    """Return the jump that a task takes after every success.
+
+    Rules before it may only retry, or answer failures.
+    """
     for rule in task.rules:
         jumps = [action for action in rule.actions if isinstance(action, JumpAction)]
         if rule.when is None or logic.verdict(logic.constant(rule.when)) is True:
@@ -195,7 +198,10 @@ def _check_join(step: Step, choices: _Choices, diagnostics: Diagnostics) -> None
 
 
 def _check_comes_round(step: Step, diagnostics: Diagnostics) -> None:
-    """A join that fires before all have arrived, on a cycle: its own run is on its way to it, so its wave never ends in between."""
+    """Warn about a join on a cycle that fires before all runs have arrived.
+
+    Its own run is on its way to it, so its wave never ends in between.
+    """
     needed = 1 if step.join == "any" else int(step.join) if step.join.isdigit() else step.ways
     early = needed < step.ways or step.join_of == "arrivals"
     if early and step.join_rest != "hold" and step.name in step.reaches:
@@ -218,11 +224,14 @@ class _Choices:
             self._incoming.setdefault(way.target, []).append(way)
 
     def arriving(self, name: str) -> list[Edge]:
-        """One edge for each different way over which tokens come to a step."""
+        """Return one edge for each different way over which tokens reach a step."""
         return list({way.way: way for way in self._incoming.get(name, ()) if way.sync}.values())
 
     def between(self, arriving: list[Edge]) -> str | None:
-        """A step whose exclusive choice decides between two of the arrivals, found along ways without other entries."""
+        """Find a step whose exclusive choice decides between two of the arrivals.
+
+        The search follows ways without other entries.
+        """
         taken: dict[str, int] = {}
         behind: dict[str, list[Edge]] = {}
         for way in arriving:
@@ -239,7 +248,7 @@ class _Choices:
         return None
 
     def _before(self, name: str) -> Iterator[Edge]:
-        """The edges that lead to a step, backwards, as long as there is only one."""
+        """Yield the edges that lead to a step, backwards, as long as there is only one."""
         for _ in self._steps:
             before = self._incoming.get(name, [])
             if len(before) != 1 or name == self._entry:
@@ -258,21 +267,21 @@ def _check_admission(step: Step, diagnostics: Diagnostics) -> None:
     if not bounds_its_lock and all(rule.allow == "yes" for rule in asked):
         diagnostics.warning(
             "always-admitted",
-            f"step {step.name!r} is admitted whatever the context says: what no rule matches is let in",
+            f"step {step.name!r} is admitted for every context: what no rule matches is let in",
             next((rule.pos for rule in reversed(asked or step.admit.rules)), step.pos),
             hint="park the others: a last rule `else: { then: { allow: false } }` (or `skip`)",
         )
     elif sure is not None and step.admit.timeout is None and all(rule.allow == "park" for rule in asked):
         diagnostics.warning(
             "never-admitted",
-            f"step {step.name!r} is parked whatever the context says: no rule that can match lets it go",
+            f"step {step.name!r} is parked for every context: no rule that can match lets it go",
             asked[-1].pos,
             hint="guard a rule with `allow: true` before it, or give the admission a `timeout`",
         )
 
 
 def _decided(rule: AdmitRule) -> bool | None:
-    """What its guard comes to whatever happens; None: that depends."""
+    """Return the constant verdict of the rule's guard, or None when it depends on data."""
     return True if rule.when is None else logic.verdict(logic.constant(rule.when))
 
 
@@ -327,13 +336,16 @@ def _check_races(program: Program, diagnostics: Diagnostics) -> None:
         other = reaches.get(right, 0) & ~reaches.get(left, 0)
         for steps, writes in by_step:
             if steps & one and steps & other:
-                _tell_races(writes, one, other, places, diagnostics)
+                _report_races(writes, one, other, places, diagnostics)
 
 
-def _tell_races(
+def _report_races(
     writes: list[_Write], one: int, other: int, places: dict[str, int], diagnostics: Diagnostics
 ) -> None:
-    """``writes``: of one name. ``one``, ``other``: the steps of two branches, as bits."""
+    """Report a race between two branches that write one name.
+
+    ``writes``: of one name. ``one``, ``other``: the steps of two branches, as bits.
+    """
     rival = next(write for write in writes if one >> places[write.step] & 1)
     for write in writes:
         if other >> places[write.step] & 1:

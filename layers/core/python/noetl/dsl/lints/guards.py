@@ -1,4 +1,7 @@
-"""Guards that can never decide anything: constants, text beside braces, rules behind rules that take everything they would."""
+"""Lints of guards that never decide: constants, text beside braces, shadowed rules.
+
+A rule is shadowed when the rules before it take everything that it would.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ STATUS_WORDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """One entry of a list that is read from the top. ``on``: boundaries at which it is looked at."""
+    """One entry of a list that is read from the top. ``on``: boundaries that look at it."""
 
     when: Node | None
     pos: Pos
@@ -57,7 +60,7 @@ class Guarded:
 
 
 def check_guards(lowering: Lowering, program: Program) -> None:
-    """Every guard of the program."""
+    """Check every guard of the program."""
     diagnostics = lowering.diagnostics
     for step in program.steps:
         for ordered in _lists(step):
@@ -125,7 +128,7 @@ def _check_order(ordered: Sequence[Guarded], diagnostics: Diagnostics) -> None:
         if tree is None:
             continue
         for before, other in earlier:
-            if diagnostics.tells("never-fires", guarded.pos.line):
+            if diagnostics.has_reported("never-fires", guarded.pos.line):
                 break
             if before.closes and guarded.on <= before.on and logic.follows(tree, other):
                 same = logic.same(tree, other)
@@ -163,7 +166,7 @@ def _check_constant(guarded: Guarded, diagnostics: Diagnostics) -> None:
             )
         return
     if decided is False:
-        if diagnostics.tells("never-fires", guarded.pos.line):
+        if diagnostics.has_reported("never-fires", guarded.pos.line):
             return
         diagnostics.warning(
             "never-fires",
@@ -182,8 +185,8 @@ def _check_constant(guarded: Guarded, diagnostics: Diagnostics) -> None:
 
 
 def _check_text(guard: Text, place: Pos, diagnostics: Diagnostics) -> None:
-    """``{{ a }} == 1`` renders to text and is never true or false."""
-    beside = _beside(guard.source)
+    """Warn about a guard like ``{{ a }} == 1``: a text that is never true or false."""
+    beside = _text_outside(guard.source)
     words = "".join(TRUE_WORDS | FALSE_WORDS)
     odd = [char for char in beside if not char.isspace() and char.lower() not in words]
     if not odd:
@@ -197,8 +200,8 @@ def _check_text(guard: Text, place: Pos, diagnostics: Diagnostics) -> None:
     )
 
 
-def _beside(source: str) -> str:
-    """What stands outside of every brace of a guard without blocks."""
+def _text_outside(source: str) -> str:
+    """Return the text outside every brace of a guard without blocks."""
     found: list[str] = []
     try:
         tree = analyse(source)
@@ -254,7 +257,7 @@ def _odd_events(guard: Node | None, lack: dict[str, str], lowering: Lowering) ->
 
 
 def _check_early_end(step: Step, lowering: Lowering) -> None:
-    """An entry that always takes a ``next`` after a call ends its loop after the first item."""
+    """Warn about a ``next`` after a call that ends its loop after the first item."""
     if step.loop is None or step.body is None:
         return
     for rule in step.body.tasks[-1].rules:
@@ -266,7 +269,7 @@ def _check_early_end(step: Step, lowering: Lowering) -> None:
                 "loop-ends-early",
                 f"this `next` ends the loop of step {step.name!r} after its first item",
                 rule.when.pos,
-                hint="ask for event.name == 'step.exit' to go on after all items, or say when to stop",
+                hint="ask for event.name == 'step.exit' to continue after all items, or say when to stop",
             )
 
 
@@ -319,7 +322,10 @@ def _word_hint(base: str, word: str, words: tuple[str, ...]) -> str:
 
 
 def within(node: Expr, word: str) -> Pos:
-    """Where ``word`` stands in an expression: exact on its first line, else the expression's own place."""
+    """Return the position of ``word`` in an expression.
+
+    It is exact on the first line; further down it is the expression's own position.
+    """
     at = node.source.find(word)
     if at < 0 or "\n" in node.source[:at] or not node.pos.line:
         return node.pos

@@ -1,4 +1,4 @@
-"""What guards say about each other, proven from their syntax: constants, and one guard that follows from another.
+"""Proofs about guards from their syntax: constants, and guards that follow from others.
 
 Nothing is evaluated: operators on values of hostile size never run here.
 """
@@ -29,7 +29,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def syntax(guard: Node | None) -> nodes.Expr | None:
-    """The syntax tree of a guard that is one expression; None for any other."""
+    """Return the syntax tree of a guard that is one expression; None for any other."""
     if not isinstance(guard, Expr):
         return None
     try:
@@ -39,7 +39,7 @@ def syntax(guard: Node | None) -> nodes.Expr | None:
 
 
 def constant(guard: Node | None) -> Any:
-    """The value a guard always has, whatever the scope holds; ``UNKNOWN`` when it depends on something."""
+    """Return the value a guard always has, or ``UNKNOWN`` when it depends on the scope."""
     if isinstance(guard, Lit):
         return guard.value
     root = syntax(guard)
@@ -47,7 +47,7 @@ def constant(guard: Node | None) -> Any:
 
 
 def verdict(value: Any) -> bool | None:
-    """How a value decides as a guard; None for one that is neither true nor false (an error when it runs)."""
+    """Return how a value decides as a guard; None for one that is an error when it runs."""
     if value is None or isinstance(value, bool):
         return bool(value)
     if isinstance(value, (int, float)) and value in (0, 1):
@@ -75,7 +75,7 @@ def _fold(node: nodes.Node, depth: int) -> Any:
 
 
 def _fold_both(node: nodes.And | nodes.Or, depth: int) -> Any:
-    """One side decides when it is known and strong enough, whatever the other is."""
+    """Fold ``and`` or ``or``: one known side can decide without the other."""
     sides = (_fold(node.left, depth + 1), _fold(node.right, depth + 1))
     deciding = isinstance(node, nodes.Or)
     known = [bool(side) for side in sides if side is not UNKNOWN]
@@ -101,7 +101,7 @@ def _fold_compare(node: nodes.Compare, depth: int) -> Any:
 
 
 def follows(later: nodes.Expr | None, earlier: nodes.Expr | None) -> bool:
-    """Whether ``earlier`` is certainly true wherever ``later`` is. False when that cannot be shown."""
+    """Report whether ``earlier`` is provably true when ``later`` is true."""
     if later is None or earlier is None:
         return False
     return _follows(later, earlier, 0)
@@ -124,12 +124,15 @@ def _follows(later: nodes.Node, earlier: nodes.Node, depth: int) -> bool:
 
 
 def same(one: nodes.Node, other: nodes.Node) -> bool:
-    """Whether two expressions are written alike, space and quotes aside."""
+    """Report whether two expressions are written alike, space and quotes aside."""
     return type(one) is type(other) and repr(one) == repr(other)
 
 
 def _membership(later: nodes.Node, earlier: nodes.Node) -> bool:
-    """``x == 1`` lies in ``x in [1, 2]`` and in ``x != 3``."""
+    """Report whether the values that one comparison allows are among the other's.
+
+    ``x == 1`` lies in ``x in [1, 2]`` and in ``x != 3``.
+    """
     inside, around = _choices(later), _choices(earlier)
     if inside is None or around is None or not same(inside[0], around[0]) or not inside[2]:
         return False
@@ -137,7 +140,10 @@ def _membership(later: nodes.Node, earlier: nodes.Node) -> bool:
 
 
 def _choices(node: nodes.Node) -> tuple[nodes.Node, frozenset[str], bool] | None:
-    """(what is compared, the constants, whether it must be among them) of a comparison with constants."""
+    """Split a comparison with constants into its parts, or return None.
+
+    The parts: what is compared, the constants, whether it must be among them.
+    """
     if not isinstance(node, nodes.Compare) or len(node.ops) != 1:
         return None
     subject, operand = node.expr, node.ops[0]
@@ -154,7 +160,10 @@ def _choices(node: nodes.Node) -> tuple[nodes.Node, frozenset[str], bool] | None
 
 
 def compared(root: nodes.Expr, base: str, attribute: str) -> list[tuple[str, bool]]:
-    """Texts that ``base.attribute`` is compared with for equality, each with whether it stands in a list of several."""
+    """Return the texts that a guard compares with ``base.attribute`` for equality.
+
+    Each comes with whether it is one of a list of several.
+    """
     found: list[tuple[str, bool]] = []
     for compare in {id(node): node for node in (root, *root.find_all(nodes.Compare))}.values():
         if not isinstance(compare, nodes.Compare) or len(compare.ops) != 1:

@@ -1,4 +1,4 @@
-"""Names that are known, but cannot hold anything where they are read: too early, never given, hidden by another."""
+"""Lints of known names without a value where they are read: too early, unset, hidden."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _ITER = frozenset({"index", "parent", "first", "last", "length", "count", "total
 
 
 def check_known_names(lowering: Lowering, program: Program) -> None:
-    """Warnings about names that mean something elsewhere. Behind an admission everything may have happened by then."""
+    """Warn about names that mean something in another place.
+
+    Behind an admission every step may have run already.
+    """
     upstream = _Upstream(program)
     for use in lowering.uses:
         if use.frame.place in (START, KEYCHAIN) or not use.frame.step:
@@ -43,7 +46,10 @@ def check_known_names(lowering: Lowering, program: Program) -> None:
 
 
 class _Upstream:
-    """Which steps may have run when one is entered. The final step and handlers come after everything."""
+    """The steps that may have run when one is entered.
+
+    The final step and handlers come after everything.
+    """
 
     def __init__(self, program: Program) -> None:
         names = [step.name for step in program.steps]
@@ -58,7 +64,10 @@ class _Upstream:
         self._gated = sum(1 << self._before.places[name] for name in gated)
 
     def has(self, name: str, step: str) -> bool:
-        """Whether ``name`` may have run when ``step`` is entered; true when ``step`` is none."""
+        """Report whether ``name`` may have run when ``step`` is entered.
+
+        True when ``step`` is none.
+        """
         place = self._before.places.get(step)
         if place is None:
             return True
@@ -66,13 +75,13 @@ class _Upstream:
         return other is not None and bool(self._before.bits[place] >> other & 1)
 
     def behind_admission(self, step: str) -> bool:
-        """Whether the step, or one before it, has an admission."""
+        """Report whether the step, or one before it, has an admission."""
         place = self._before.places.get(step)
         return place is not None and bool((self._before.bits[place] | 1 << place) & self._gated)
 
 
 def _check_steps(use: TemplateUse, lowering: Lowering, upstream: _Upstream) -> None:
-    """``<step>.…`` of a step that does not come before this one."""
+    """Warn about ``<step>.…`` of a step that does not come before this one."""
     read = use.analysis.names & lowering.names.steps.keys()
     if not read:
         return
@@ -103,7 +112,7 @@ def _check_steps(use: TemplateUse, lowering: Lowering, upstream: _Upstream) -> N
 
 
 def _check_given(use: TemplateUse, lowering: Lowering) -> None:
-    """``args.x`` that nobody gives, ``iter.x`` that nobody sets."""
+    """Warn about an ``args.x`` that no arc passes and an ``iter.x`` that no rule sets."""
     names, frame = lowering.names, use.frame
     given = names.arguments(frame.step) | frame.names
     open_ = frame.open or frame.step in names.args_open
@@ -118,7 +127,7 @@ def _check_given(use: TemplateUse, lowering: Lowering) -> None:
             )
             lowering.diagnostics.warning(
                 "unset-argument",
-                f"nothing gives step {frame.step!r} an argument {entry!r}",
+                f"nothing passes step {frame.step!r} an argument {entry!r}",
                 _at(use, scope),
                 hint=hint,
             )
@@ -142,7 +151,7 @@ def _at(use: TemplateUse, name: str) -> Pos:
 
 
 def _check_labels(step: Step, tasks: tuple[Task, ...], lowering: Lowering) -> None:
-    """A task reads one that comes after it; or a label hides a name that the step reads."""
+    """Warn about a task that reads a later one, and a label that hides a name the step reads."""
     places = {task.label: place for place, task in enumerate(tasks)}
     back = _earliest_return(tasks, places)
     for place, task in enumerate(tasks):
@@ -188,7 +197,10 @@ def _bare_reads(parts: Iterable[object]) -> Iterator[tuple[Expr | Text | Sql, st
 
 
 def place_in(node: Node, name: str) -> Pos:
-    """Where ``name`` stands in a template: exact on its first line, else where the template begins."""
+    """Return the position of ``name`` in a template.
+
+    It is exact on the first line; further down it is the template's own position.
+    """
     pos = getattr(node, "pos", Pos())
     source = getattr(node, "source", "")
     at = name_offset(source, name) if source else 0

@@ -1,4 +1,7 @@
-"""What a playbook declares and never uses: workbook tasks, keychain entries, workload keys. Asked for by ``--strict`` only."""
+"""Lints of unused declarations: workbook tasks, keychain entries, workload keys.
+
+Only ``--strict`` asks for them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*")
 
 
 def check_unused(lowering: Lowering, root: Mapping) -> None:
-    """A name counts as used when any text below the places that can read it holds it as a word: code reads names too."""
+    """Warn about names that no text which can read them holds as a word.
+
+    Code reads names too, so every text counts.
+    """
     words = _words(root, (*_READING, "executor", "keychain"))
     whole = any("workload" in use.analysis.whole for use in lowering.uses)
     diagnostics = lowering.diagnostics
@@ -46,7 +52,10 @@ def _workload(root: Mapping) -> Iterator[tuple[Key, Pos]]:
 
 
 def _words(root: Mapping, keys: tuple[str, ...], but: str = "") -> frozenset[str]:
-    """Every word of every text under these root keys; under ``workload`` only of templates of other entries."""
+    """Collect every word of every text under these root keys.
+
+    Under ``workload`` only templates of other entries count.
+    """
     found: set[str] = set()
     for name in keys:
         for text in _texts(root.get(name), but):

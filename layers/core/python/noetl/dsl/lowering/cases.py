@@ -62,14 +62,17 @@ _MODES: dict[str | None, CollectMode] = {
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """``worker`` answers calls and iterations, ``engine`` the step's own boundaries; an unproven entry is in both."""
+    """The rules of a ``case``: ``worker`` for calls and iterations, ``engine`` for the step.
+
+    An entry whose boundary is not proven is in both.
+    """
 
     worker: tuple[Rule, ...] = ()
     engine: tuple[Rule, ...] = ()
 
 
 def lower_cases(lowering: Lowering, step: Mapping, frame: Frame, *, runs_tool: bool, loops: bool) -> Cases:
-    """``case`` of a step. ``frame`` is that of the step's body.
+    """Lower the ``case`` of a step. ``frame`` is that of the step's body.
 
     An entry that retries leaves the way to later entries open: they are tried when no try is left.
     """
@@ -227,7 +230,10 @@ class _Then:
         return CollectAction(self.source(block, "from", "path"), into, _MODES.get(mode, "append"), pos)
 
     def source(self, value: Tree, *names: str) -> Node:
-        """``{from: …}`` or the value itself; a bare path is an expression, ``$`` stands for the response."""
+        """Lower ``{from: …}`` or the value itself.
+
+        A bare path is an expression; ``$`` means the response.
+        """
         block = mapping_of(value)
         inner = block.get(*names)
         if inner is None or (names == ("from",) and set(block.entries) != {"from"}):
@@ -263,7 +269,7 @@ def _is_inline(block: Mapping) -> bool:
 
 
 def lower_targets(lowering: Lowering, tree: Tree | None, frame: Frame) -> tuple[GoTo, ...]:
-    """``next``: a name, a ``{step, args}``, or a list of them."""
+    """Lower the targets of ``next``: a name, a ``{step, args}``, or a list of them."""
     items = tree.items if isinstance(tree, Sequence) else [tree] if tree is not None else []
     return tuple(_target(lowering, item, frame) for item in items)
 

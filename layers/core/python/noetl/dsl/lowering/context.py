@@ -1,4 +1,4 @@
-"""What lowering shares: where a template stands, which names the document gives, and values turned into nodes."""
+"""Shared parts of lowering: places of templates, the document's names, values as nodes."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ class Frame:
         return replace(self, place=place)
 
     def guard(self) -> Frame:
-        """The same place for a guard: inside or outside of the iteration as it was."""
+        """Return this place for a guard, inside or outside of the iteration as it was."""
         return self.at(RULE if self.place.iteration else BOUNDARY)
 
     def value(self) -> Frame:
-        """The same place for a value that is stored."""
+        """Return this place for a value that is stored."""
         return self.at(VALUE if self.place.iteration else BOUNDARY_VALUE)
 
     def tool(self) -> Frame:
-        """The same place for a tool's parameters."""
+        """Return this place for a tool's parameters."""
         return self.at(TOOL if self.place.iteration else BOUNDARY_TOOL)
 
     def knowing(self, names: Collection[str], *, open_: bool = False) -> Frame:
@@ -95,11 +95,11 @@ class TemplateUse:
 
 @dataclass(slots=True)
 class Names:
-    """Every name the document gives to something."""
+    """Every name that the document assigns."""
 
     steps: dict[str, Pos] = field(default_factory=dict)
     aliases: dict[str, tuple[str, Pos]] = field(default_factory=dict)
-    """second name of a step's result → the step, and where it stands"""
+    """second name of a step's result → the step, and the place of the name"""
     workload: set[str] = field(default_factory=set)
     ctx: set[str] = field(default_factory=set)
     vars: set[str] = field(default_factory=set)
@@ -122,7 +122,7 @@ class Names:
         return self.args.get(step, set()) | (set(own.entries) if isinstance(own, Mapping) else set())
 
     def give_args(self, step: str, tree: Tree | None) -> None:
-        """``tree`` is a payload for ``step``."""
+        """Record ``tree`` as a payload for ``step``."""
         if isinstance(tree, Mapping):
             self.args.setdefault(step, set()).update(tree.entries)
         elif tree is not None:
@@ -152,7 +152,7 @@ class Lowering:
     # -- values --
 
     def node(self, tree: Tree | None, frame: Frame) -> Node:
-        """A value with its templates, types kept."""
+        """Lower a value with its templates, types kept."""
         if tree is None:
             return Lit(None)
         if isinstance(tree, Scalar):
@@ -167,14 +167,17 @@ class Lowering:
         return None if tree is None else self.node(tree, frame)
 
     def guard(self, tree: Tree | None, frame: Frame) -> Node | None:
-        """A condition. Since meaning 3, a name in it that is not defined is false."""
+        """Lower a condition. Since meaning 3, an undefined name in it is false."""
         node = self.optional(tree, frame)
         if self.semantics > 2 and isinstance(node, (Expr, Text)):
             return msgspec.structs.replace(node, lenient=True)
         return node
 
     def seconds(self, tree: Tree | None, frame: Frame) -> Node | None:
-        """A duration: a literal becomes its seconds; a template may yield seconds or a duration's text."""
+        """Lower a duration: a literal becomes its seconds.
+
+        A template may yield seconds or a duration's text.
+        """
         if isinstance(tree, Mapping):
             entries = tuple(
                 (key.text, self.seconds(value, frame) or Lit(None)) for key, value in tree.items()
@@ -222,7 +225,7 @@ class Lowering:
         self.diagnostics.error("sql-template", message, place, hint=hint)
 
     def analysis(self, tree: Tree | None) -> Analysis | None:
-        """What is known about a template; None for anything that is not one, or is broken (reported)."""
+        """Analyse a template; return None for a plain value or a broken template (reported)."""
         if not isinstance(tree, Scalar) or not isinstance(tree.value, str) or not has_template(tree.value):
             return None
         written = bool(tree.source.text)
@@ -250,7 +253,7 @@ class Lowering:
             return None
 
     def check_name(self, size: Size, name: str, what: str, pos: Pos) -> None:
-        """A name that becomes part of an index: report it when it is too long for that."""
+        """Report a name that is too long for the index that it becomes a part of."""
         if len(name) > size.value:
             self.diagnostics.error(
                 "name-too-long",
@@ -276,14 +279,14 @@ class Lowering:
                 )
 
     def expression(self, tree: Scalar, source: str, frame: Frame) -> Node:
-        """A path written without braces (``response.data.items``), as an expression over the scope."""
+        """Lower a path without braces (``response.data.items``) to an expression."""
         analysis = analyse(f"{{{{ {source} }}}}")
         self.uses.append(TemplateUse(analysis, tree, frame))
         return Expr(source, tree.content_pos(), analysis.reads(self.ambiguous))
 
 
 def expression_pos(scalar: Scalar, expression: str) -> Pos:
-    """The place of the first character inside the braces."""
+    """Return the place of the first character inside the braces."""
     return scalar.locate(max(scalar.value.find(expression, scalar.value.find("{{") + 2), 0))
 
 
@@ -298,7 +301,7 @@ def _collapse_entries(entries: tuple[tuple[str, Node], ...]) -> Node:
 
 
 def with_holes(tree: Tree) -> Any:
-    """The plain value, ``HOLE`` where a template stands."""
+    """Return the plain value, with ``HOLE`` in place of each template."""
     if isinstance(tree, Mapping):
         return {key.text: with_holes(value) for key, value in tree.items()}
     if isinstance(tree, Sequence):

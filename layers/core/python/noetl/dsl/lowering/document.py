@@ -23,7 +23,10 @@ from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree, items_of, mapping_of
 
 
 def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
-    """``root`` has passed the shape checks. Problems of meaning go to ``lowering.diagnostics``."""
+    """Lower the document at ``root``, which has passed the shape checks, to a Program.
+
+    Problems of meaning go to ``lowering.diagnostics``.
+    """
     executor = mapping_of(mapping_of(root.get("executor")).get("spec"))
     metadata = mapping_of(root.get("metadata"))
     _read_names(lowering, root)
@@ -140,7 +143,7 @@ def _check_uncalled(lowering: Lowering) -> None:
 
 
 def _path(lowering: Lowering, metadata: Mapping) -> str:
-    """The path in the catalog, without a slash in front."""
+    """Return the path in the catalog, without a slash in front."""
     tree = metadata.get("path")
     text = _text(tree)
     if lowering.semantics < 3 or tree is None or not text:
@@ -190,7 +193,10 @@ def _keychain(lowering: Lowering, tree: Tree | None) -> tuple[KeychainEntry, ...
 
 
 def _entry(lowering: Lowering, executor: Mapping, steps: tuple[Step, ...]) -> str:
-    """``executor.spec.entry_step``, else ``start``, else the first step (with a warning)."""
+    """Return ``executor.spec.entry_step``, else ``start``, else the first step.
+
+    The first step comes with a warning.
+    """
     wish = text_of(executor.get("entry_step"))
     if wish is not None:
         return wish

@@ -1,4 +1,6 @@
-"""``on_success``, ``on_failure`` and ``finally`` as steps that only the end of an execution leads to.
+"""``on_success``, ``on_failure`` and ``finally`` as steps at the end of an execution.
+
+Only the end of an execution leads to them.
 
 ``finally`` is one step. Entries of the other two are a step each, one after the other, so that none depends on another. All of them
 tolerate failures, and hand the outcome on under the name ``execution``.
@@ -27,7 +29,7 @@ _RETRY = {"attempts": "3", "delay": "2s"}
 def lower_endings(
     lowering: Lowering, root: Mapping, defaults: Defaults, first: int
 ) -> tuple[tuple[Step, ...], dict[str, str]]:
-    """Return the last steps, numbered from ``first``, and the one that each outcome begins with."""
+    """Return the last steps, numbered from ``first``, and the first step of each outcome."""
     steps: list[Step] = []
     chains: dict[str, list[Step]] = {}
     for key in (*_BEFORE.values(), FINALLY):
@@ -63,7 +65,7 @@ def _taken(lowering: Lowering, name: str, pos: Pos) -> bool:
 
 
 def _leading(lowering: Lowering, step: Step, target: str | None) -> Step:
-    """Let ``step`` lead to the next of the last steps, whatever becomes of it."""
+    """Let ``step`` lead to the next of the last steps, in every outcome."""
     if target is None:
         return step
     frame = Frame(step.name, NEXT_ARGS)
@@ -74,7 +76,7 @@ def _leading(lowering: Lowering, step: Step, target: str | None) -> Step:
 
 
 def _blocks(root: Mapping, key: str) -> list[tuple[str, Mapping]]:
-    """Names and blocks of the steps that the root's ``key`` stands for."""
+    """Return names and blocks of the steps that the root's ``key`` describes."""
     tree = root.get(key)
     if tree is None:
         return []
@@ -90,7 +92,7 @@ def _blocks(root: Mapping, key: str) -> list[tuple[str, Mapping]]:
 
 
 def _block(name: str, entry: Tree, pos: Pos) -> Mapping:
-    """One step of the canonical form."""
+    """Make one step of the canonical form."""
     inside: dict[str, Tree | None] = {}
     tool: Tree | None = entry
     if isinstance(entry, Mapping) and entry.has("tool") and not entry.has("kind"):
@@ -112,7 +114,7 @@ def _named(task: Tree | None, name: str) -> Tree:
 
 
 def _task(tree: Tree) -> Tree:
-    """A task as it is written, or a notification as the task that sends it."""
+    """Return a task as it is written, or a notification as the task that sends it."""
     if not isinstance(tree, Mapping) or not notifies(tree.plain()):
         return tree
     way = next(key for key, _ in tree.items() if key.text in WAYS)

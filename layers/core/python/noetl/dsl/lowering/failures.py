@@ -1,4 +1,4 @@
-"""What a step says about failures: ``spec.on_error``, its default in the executor, and ``spec.compensate``."""
+"""Failures of a step: ``spec.on_error``, its default in the executor, ``spec.compensate``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_o
 
 @dataclass(frozen=True, slots=True)
 class OnError:
-    """``tolerant``: go on as if the step were done. ``target``: the step to go to."""
+    """What follows a failure of a step.
+
+    ``tolerant``: the execution continues as if the step were done. ``target``: the step to go to.
+    """
 
     tolerant: bool = False
     target: str = ""
@@ -25,7 +28,7 @@ class OnError:
     pos: Pos = field(default_factory=Pos)
 
     def arc(self, lowering: Lowering) -> tuple[Arc, ...]:
-        """The way it adds to a step."""
+        """Return the arc it adds to a step."""
         if not self.target:
             return ()
         lowering.arcs += 1
@@ -36,7 +39,10 @@ class OnError:
 
 
 def lower_on_error(lowering: Lowering, tree: Tree | None, frame: Frame) -> OnError:
-    """``fail``, ``continue``, a step, or ``{step, args}`` (which also names steps that are called like one of the two words)."""
+    """Lower ``on_error``: ``fail``, ``continue``, a step, or ``{step, args}``.
+
+    The mapping can also name a step that is called like one of the two words.
+    """
     block = mapping_of(tree)
     name = block.get("step") if isinstance(tree, Mapping) else tree
     target = text_of(name) or ""
@@ -52,8 +58,11 @@ def lower_on_error(lowering: Lowering, tree: Tree | None, frame: Frame) -> OnErr
 
 
 def with_default_on_error(lowering: Lowering, root: Mapping, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """``executor.spec.on_error`` given to every step that says nothing itself: but not to the step it names, to those that nothing
-    else leads to (they would handle their own failures, for ever), nor to ``final_step``."""
+    """Apply ``executor.spec.on_error`` to every step without an answer of its own.
+
+    Left out are the step it names, the steps that nothing else leads to (they would handle their own failures, for ever), and
+    ``final_step``.
+    """
     executor = mapping_of(mapping_of(root.get("executor")).get("spec"))
     tree = executor.get("on_error")
     if tree is None:
@@ -89,7 +98,10 @@ def _behind(steps: tuple[Step, ...], entry: str | None, handler: str) -> set[str
 def lower_compensation(
     lowering: Lowering, spec: Mapping, frame: Frame, *, loops: bool, layers: Layers
 ) -> Pipeline | None:
-    """``spec.compensate``: a task or a list of labelled tasks. It knows the names of its own tasks, and no iteration."""
+    """Lower ``spec.compensate``: a task or a list of labelled tasks.
+
+    It knows the names of its own tasks, and no iteration.
+    """
     tree = spec.get("compensate")
     if tree is None:
         return None

@@ -24,7 +24,10 @@ class LoopPlan:
 
 
 def lower_loop(lowering: Lowering, step: Mapping, frame: Frame, failure: Tree | None) -> LoopPlan:
-    """``loop`` of a step, or the loop inside ``tool: {kind: iterator}``. ``failure`` is the layered ``policy.failure``."""
+    """Lower a step's ``loop``, or the loop inside ``tool: {kind: iterator}``.
+
+    ``failure`` is the layered ``policy.failure``.
+    """
     tool = step.get("tool")
     if isinstance(tool, Mapping) and text_of(tool.get("kind")) == "iterator":
         return _from_iterator(lowering, step, tool, frame, failure)
@@ -100,7 +103,10 @@ def _from_iterator(
 
 @dataclass(frozen=True, slots=True)
 class IteratorParts:
-    """What an iterator says. ``task``: its task mapping or list, a ``sink`` of its own inside the mapping."""
+    """The parts of an iterator.
+
+    ``task``: its task mapping or list, a ``sink`` of its own inside the mapping.
+    """
 
     collection: Tree | None
     element: str
@@ -114,7 +120,10 @@ class IteratorParts:
 
 
 def iterator_parts(lowering: Lowering, tool: Mapping, beside: frozenset[str] = frozenset()) -> IteratorParts:
-    """The parts of ``kind: iterator``, checked. ``beside``: keys it may have because it is a task like others."""
+    """Check ``kind: iterator`` and return its parts.
+
+    ``beside``: keys it may have because it is a task like others.
+    """
     tool = canonical_params(lowering, without_empty(tool), find_spec(lowering.kinds, "iterator"))
     for key, _ in tool.items():
         if key.text not in _ITERATOR_KEYS and key.text not in beside:
@@ -158,7 +167,7 @@ def _check_literals(lowering: Lowering, tool: Mapping) -> None:
 
 
 def _nested(task: Tree | None) -> Tree | None:
-    """``task: {tool: {kind: …}}`` is the same as ``task: {kind: …}``."""
+    """Unwrap ``task: {tool: {kind: …}}``: it is the same as ``task: {kind: …}``."""
     if isinstance(task, Mapping) and isinstance(task.get("tool"), Mapping):
         inner = mapping_of(task.get("tool"))
         return Mapping({**inner.entries, **_only(task, "sink"), **_only(task, "vars")}, task.pos)

@@ -1,4 +1,7 @@
-"""A step's tool — mapping or list — and everything else that becomes tasks: sinks and inline tasks."""
+"""A step's tool (mapping or list), and everything else that becomes tasks.
+
+These are sinks and inline tasks.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Entries = dict[str, tuple[Key, Tree]]
 
 
 def label_tasks(lowering: Lowering, tool: Tree | None, step: str) -> list[Labelled]:
-    """(label, task) pairs: ``<step>_task`` for a mapping, ``task_<index>`` for unlabelled items. Labels are unique."""
+    """Label tasks uniquely: ``<step>_task`` for a mapping, ``task_<index>`` without a label."""
     if isinstance(tool, Mapping):
         return [(f"{step}_task", tool)]
     pairs = [unlabel(mapping_of(item), index) for index, item in enumerate(items_of(tool))]
@@ -40,7 +43,7 @@ def label_tasks(lowering: Lowering, tool: Tree | None, step: str) -> list[Labell
 
 
 def unlabel(entry: Mapping, index: int) -> Labelled:
-    """``{name: t, kind: …}`` and ``{t: {kind: …}}`` are the same task."""
+    """Take the label off a task: ``{name: t, kind: …}`` and ``{t: {kind: …}}`` are the same."""
     if entry.has("kind"):
         return text_of(entry.get("name")) or f"task_{index}", entry
     for key, value in entry.items():
@@ -52,7 +55,7 @@ def unlabel(entry: Mapping, index: int) -> Labelled:
 def lower_tasks(
     lowering: Lowering, pairs: list[Labelled], frame: Frame, layers: Layers, *, retry: StepRetry | None = None
 ) -> tuple[Task, ...]:
-    """The tasks of one pipeline."""
+    """Lower the tasks of one pipeline."""
     labels = tuple(label for label, _ in pairs)
     known = lowering.names.labels.setdefault(frame.step, set())
     known.update(labels)
@@ -73,7 +76,7 @@ def lower_body(
     retry: StepRetry | None = None,
     own_sinks: tuple[SinkAction, ...] = (),
 ) -> Task:
-    """One task, workbook calls replaced by the tasks they name."""
+    """Lower one task, with workbook calls replaced by the tasks they name."""
     body = without_empty(body)
     computed = computed_name(body)
     if computed is not None:
@@ -113,7 +116,10 @@ def _without_failure(lowering: Lowering, tool: Mapping, task: Task) -> Task:
 
 
 def _nested(lowering: Lowering, label: str, tool: Mapping, frame: Frame, layers: Layers) -> Nested:
-    """``kind: iterator`` as a task: its tasks know the element, and the names around it."""
+    """Lower ``kind: iterator`` as a task.
+
+    Its tasks know the element, and the names around it.
+    """
     parts = iterator_parts(lowering, tool, TASK_KEYS)
     spec = mapping_of(tool.get("spec"))
     element = parts.element
@@ -177,9 +183,9 @@ def _chosen(
     labels: tuple[str, ...],
     retry: StepRetry | None,
 ) -> Task:
-    """A workbook call whose name is computed: every task of the workbook is lowered as it would be called here.
+    """Lower a workbook call whose name is computed: every task as it would be called here.
 
-    Which inputs a task needs is told when it is called: this call's may be meant for another.
+    The inputs that a task needs are checked when it is called, because this call's inputs may be meant for another task.
     """
     if not lowering.workbook:
         lowering.diagnostics.error(
@@ -198,7 +204,10 @@ def _chosen(
 
 
 def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) -> SinkAction:
-    """A ``sink`` block: ``table`` and ``args`` may stand beside the tool or inside it."""
+    """Lower a ``sink`` block.
+
+    ``table`` and ``args`` may be beside the tool or inside it.
+    """
     tool = mapping_of(block.get("tool"))
     entries = dict(tool.entries)
     for name in ("table", "args"):
@@ -208,7 +217,7 @@ def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) 
         if name in entries or (name == "args" and (tool.has("input") or tool.has("with"))):
             lowering.diagnostics.error(
                 "duplicate-spelling",
-                f"`{name}` stands beside the sink's tool and inside it",
+                f"`{name}` is written beside the sink's tool and inside it",
                 beside[0].pos,
                 hint="keep one",
             )
@@ -232,7 +241,7 @@ _HTTP_BODIES = frozenset({"body", "payload", "json", "data", "form", "multipart"
 
 
 def _written_by_http(entries: Entries) -> Entries:
-    """Let an ``http`` sink without a body send what its ``args`` say: they are what a sink writes."""
+    """Let an ``http`` sink without a body send its ``args``: they are what a sink writes."""
     given = next((entries[name] for name in INPUT_KEYS if name in entries), None)
     kind = text_of(entries["kind"][1]) if "kind" in entries else None
     if kind != "http" or given is None or not _HTTP_BODIES.isdisjoint(entries):
@@ -255,12 +264,12 @@ def _written_by_http(entries: Entries) -> Entries:
 
 
 def noop_task(owner: Mapping) -> Mapping:
-    """What a step without a tool runs when its ``vars`` need a place to be evaluated."""
+    """Make the task of a step without a tool whose ``vars`` need a place to be evaluated."""
     return Mapping({"kind": (Key("kind", owner.pos), made_text("noop", owner.pos))}, owner.pos)
 
 
 def item_task(owner: Mapping, iterator: str) -> Mapping:
-    """Make what a loop without a tool runs: each iteration gives its element."""
+    """Make the task of a loop without a tool: each iteration returns its element."""
     pos = owner.key_pos("loop")
 
     def block(**values: Tree) -> Mapping:

@@ -1,4 +1,4 @@
-"""Retries in all their spellings: rules, ``retry`` of a step, a task or a ``case``, and the playbook's default."""
+"""Retries in all spellings: rules, ``retry`` of a step, task or ``case``, the default."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BACKOFF: dict[str, Literal["none", "linear", "exponential"]] = {
 
 
 def canonical_retry(lowering: Lowering, then: Mapping, frame: Frame) -> RetryAction:
-    """``do: retry`` of a policy rule: three tries a second apart unless it says otherwise."""
+    """Lower ``do: retry`` of a policy rule: by default three tries a second apart."""
     return RetryAction(
         attempts=_or(lowering, then.get("attempts"), 3, frame),
         delay=lowering.seconds(then.get("delay"), frame) or Lit(1),
@@ -32,7 +32,10 @@ def canonical_retry(lowering: Lowering, then: Mapping, frame: Frame) -> RetryAct
 
 
 def retry_action(lowering: Lowering, block: Tree | None, pos: Pos, frame: Frame) -> RetryAction:
-    """Lower the fields of a ``retry`` block; ``retry: true`` takes every default, a number is that of the tries."""
+    """Lower the fields of a ``retry`` block.
+
+    ``retry: true`` takes every default; a number is the number of tries.
+    """
     fields = mapping_of(block)
     attempts = spelled(lowering, fields, "attempts", "max_attempts")
     if isinstance(block, Scalar) and not isinstance(block.value, bool):
@@ -51,12 +54,15 @@ def retry_action(lowering: Lowering, block: Tree | None, pos: Pos, frame: Frame)
 
 
 def wants_none(tree: Tree | None) -> bool:
-    """``retry: false``: the default is not wanted here."""
+    """Report whether ``retry: false`` refuses the default."""
     return isinstance(tree, Scalar) and tree.value is False
 
 
 def lower_retry(lowering: Lowering, tree: Tree | None, pos: Pos, frame: Frame) -> StepRetry | None:
-    """``retry`` of a step, a task or the playbook; ``frame`` is that of the tool."""
+    """Lower ``retry`` of a step, a task or the playbook.
+
+    ``frame`` is that of the tool.
+    """
     if tree is None or wants_none(tree) or (isinstance(tree, Scalar) and tree.value is None):
         return None
     fields, guard = mapping_of(tree), frame.guard()

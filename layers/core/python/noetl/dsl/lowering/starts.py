@@ -15,7 +15,10 @@ from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_o
 
 
 def lower_schedule(lowering: Lowering, tree: Tree | None, schema: Any) -> ScheduleSpec | None:
-    """``schema``: the playbook's ``input``, which the payload has to fit."""
+    """Lower a schedule.
+
+    ``schema``: the playbook's ``input``, which the payload has to fit.
+    """
     if not isinstance(tree, Mapping):
         return None
     found = {key: value for key, value in tree.plain().items() if value is not None}
@@ -34,7 +37,10 @@ def lower_schedule(lowering: Lowering, tree: Tree | None, schema: Any) -> Schedu
 
 
 def _conduct(found: dict[str, Any]) -> dict[str, Any]:
-    """What is said about missed moments and overlaps, without what cannot be (which was told already)."""
+    """Return the settings of missed moments and overlaps, without the invalid ones.
+
+    The invalid ones are reported already.
+    """
     fits = {
         "catch_up": found.get("catch_up") in get_args(CatchUp),
         "catch_up_max": type(found.get("catch_up_max")) is int,
@@ -44,7 +50,10 @@ def _conduct(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(check: Callable[[str], str], value: Any) -> str | None:
-    """In its one spelling. What is wrong was told already: a document of a wrong shape is lowered for its other problems."""
+    """Return ``value`` in its one spelling, or None for an invalid one.
+
+    The mistake is reported already: a document of a wrong shape is lowered only for its other problems.
+    """
     try:
         return check(value) if isinstance(value, str) else None
     except InvalidInputError:
@@ -56,7 +65,10 @@ def _text(value: Any) -> str:
 
 
 def _check_payload(lowering: Lowering, tree: Mapping, payload: Any, schema: Any) -> None:
-    """A payload that does not fit would fail at each firing; a schema that is none is somebody else's problem."""
+    """Report a payload that does not fit the schema, since each firing would fail.
+
+    An invalid schema is reported by another check.
+    """
     if not isinstance(schema, dict) or schema_problem(schema) is not None:
         return
     try:

@@ -1,4 +1,4 @@
-"""A step's own ``args``: which entries the engine evaluates once, and how they reach the step's tasks.
+"""A step's own ``args``: what the engine evaluates once, and what reaches its tasks.
 
 Since meaning 3 a task without an input of its own gets the step's ``args`` as its input. Entries that read the iteration or the
 keychain are part of each task's input: they are evaluated for each call, and nothing keeps them.
@@ -22,7 +22,10 @@ _OF_AN_ITERATION = frozenset({"iter", "loop", "loop_index", "_index"})
 
 @dataclass(frozen=True, slots=True)
 class StepArgs:
-    """``once``: what the engine evaluates. ``each``: entries of every task's input. ``whole``: what a task without input gets."""
+    """The divided ``args`` of a step.
+
+    ``once``: what the engine evaluates. ``each``: entries of every task's input. ``whole``: the input of a task that has none.
+    """
 
     once: Tree | None
     each: Mapping | None = None
@@ -30,7 +33,7 @@ class StepArgs:
 
 
 def split_args(lowering: Lowering, given: Tree | None, tool: Tree | None, iterator: str | None) -> StepArgs:
-    """Divide a step's ``args``. ``iterator``: the name of the loop's element, where there is a loop."""
+    """Divide a step's ``args``. ``iterator``: the name of the loop's element, if any."""
     if lowering.semantics < 3 or given is None or tool is None:
         return StepArgs(given)
     if not isinstance(given, Mapping):
@@ -59,7 +62,10 @@ def _tasks(tool: Tree) -> list[Mapping]:
 
 
 def _needs(task: Mapping, each: frozenset[str]) -> bool:
-    """Whether a task's own input reads arguments that would be part of it: an input cannot read itself."""
+    """Report whether a task's own input reads arguments that would be part of it.
+
+    An input cannot read itself.
+    """
     own = task.get(*INPUT_KEYS)
     if own is None:
         return False
@@ -80,7 +86,10 @@ def _analyses(tree: Tree) -> Iterator[Analysis]:
 
 
 def with_args(task: Mapping, args: StepArgs) -> Mapping:
-    """Give a task the step's ``args``: all of them where it has no input, else those that belong to each call."""
+    """Add the step's ``args`` to a task.
+
+    A task without an input receives all of them, any other task those that belong to each call.
+    """
     own = task.get(*INPUT_KEYS)
     if own is None and args.whole is not None:
         whole = args.whole.get("") or args.whole

@@ -1,4 +1,4 @@
-"""Small blocks that several parts of the language share: inputs, set blocks, result wishes, retries."""
+"""Small blocks that parts of the language share: inputs, sets, result wishes, retries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*\Z")
 
 
 def spelled(lowering: Lowering, owner: Mapping, *names: str) -> Tree | None:
-    """The value given under one of several spellings; two of them at once are an error."""
+    """Return the value under one of several spellings; report two of them at once."""
     given = [key.text for key, value in owner.items() if key.text in names and not is_null(value)]
     if len(given) > 1:
         lowering.diagnostics.error(
@@ -34,7 +34,7 @@ def spelled(lowering: Lowering, owner: Mapping, *names: str) -> Tree | None:
 
 
 def lower_sets(lowering: Lowering, owner: Mapping, frame: Frame) -> tuple[SetAction, ...]:
-    """``set``, ``set_ctx``, ``set_iter`` and ``set: { ctx: {…} }`` of ``owner``, in the order they are written."""
+    """Lower ``set``, ``set_ctx``, ``set_iter`` and ``set: { ctx: {…} }`` as they are written."""
     found: list[SetAction] = []
     for key, block in owner.items():
         if not isinstance(block, Mapping):
@@ -111,7 +111,10 @@ def _scope(scope: str) -> SetScope:
 
 
 def _reducer(value: Tree) -> tuple[str, Tree]:
-    """A one-key mapping named after a reducer is a reducer, always."""
+    """Split a value into reducer and operand.
+
+    A one-key mapping named after a reducer is a reducer, always.
+    """
     if isinstance(value, Mapping) and len(value.entries) == 1:
         key, inner = next(iter(value.items()))
         if key.text in REDUCERS:
@@ -120,7 +123,7 @@ def _reducer(value: Tree) -> tuple[str, Tree]:
 
 
 def remember_write(lowering: Lowering, scope: str, name: str, frame: Frame) -> None:
-    """The document gives this name a value somewhere."""
+    """Remember that the document assigns this name."""
     if scope == "ctx":
         lowering.names.ctx.add(name)
     elif scope == "vars":
@@ -133,7 +136,7 @@ def remember_write(lowering: Lowering, scope: str, name: str, frame: Frame) -> N
 
 
 def result_spec(lowering: Lowering, tree: Tree | None) -> ResultSpec | None:
-    """``spec.result`` / ``output``, already layered."""
+    """Lower ``spec.result`` / ``output``, already layered."""
     block = mapping_of(tree)
     if not block.entries:
         return None
@@ -156,7 +159,10 @@ def result_spec(lowering: Lowering, tree: Tree | None) -> ResultSpec | None:
 
 
 def _tier(lowering: Lowering, tree: Tree | None) -> str | None:
-    """A tier that no place can have is none that anybody meant; one that this place lacks is told of where it runs."""
+    """Return the tier that a value asks for, with a warning when no place has such a tier.
+
+    A tier that only this place lacks is reported where the playbook runs.
+    """
     wish = text_of(tree)
     if tree is not None and wish and wish.strip().lower() not in KNOWN_WISHES:
         message = f"there is no tier {wish!r}: what asks for it goes to the default one"
@@ -189,7 +195,10 @@ def _selections(tree: Tree | None) -> tuple[tuple[str, str], ...]:
 
 
 def overlay_input(below: Tree | None, above: Tree | None) -> Tree | None:
-    """Two inputs of the same task: names of ``above`` win; a computed input replaces the other."""
+    """Merge two inputs of the same task: names of ``above`` win.
+
+    A computed input replaces the other.
+    """
     if isinstance(below, Mapping) and isinstance(above, Mapping):
         return Mapping({**below.entries, **above.entries}, above.pos)
     return below if above is None else above

@@ -1,4 +1,4 @@
-"""What runs before the end of an execution: ``finally``, ``on_failure`` and ``on_success``."""
+"""Work before the end of an execution: ``finally``, ``on_failure`` and ``on_success``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Field types of schedules and triggers. Literals only: nothing runs yet that could render a template."""
+"""Field types of schedules and triggers.
+
+They are literals only: nothing runs yet that could render a template.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ from noetl.dsl.model.types import problem
 
 
 def _literal(what: str, check: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """A text that ``check`` accepts; kept as ``check`` gives it back when that is text."""
+    """Return a validator of a text that ``check`` accepts.
+
+    It keeps the text as ``check`` returns it, when that is text.
+    """
 
     def validate(value: Any) -> Any:
         text = _text(what, value)

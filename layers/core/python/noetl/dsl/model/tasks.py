@@ -1,4 +1,4 @@
-"""Tools and tasks: the part of the document that both forms share, and the canonical form's policies."""
+"""Tools and tasks, which both forms share, and the canonical form's policies."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _place(value: Any) -> Any:
 
 
 class Accumulate(Strict):
-    """``output.accumulate``: what the task gives each time it succeeds becomes one value."""
+    """``output.accumulate``: the results of a task's successful runs become one value."""
 
     strategy: Literal["append", "replace", "merge", "concat"] = "append"
     path: Annotated[str | None, PlainValidator(_place), WithJsonSchema({"type": "string"})] = None
@@ -185,7 +185,7 @@ class Accumulate(Strict):
 
 
 class TaskOutput(OutputBlock):
-    """``output`` of a task: ``path`` names the part of what the tool gave that is the task's result."""
+    """``output`` of a task. ``path``: the part of the tool's result that is the task's."""
 
     accumulate: Accumulate | None = None
     as_: TaskLabel | None = Field(default=None, alias="as")
@@ -247,11 +247,11 @@ class PolicyRule(Strict):
 
 
 def check_rule_shape(given: set[str]) -> None:
-    """A rule is ``when`` + ``then``, or ``else`` alone."""
+    """Check that a rule is ``when`` + ``then``, or ``else`` alone."""
     if "else_" in given:
         if len(given) > 1:
             raise problem(
-                "misplaced-key", "`else` stands alone in its rule", "write `- else: { then: { … } }`"
+                "misplaced-key", "`else` must be alone in its rule", "write `- else: { then: { … } }`"
             )
     elif "then" not in given:
         raise problem("missing-key", "the rule has no `then`", "write `- when: … ` with `then: { … }`")
@@ -306,7 +306,7 @@ def _kind(value: Any) -> Any:
 
 
 def _inner(value: Any) -> str:
-    """What stands under ``task``: an iterator's tasks, or a parameter of another kind."""
+    """Name the shape under ``task``: an iterator's tasks, or another kind's parameter."""
     if isinstance(value, list):
         return "<tasks>"
     if isinstance(value, dict) and "kind" in value:

@@ -1,4 +1,4 @@
-"""Field types shared by the models: values that may be templates, guards, durations, names."""
+"""Field types that the models share: templates or values, guards, durations, names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*\Z")
 
 
 class Strict(BaseModel):
-    """A mapping whose unknown keys are refused. The class that read a mapping is noted for "did you mean"."""
+    """A mapping whose unknown keys are refused.
+
+    The class that read a mapping is noted for "did you mean".
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=False)
 
@@ -35,12 +38,12 @@ class Strict(BaseModel):
 
     @classmethod
     def known_keys(cls) -> list[str]:
-        """The keys as they are written."""
+        """Return the keys as they are written."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
 
 def problem(code: str, message: str, hint: str | None = None) -> PydanticCustomError:
-    """A problem found by a validator, carried to ``shape`` as it is."""
+    """Make a problem found by a validator, carried to ``shape`` as it is."""
     return PydanticCustomError("noetl", "{message}", {"message": message, "code": code, "hint": hint})
 
 

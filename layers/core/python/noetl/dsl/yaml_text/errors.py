@@ -1,4 +1,4 @@
-"""libyaml's complaints in the words of somebody who writes playbooks."""
+"""libyaml's complaints in the words of playbook authors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import yaml
 
 
 def place_of(problem: yaml.YAMLError) -> Any:
-    """The mark to show: where an open quote began, else where reading stopped. None when libyaml does not say."""
+    """Return the mark to show: where an open quote began, else where reading stopped.
+
+    None when libyaml reports no mark.
+    """
     context, mark = getattr(problem, "context_mark", None), getattr(problem, "problem_mark", None)
     return context if _open_quote(problem) and context is not None else mark or context
 
@@ -32,7 +35,7 @@ def explain(problem: yaml.YAMLError, text: str, offset: int) -> tuple[str, str, 
     if "\t" in text[line_start : offset + 1] and ("token" in what or "tab" in what or "indent" in what):
         return (
             "yaml-tab",
-            "a tab stands in the indentation",
+            "the indentation contains a tab",
             "indent with spaces; YAML does not allow tabs there",
         )
     if "cannot start any token" in what:
@@ -50,7 +53,7 @@ def explain(problem: yaml.YAMLError, text: str, offset: int) -> tuple[str, str, 
     if "mapping values are not allowed" in what:
         return (
             "yaml-syntax",
-            "a colon stands where no key can be",
+            "there is a colon where no key can be",
             "quote the value, or indent the line by spaces",
         )
     if "undefined alias" in what:

@@ -1,4 +1,4 @@
-"""YAML text → positioned tree, or diagnostics; nothing is built before the limits have been checked.
+"""YAML text → positioned tree, or diagnostics; limits are checked before building.
 
 One pass over libyaml's events with an explicit stack: depth, size, aliases and expanded nodes are bounded while reading,
 so hostile documents are refused in milliseconds and never reach a recursive composer. Scalars are typed by the YAML 1.2 core
@@ -44,7 +44,7 @@ class _Open:
     flow: bool
     anchor: str | None
     as_key: bool = False
-    """It stands where a key must stand: it was refused, and is only read to its end."""
+    """It is in the place of a key: it was refused, and is only read to its end."""
     key: Key | None = None
     discard: bool = False
     """The value that comes next belongs to a key that was refused."""
@@ -63,7 +63,7 @@ def load(
     max_bytes: int = MAX_BYTES,
     max_depth: int = MAX_DEPTH,
 ) -> Mapping | None:
-    """The document as a mapping; None when it cannot be read (the reasons are in ``diagnostics``).
+    """Read the document as a mapping; None when it cannot be read (see ``diagnostics``).
 
     ``what``: what the document is, and how one begins. ``max_bytes``, ``max_depth``: of its kind.
     """
@@ -212,7 +212,7 @@ class _Builder:
         return isinstance(parent.tree, Mapping) and parent.key is None and not parent.discard
 
     def refuse_collection_key(self, event: Any, mapping: bool) -> None:
-        """A mapping in the place of a key: nearly always a template somebody forgot to quote."""
+        """Refuse a mapping in the place of a key: nearly always a template without quotes."""
         if any(outer.as_key for outer in self.stack):
             return
         parent = self.stack[-1]
@@ -298,7 +298,7 @@ class _Builder:
         name = event.anchor
         if self.expects_key():
             raise self.refuse(
-                "yaml-key", f"the alias *{name} stands where a key must stand", event, "write the key out"
+                "yaml-key", f"the alias *{name} is in the place of a key", event, "write the key out"
             )
         if any(open_.anchor == name for open_ in self.stack):
             raise self.refuse(
@@ -309,7 +309,7 @@ class _Builder:
             )
         if name not in self.anchors:
             raise self.refuse(
-                "yaml-syntax", f"no anchor &{name} stands before this alias", event, "define it first"
+                "yaml-syntax", f"there is no anchor &{name} before this alias", event, "define it first"
             )
         tree, weight, height = self.anchors[name]
         if self.aliases > MAX_ALIASES:
@@ -339,7 +339,7 @@ class _Builder:
             )
 
     def explain(self, problem: yaml.YAMLError) -> None:
-        """A parser error in the words of somebody who writes playbooks."""
+        """Report a parser error in the words of playbook authors."""
         mark = place_of(problem)
         offset = min(mark.index, len(self.source.text)) if mark is not None else 0
         code, message, hint = explain(problem, self.source.text, offset)

@@ -14,7 +14,10 @@ _BASES = {"0x": 16, "0o": 8}
 
 
 class BadScalar(Exception):  # noqa: N818 - carried into a diagnostic at once
-    """Why a scalar cannot be used: ``code``, ``message``, ``hint``. ``too_long``: it is a whole number of too many digits."""
+    """The reason why a scalar cannot be used: ``code``, ``message``, ``hint``.
+
+    ``too_long``: it is a whole number of too many digits.
+    """
 
     def __init__(self, code: str, message: str, hint: str, *, too_long: bool = False) -> None:
         super().__init__(message)
@@ -22,7 +25,7 @@ class BadScalar(Exception):  # noqa: N818 - carried into a diagnostic at once
 
 
 def typed_value(tag: str, text: str) -> Any:
-    """The value of ``text`` under a core schema tag. Raises BadScalar."""
+    """Return the value of ``text`` under a core schema tag. Raises BadScalar."""
     match tag.removeprefix(_CORE):
         case "str" | "!":
             return text
@@ -67,7 +70,10 @@ def _number(text: str) -> float:
 
 
 def key_text(tag: str, text: str) -> str:
-    """A key as text. Raises BadScalar for null and booleans, which look like text but are not."""
+    """Return a key as text.
+
+    Raises BadScalar for null and booleans, which look like text but are not.
+    """
     kind = tag.removeprefix(_CORE)
     if kind == "merge" or text == "<<":
         raise BadScalar("yaml-merge-key", "YAML 1.2 has no merge keys (<<)", "write the shared keys out")

@@ -39,7 +39,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
-    """One value. ``start`` and ``end`` bound its spelling in the text, quotes or block header included."""
+    """One value.
+
+    ``start`` and ``end`` bound its spelling in the text, quotes or block header included.
+    """
 
     value: Any
     pos: Pos
@@ -53,7 +56,7 @@ class Scalar:
         return self.value
 
     def locate(self, offset: int) -> Pos:
-        """Where character ``offset`` of the (text) value stands in the document.
+        """Return the place in the document of character ``offset`` of the (text) value.
 
         The spelling and the value are walked side by side from the template that holds ``offset``: indentation, folded line
         ends and quote escapes are the only places where they differ.
@@ -76,9 +79,9 @@ class Scalar:
         return self.source.position(self.start + min(at, max(len(raw) - 1, 0)))
 
     def lines_pos(self) -> tuple[Pos, bool]:
-        """Where the first column of the first line of the text stands, and whether line n + 1 of it stands below line n.
+        """Return where the text's first line starts, and whether its lines map to document lines.
 
-        So it does in literal blocks and on single lines, but not in folded texts, nor in quotes with escaped line ends.
+        They do in literal blocks and on single lines, but not in folded texts, nor in quotes with escaped line ends.
         """
         text = self.value
         if not isinstance(text, str) or not (visible := text.lstrip()):
@@ -92,7 +95,10 @@ class Scalar:
         return Pos(place.line - text.count("\n", 0, start), place.column - indent), True
 
     def content_pos(self) -> Pos:
-        """Where the first character of the value stands (after the quote, on the line after a block header)."""
+        """Return the place of the value's first character.
+
+        That is after the quote, or on the line after a block header.
+        """
         return self.locate(0) if isinstance(self.value, str) and self.value else self.pos
 
 
@@ -108,7 +114,7 @@ class Mapping:
     pos: Pos
 
     def get(self, *names: str) -> Tree | None:
-        """The value of the first of ``names`` that is there and not null."""
+        """Return the value of the first of ``names`` that is there and not null."""
         for name in names:
             found = self.entries.get(name)
             if found is not None and not is_null(found[1]):
@@ -149,24 +155,27 @@ def is_null(tree: Tree | None) -> bool:
 
 
 def text_of(tree: Tree | None) -> str | None:
-    """The text of a text scalar; None for anything else."""
+    """Return the text of a text scalar; None for anything else."""
     return tree.value if isinstance(tree, Scalar) and isinstance(tree.value, str) else None
 
 
 def mapping_of(tree: Tree | None) -> Mapping:
-    """``tree`` when it is a mapping, else an empty one at its place."""
+    """Return ``tree`` when it is a mapping, else an empty one at its place."""
     if isinstance(tree, Mapping):
         return tree
     return Mapping({}, tree.pos if tree is not None else Pos())
 
 
 def items_of(tree: Tree | None) -> list[Tree]:
-    """The items of a sequence; none for anything else."""
+    """Return the items of a sequence; none for anything else."""
     return tree.items if isinstance(tree, Sequence) else []
 
 
 def cut_by_comma(mapping: Mapping, name: str) -> bool:
-    """Whether an entry without a value stands after a comma, as the rest of a text does that was not quoted: ``{ query: SELECT a, b }``."""
+    """Report whether an entry without a value follows a comma.
+
+    It is then the rest of a text that was not quoted: ``{ query: SELECT a, b }``.
+    """
     value = mapping.entries[name][1] if mapping.has(name) else None
     if not isinstance(value, Scalar) or value.value is not None or value.start != value.end:
         return False
@@ -178,7 +187,7 @@ CUT_HINT = "inside { … } a comma ends a value: put the whole text before it be
 
 
 def made_text(text: str, pos: Pos) -> Scalar:
-    """A text scalar the compiler makes itself, standing at ``pos``."""
+    """Make a text scalar of the compiler's own at ``pos``."""
     return Scalar(text, pos, 0, 0, Source.of(""))
 
 
@@ -186,7 +195,10 @@ _OPENERS = ("{{", "{%", "{#")
 
 
 def _anchor(text: str, raw: str, offset: int, style: str) -> tuple[int, int]:
-    """(offset in value, offset in spelling) of the last template start at or before ``offset``, else of the content's start."""
+    """Find the last template start at or before ``offset``, else the content's start.
+
+    Return (offset in value, offset in spelling).
+    """
     begin, at = 0, _content_start(raw, style)
     value_at, raw_at = -1, at - 1
     while True:
@@ -221,7 +233,7 @@ def _skip_space(raw: str, at: int) -> int:
 
 
 def _skip_indent(raw: str, at: int) -> int:
-    """In a block scalar a place at the start of a line means its first visible character."""
+    """Skip the indentation at the start of a block scalar's line."""
     if at == 0 or raw[at - 1 : at] == "\n":
         while at < len(raw) and raw[at] == " ":
             at += 1

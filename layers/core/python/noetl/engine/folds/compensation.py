@@ -1,4 +1,4 @@
-"""Folds of compensation: the runs to undo should the execution fail, and the outcomes of that.
+"""Folds of compensation: the runs to undo when the execution fails, and their outcomes.
 
 Slots of the scope ``undo``: one per registered run, by its number, holding what its compensation sees and the run that was registered
 before it, so that neither registering nor undoing ever touches the others; and ``0``, the report of compensating so far.
@@ -23,7 +23,7 @@ LONGEST = 200
 
 
 def register(state: ExecutionState, slots: SlotSpace, token: Token) -> None:
-    """Register a run that ended well: it is the first to be undone, with its own result and arguments."""
+    """Register a successful run as the first to undo, with its own result and arguments."""
     args = slots.get(("args", str(token.run)), MISSING)
     slots[(UNDO, str(token.run))] = {
         "step": token.step,

@@ -46,7 +46,7 @@ def _compensating(state: ExecutionState, slots: SlotSpace, fact: f.Compensating)
 
 
 def _ending(state: ExecutionState, slots: SlotSpace, fact: f.Ending) -> None:
-    """Fold a decided outcome: the workflow stops where it is, and the first of the last steps begins.
+    """Fold a decided outcome: the workflow stops, and the first of the last steps begins.
 
     What could be undone is forgotten with the end: stores drop that scope by themselves only then.
     """
@@ -87,7 +87,10 @@ def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
 
 
 def _stop(state: ExecutionState, slots: SlotSpace) -> None:
-    """Stop all tokens where they are; what they carry stays for a redrive. (A compensation is not resumed.)"""
+    """Stop all tokens where they are, and keep their values for a redrive.
+
+    A redrive does not resume a compensation.
+    """
     live = [token for token in state.tokens.values() if token.phase != "compensate"]
     for token in state.tokens.values():
         forget_result(slots, token)

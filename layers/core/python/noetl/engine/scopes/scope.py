@@ -1,5 +1,6 @@
-"""The names that templates of the engine see: guards, arcs, admission, arguments, loop collections.
+"""The names that templates of the engine see.
 
+Such templates are guards, arcs, admission, arguments and loop collections.
 A bare name resolves: step-run arguments → tasks of a step that is over → vars → ctx → step results → workload → built-ins (docs/dsl.md).
 """
 
@@ -50,8 +51,8 @@ class BoundaryName(str):
 class EngineScope:
     """Lazy lookups over slots, for one step run.
 
-    ``extra`` are names of the moment (``event``, ``result``, ``error`` …). ``run``: the token; its step's name means the token's own result,
-    once it has one.
+    ``extra`` are names of the moment (``event``, ``result``, ``error`` …). ``run``: the token; its step's name means the token's own
+    result, once it has one.
     """
 
     __slots__ = ("args", "execution_id", "extra", "hydrate", "now", "program", "run", "slots")

@@ -53,7 +53,7 @@ class Limits(msgspec.Struct, frozen=True):
     tier: str = "file"
     """Name of the result store that blobs of a decision go to."""
     window: int = WINDOW.value
-    """Most items of one loop in flight, whatever the playbook says."""
+    """Most items of one loop in flight, even when the playbook asks for more."""
     max_depth: int = NESTING.value
     """Deepest nesting of sub-playbooks."""
     inline_moves: int = INLINE_MOVES.value
@@ -92,7 +92,7 @@ def no_proofs(found: CallbackId) -> Sequence[str]:
 
 
 class View(msgspec.Struct):
-    """Slots by (scope, name); complete for every name in ``names`` and every scope in ``scopes``."""
+    """Slots by (scope, name), complete for each name in ``names`` and scope in ``scopes``."""
 
     slots: dict[Key, Any] = msgspec.field(default_factory=dict)
     names: frozenset[str] = frozenset()
@@ -127,7 +127,7 @@ class View(msgspec.Struct):
         raise NeedSlots(names=frozenset((key[1],)))
 
     def knows(self, key: Key) -> bool:
-        """Return whether the slot was read: a slot that was read and is missing is not in the store."""
+        """Return whether the slot was read: one that was read and is missing does not exist."""
         return key[1] in self.names or key[0] in self.scopes
 
     def scope(self, scope: str) -> dict[str, Any]:
@@ -227,9 +227,9 @@ DELETED: Any = type("Deleted", (), {"__repr__": lambda self: "DELETED"})()
 
 
 class ScopeMapping(Mapping[str, Any]):
-    """One scope (``ctx``, ``vars``, ``workload``) as templates see it: entries are looked up one at a time.
+    """One scope (``ctx``, ``vars``, ``workload``) as templates see it.
 
-    ``also`` names a second scope whose entries show through (``ctx`` shows ``vars``).
+    It looks up one entry at a time. ``also`` names a second scope whose entries show through (``ctx`` shows ``vars``).
     """
 
     __slots__ = ("also", "slots", "where", "wrap")

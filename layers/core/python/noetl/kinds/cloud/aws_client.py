@@ -1,4 +1,4 @@
-"""AWS clients of tasks: their identity (a credential, or the worker's role) and their errors."""
+"""AWS clients of tasks: their identity (a credential or the worker's role), their errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def client(service: str, params: AwsParams, context: TaskContext) -> Any:
 
     Raises TaskError(kind="auth") for a credential that is none of AWS, or a role that cannot be assumed.
     """
-    given = _given(context.credential(params.auth)) if params.auth else {}
+    given = _client_options(context.credential(params.auth)) if params.auth else {}
     region = params.region or given.get("region")
     key = hashlib.sha256(codec.encode([service, region, sorted(given.items())])).hexdigest()
     with _lock:
@@ -85,7 +85,10 @@ def forget_clients() -> None:
 
 @contextmanager
 def answering(service: str, what: str) -> Iterator[None]:
-    """Errors of the client inside become TaskErrors. ``what``: what was asked for, in words for a message (``s3://bucket/key``)."""
+    """Convert errors of the client inside to TaskErrors.
+
+    ``what``: what was asked for, in words for a message (``s3://bucket/key``).
+    """
     from botocore import exceptions as wrong
 
     try:
@@ -130,8 +133,8 @@ def _refusal(error: Any, service: str, what: str) -> TaskError:
     )
 
 
-def _given(credential: Credential) -> dict[str, str]:
-    """What the credential holds, by our names."""
+def _client_options(credential: Credential) -> dict[str, str]:
+    """Return the credential's settings by NoETL's names."""
     data = credential.data
     found = {
         name: str(data[field])
@@ -155,7 +158,7 @@ def _given(credential: Credential) -> dict[str, str]:
 def _make(
     service: str, region: str | None, given: Mapping[str, str], context: TaskContext
 ) -> tuple[Any, float]:
-    """A client, and for how many seconds it may be used."""
+    """Make a client; return it with the seconds that it may be used for."""
     try:
         from boto3.session import Session
     except ImportError:

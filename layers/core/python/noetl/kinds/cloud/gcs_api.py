@@ -1,4 +1,4 @@
-"""The JSON API of Google Cloud Storage as the kind ``gcs`` and the tier ``gcs`` both speak it."""
+"""The JSON API of Google Cloud Storage, for the kind ``gcs`` and the tier ``gcs``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
 
 def bucket_url(endpoint: str, bucket: str) -> str:
-    """Of the objects in a bucket."""
+    """Return the URL of the objects in a bucket."""
     return f"{endpoint}/storage/v1/b/{quote(bucket, safe='')}/o"
 
 
@@ -29,7 +29,10 @@ def upload_url(endpoint: str, bucket: str, **query: str) -> str:
 
 
 def multipart(about: Mapping[str, Any], data: bytes) -> tuple[bytes, dict[str, str]]:
-    """(body, headers) of an upload of metadata and content in one request. ``about``: with ``name`` and ``contentType``."""
+    """Make (body, headers) of an upload of metadata and content in one request.
+
+    ``about``: with ``name`` and ``contentType``.
+    """
     mark = randomness.token_hex(16)
     body = b"".join(
         [
@@ -44,5 +47,5 @@ def multipart(about: Mapping[str, Any], data: bytes) -> tuple[bytes, dict[str, s
 
 
 def md5_of(data: bytes) -> str:
-    """As Google tells it of what arrived."""
+    """Encode the MD5 of ``data`` as Google reports it for the stored object."""
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()

@@ -1,4 +1,4 @@
-"""Google's APIs for tasks: their identity (a service account, by its signature) and their errors."""
+"""Google's APIs for tasks: their identity (a signing service account) and their errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def forget_tokens() -> None:
 
 
 def access_token(credential: Credential, scope: str, context: Caller) -> str:
-    """An access token: given with the credential, or got for its service account's signature and kept until it ends."""
+    """Return the credential's access token, or get one for its service account's signature.
+
+    A token that was fetched is kept until it ends.
+    """
     data = credential.data
     if data.get("access_token"):
         return str(data["access_token"])
@@ -55,7 +58,10 @@ def access_token(credential: Credential, scope: str, context: Caller) -> str:
 
 
 def _account(credential: Credential) -> Mapping[str, Any]:
-    """The service account: under ``service_account`` (a mapping, or the JSON text of the key file), or beside it."""
+    """Return the service account, under ``service_account`` or beside it.
+
+    ``service_account`` is a mapping, or the JSON text of the key file.
+    """
     found: Any = credential.data.get("service_account") or credential.data
     if isinstance(found, str):
         try:
@@ -67,7 +73,7 @@ def _account(credential: Credential) -> Mapping[str, Any]:
             f"the credential {credential.name!r} holds no service account",
             kind="auth",
             code="credential_shape",
-            hint="it needs client_email and private_key (the key file as Google gives it), or access_token",
+            hint="it needs client_email and private_key (the key file as Google issues it), or access_token",
         )
     return found
 
@@ -110,7 +116,7 @@ def _exchanged(account: Mapping[str, Any], scope: str, context: Caller) -> tuple
 
 
 def told(error: TaskError, service: str) -> TaskError:
-    """An error of the API by the reason it gives; any other error as it is."""
+    """Convert an error of the API by the reason in its body; return any other error as it is."""
     body = error.details.get("body")
     said = body.get("error") if isinstance(body, dict) else None
     if not isinstance(said, dict):

@@ -1,5 +1,8 @@
-"""How a CSV is to be read. DuckDB guesses from the content, and guesses until something fits: of a file that was cut off, or has a row of
-another length, it makes one of a single column. So what can be known is told to it, and what does not fit is an error."""
+"""The dialect of a CSV file, stated instead of guessed.
+
+DuckDB guesses from the content until some dialect fits: from a file that was cut off, or has a row of another length, it makes a
+table of a single column. So this module states what can be known, and a file that does not fit is an error.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ _HEAD_BYTES = 64 * 1024
 
 
 def csv_options(path: Path, *, ours: bool) -> Iterator[str]:
-    """Options of ``read_csv``. ``ours``: a kind has written it, and no stranger, whose file may begin without a header."""
+    """Yield options of ``read_csv``.
+
+    ``ours``: a kind has written the file. A file of another origin may begin without a header.
+    """
     # An empty text is no null; a line that begins with # is a row, not a comment.
     yield "allow_quoted_nulls = false"
     yield "comment = ''"
@@ -26,7 +32,10 @@ def csv_options(path: Path, *, ours: bool) -> Iterator[str]:
 
 
 def _delimiter(path: Path) -> str | None:
-    """What stands most often in the first line, outside of quotes; None where that cannot be read, which DuckDB then tells."""
+    """Return the most frequent delimiter of the first line, outside of quotes.
+
+    None where the line cannot be read; DuckDB then reports the error.
+    """
     if path.suffix == ".zst":
         return None
     try:

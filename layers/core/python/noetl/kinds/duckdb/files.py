@@ -26,7 +26,10 @@ _GLOB = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where files may be: ``readable`` in the order relative names are looked for, ``writable`` for COPY … TO."""
+    """The folders that may hold files.
+
+    ``readable``: in the order in which relative names are looked for; ``writable``: for COPY … TO.
+    """
 
     readable: tuple[str, ...]
     writable: str | None
@@ -39,7 +42,7 @@ class Folders:
 
 
 def place_files(statement: RenderedStatement, folders: Folders) -> RenderedStatement:
-    """The statement with every relative file name (text or bound value) replaced by the file it means.
+    """Replace every relative file name of the statement (text or bound value) by its file.
 
     Raises TaskError: ``storage_access`` (``path_outside``, ``write_refused``) or ``not_found`` (``file_not_found``).
     """
@@ -79,7 +82,10 @@ class _Reader:
         return self._words[index] if index < len(self._words) else ""
 
     def _arguments(self, index: int) -> Iterator[tuple[int, str]]:
-        """The first argument of a reading function: a file, or a list of files."""
+        """Yield the files in the first argument of a reading function.
+
+        It is a file, or a list of files.
+        """
         if self._word(index) != "[":
             yield from self._source(index)
             return
@@ -94,7 +100,7 @@ class _Reader:
             yield index, _literal(self._find(name))
 
     def _name(self, index: int, *, is_table: bool) -> str | None:
-        """The file name at this place, None when there is something else."""
+        """Return the file name at this place, None when there is something else."""
         if index >= len(self._tokens):
             return None
         token = self._tokens[index]
@@ -109,7 +115,7 @@ class _Reader:
         return None
 
     def _find(self, name: str) -> str:
-        """Where a relative name leads: in the first folder that has it."""
+        """Find a relative name in the first folder that has it."""
         if not _GLOB.search(name):
             return str(resolve_inside(name, self._folders.roots))
         if ".." in Path(name).parts:

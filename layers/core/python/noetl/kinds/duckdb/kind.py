@@ -42,7 +42,9 @@ LEAST_SECONDS = 1.0
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """The last statement's ``{columns, rows, row_count}`` or ``{affected_rows}``; several also give ``results``.
+    """Run the statements; return the last one's result.
+
+    It is ``{columns, rows, row_count}`` or ``{affected_rows}``; several statements also have ``results``.
 
     With ``result: parquet`` and such, the reference of the rows. Raises TaskError (docs/kinds.md lists the codes).
     """
@@ -79,10 +81,10 @@ def _run_all(
 
 def _kept(path: Path, format: str, saved: tuple[int, list[str]], context: TaskContext) -> dict[str, Any]:
     from noetl.kinds.rows.parquet import copy_out, redact_parquet
-    from noetl.kinds.rows.writing import told
+    from noetl.kinds.rows.writing import rows_meta
 
     if format == "parquet":
         redact_parquet(path, context.artifacts.redaction())
     with context.artifacts.create(format) as out:  # type: ignore[arg-type]  # one of the formats
         copy_out(path, out.write)
-        return out.close(told(*saved))
+        return out.close(rows_meta(*saved))

@@ -1,4 +1,4 @@
-"""What a duckdb task takes: statements, where their tables come from, and what becomes of the last one's rows."""
+"""Parameters of a duckdb task: statements, their tables, and the use of the last rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLACES = ("ref", "postgres", "s3", "file")
 
 
 class Source(BaseModel):
-    """A table of the statements: exactly one of ``ref``, ``postgres``, ``s3`` and ``file`` says where it comes from."""
+    """A table of the statements, from exactly one of ``ref``, ``postgres``, ``s3``, ``file``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -92,14 +92,14 @@ class Params(SqlParams):
     ] = None
     sources: Annotated[
         dict[Name, Source] | None,
-        Field(description="Tables from elsewhere, by the name that statements call them."),
+        Field(description="Tables from other places, by their names in the statements."),
     ] = None
     result: RowsResult = "rows"
 
     @model_validator(mode="after")
     def _rows_to_keep(self) -> Self:
         if self.query is None and self.result != "rows" and not has_hole(self.result):
-            raise ValueError("`table` with `args` gives no rows: leave `result` out")
+            raise ValueError("`table` with `args` returns no rows: leave `result` out")
         return self
 
 

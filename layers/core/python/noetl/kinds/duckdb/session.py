@@ -46,7 +46,10 @@ _LEAST_MEMORY = 16
 
 
 def settings_of(context: TaskContext, folder: Path) -> dict[str, Any]:
-    """How a DuckDB of a task is opened: what does not fit into its memory goes to ``folder``."""
+    """Return the settings of a task's DuckDB.
+
+    What does not fit into its memory goes to ``folder``.
+    """
     memory = max(_LEAST_MEMORY, context.settings.duckdb_memory_bytes // 2**20)
     return {**_SETTINGS, "memory_limit": f"{memory}MiB", "temp_directory": str(folder / "duckdb")}
 
@@ -68,8 +71,10 @@ class Session:
         self._folders = folders
 
     def run(self, statement: RenderedStatement, *, keep: bool, names_files: bool = True) -> dict[str, Any]:
-        """``{columns, rows, row_count}`` and/or ``{affected_rows}``. ``names_files``: False for a statement of our own, which has none, and
-        may be long. Raises TaskError."""
+        """Run a statement; return ``{columns, rows, row_count}`` and/or ``{affected_rows}``.
+
+        ``names_files``: False for the kind's own statements, which name no files and may be long. Raises TaskError.
+        """
         self._refuse_late()
         kind = self._kind_of(statement)
         text, used = _bound(self._placed(statement) if names_files else statement)
@@ -80,9 +85,9 @@ class Session:
             raise failure_of(error, text) from error
 
     def save(self, statement: RenderedStatement, format: str, path: Path) -> tuple[int, list[str]]:
-        """Write the rows of a query to ``path``, one of those that this session may write: how many, and their columns.
+        """Write the rows of a query to ``path``; return their number and their columns.
 
-        ``format``: parquet, csv or jsonl. Raises TaskError.
+        ``path`` is one of those that this session may write. ``format``: parquet, csv or jsonl. Raises TaskError.
         """
         self._refuse_late()
         if self._kind_of(statement) != "SELECT":
@@ -118,7 +123,10 @@ class Session:
             ) from None
 
     def _refuse_late(self) -> None:
-        """An interruption that comes between two statements would find nothing to interrupt."""
+        """Refuse a statement after the deadline.
+
+        An interruption that comes between two statements would find nothing to interrupt.
+        """
         if time.monotonic() >= self._deadline:
             raise _too_slow(self._context)
         if self._context.cancelled():
@@ -127,7 +135,10 @@ class Session:
             )
 
     def _kind_of(self, statement: RenderedStatement) -> str:
-        """DuckDB's own word for what the statement is. Raises TaskError for what a task may not do."""
+        """Return DuckDB's own word for the statement's kind.
+
+        Raises TaskError for what a task may not do.
+        """
         text = native_text(statement, lambda name: f"${name}")
         _refuse_surrogates(text)
         try:
@@ -168,7 +179,7 @@ class Session:
 
 
 def _bound(statement: RenderedStatement) -> tuple[str, dict[str, Any]]:
-    """The text with DuckDB's placeholders, and the values that it uses."""
+    """Return the text with DuckDB's placeholders, and the values that it uses."""
     used: dict[str, Any] = {}
 
     def placeholder(name: str) -> str:
@@ -179,7 +190,10 @@ def _bound(statement: RenderedStatement) -> tuple[str, dict[str, Any]]:
 
 
 def _plain_columns(columns: Sequence[Any], format: str) -> str:
-    """All columns, in what Parquet has of its own and text has not written as other kinds read it: nested values as JSON, blobs as base64."""
+    """Select all columns as other kinds read them.
+
+    Parquet keeps its own types. In text, nested values are written as JSON and blobs as base64.
+    """
     if format == "parquet":
         return "*"
     changed = []
@@ -212,9 +226,11 @@ def open_session(
     folder: Path,
     output: Path | None = None,
 ) -> Iterator[Session]:
-    """A session in memory, or on a database file below the work folder. All of it is one transaction.
+    """Open a session in memory, or on a database file below the work folder.
 
-    ``tables``: views over files that the task was given; ``folder``: where memory spills to; ``output``: a file to write results to.
+    All of it is one transaction.
+
+    ``tables``: views over files that the task may read; ``folder``: where memory spills to; ``output``: a file to write results to.
     Raises TaskError; ``db_timeout`` once the task's time is up.
     """
     deadline = time.monotonic() + context.timeout
@@ -242,7 +258,10 @@ def open_session(
 
 
 def _name_sources(error: TaskError, tables: Sequence[SourceTable]) -> None:
-    """What lies in a file here has a name in the playbook; what DuckDB would have one do about it is no parameter of ours."""
+    """Replace file paths in an error by the playbook's names of the sources.
+
+    DuckDB's advice is left out, because it names options that the kind does not have.
+    """
     for table in tables:
         for file in table.files:
             if file in error.message:
@@ -256,7 +275,7 @@ def _name_sources(error: TaskError, tables: Sequence[SourceTable]) -> None:
 
 
 def _view(connection: duckdb.DuckDBPyConnection, table: SourceTable) -> None:
-    """Of this session alone: nothing of it stays in a database file."""
+    """Make a view of this session alone: nothing of it stays in a database file."""
     name = name_of(table.name)
     try:
         connection.execute(f"CREATE TEMP VIEW {name} AS {table.select}")
@@ -322,7 +341,10 @@ _files_lock = threading.Lock()
 
 @contextmanager
 def _exclusive(path: Path | None, deadline: float) -> Iterator[None]:
-    """A database file has one user at a time in this process; DuckDB itself keeps other processes out."""
+    """Admit one user of a database file at a time in this process.
+
+    DuckDB itself keeps other processes out.
+    """
     if path is None:
         yield
         return
@@ -358,7 +380,7 @@ _KINDS: tuple[tuple[type[duckdb.Error], str, str], ...] = (
 
 
 def failure_of(error: duckdb.Error, text: str) -> TaskError:
-    """What DuckDB said, as a TaskError; its message points at the place in the statement."""
+    """Convert DuckDB's error; its message points at the place in the statement."""
     said = str(error)
     message = said.strip()[:800] + (f"\nin: {first_line(text)}" if text and "LINE " not in said else "")
     if "configuration has been locked" in said:

@@ -1,6 +1,7 @@
-"""Tables of a duckdb task that come from elsewhere. Every one is a view over files that the task is given to read, and no others.
+"""Tables of a duckdb task that come from other places.
 
-What lies elsewhere is brought here by our own clients, as a stream into a file: DuckDB itself reaches nothing. Nothing is held in memory.
+Every one is a view over files that the task may read, and no others. NoETL's own clients bring remote data here, as a stream into a
+file: DuckDB itself reaches nothing. Nothing is held in memory.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ _CHUNK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A view to be made: ``select`` reads ``files``. ``wide``: how else, when these turn out to have very many columns."""
+    """A view to be made: ``select`` reads ``files``.
+
+    ``wide``: another SELECT, for files that have very many columns.
+    """
 
     name: str
     select: str
@@ -43,7 +47,9 @@ class Table:
 def tables_of(
     sources: Mapping[str, Source], context: TaskContext, folder: Path, stack: ExitStack
 ) -> list[Table]:
-    """Bring every source here. ``folder``: where copies may be written; ``stack`` is left when nothing is read any more.
+    """Bring every source here.
+
+    ``folder``: where copies may be written; ``stack`` is left when nothing is read any more.
 
     Raises TaskError; ``details.source`` is the source's name.
     """
@@ -116,7 +122,10 @@ class _Maker:
         return self._over(paths, told, ours=promised_rows(kept) is not None)
 
     def _json(self, paths: list[Path]) -> tuple[list[Path], str]:
-        """A JSON list is read by DuckDB as it is; the rows of a mapping are taken out of it, one after the other."""
+        """Prepare JSON files: DuckDB reads a list as it is; rows of a mapping are taken out.
+
+        They are taken out one after the other.
+        """
         plain = []
         for number, path in enumerate(paths):
             with path.open("rb") as file:
@@ -150,11 +159,11 @@ class _Maker:
         return self._over([path], "jsonl")
 
     def _empty(self, columns: Sequence[Any]) -> Table:
-        """No rows: the columns have to be told by somebody."""
+        """Make a table without rows; its columns come from the source or from ``columns``."""
         types = self.source.columns or dict.fromkeys(map(str, columns), "VARCHAR")
         if not types:
             raise TaskError(
-                f"{self.what} has no rows, so nothing tells its columns",
+                f"{self.what} has no rows, so its columns are unknown",
                 kind="schema",
                 code="source_empty",
                 hint="name them: columns: {id: BIGINT, city: VARCHAR}",
@@ -222,7 +231,7 @@ class _Maker:
     # --- files ----------------------------------------------------------------------------------
 
     def _named(self, name: str) -> str:
-        """What a file is: what the task says, else the end of its name."""
+        """Return the format of a file: the task's, else that of its name's ending."""
         bare = unquote(name)
         for ending in _PACKED:
             bare = bare.removesuffix(ending)
@@ -237,7 +246,10 @@ class _Maker:
         return told
 
     def _over(self, paths: Sequence[Path], told: str, *, ours: bool = False) -> Table:
-        """``ours``: a kind has written them, and no stranger."""
+        """Make a table over files.
+
+        ``ours``: a kind has written them.
+        """
         if self.source.columns and told == "parquet":
             raise TaskError(
                 f"{self.what}: Parquet says its types itself",
@@ -284,7 +296,7 @@ def _one_statement(source: Source, what: str) -> RenderedStatement:
 
 
 def _promised_columns(refs: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The columns that a reference of rows tells of."""
+    """Return the columns that a reference of rows states."""
     for ref in refs:
         columns = (ref.get("extracted") or {}).get("columns")
         if isinstance(columns, list):
@@ -293,7 +305,7 @@ def _promised_columns(refs: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def _is_blank_list(path: Path) -> bool:
-    """``[]``: DuckDB would make a table of one column of it."""
+    """Report whether a file is ``[]``: DuckDB would make a table of one column of it."""
     if path.stat().st_size > 64:
         return False
     return path.read_bytes().strip()[1:-1].strip() == b""

@@ -38,7 +38,10 @@ _MOST_DIGITS = 38
 
 
 def duckdb_type(column: Column) -> str:
-    """What a column of Postgres is in DuckDB: exact where DuckDB can be (``numeric`` without a precision is DOUBLE)."""
+    """Return the DuckDB type of a Postgres column, exact where DuckDB can be.
+
+    ``numeric`` without a precision is DOUBLE.
+    """
     if column.type == _NUMERIC:
         precision, scale = (column.modifier - 4) >> 16, (column.modifier - 4) & 0x7FF
         fits = column.modifier >= 4 and precision <= _MOST_DIGITS and scale <= precision
@@ -60,7 +63,10 @@ def spool(rows: Rows, path: Path) -> int:
 def spooled_rows(
     path: Path, columns: Sequence[Column], wanted: Mapping[str, str | None] | None = None
 ) -> str:
-    """A SELECT over such a file, with the columns' types, or those that are ``wanted``. Raises TaskError."""
+    """Write a SELECT over such a file, with the columns' types or those that are ``wanted``.
+
+    Raises TaskError.
+    """
     refuse_twins(column.name for column in columns)
     types = [(wanted or {}).get(column.name) or duckdb_type(column) for column in columns]
     pairs = zip(columns, types, strict=True)
@@ -72,6 +78,9 @@ def spooled_rows(
 
 
 def json_lines(path: Path, columns: str = "") -> str:
-    """A call that reads a file of JSON lines. ``columns``: the members of DuckDB's struct of types, told by the content otherwise."""
+    """Write the call that reads a file of JSON lines.
+
+    ``columns``: the members of DuckDB's struct of types; when empty, DuckDB takes them from the content.
+    """
     given = f", columns = {{{columns}}}" if columns else ""
     return f"read_json({literal(str(path))}, format = 'newline_delimited'{given})"

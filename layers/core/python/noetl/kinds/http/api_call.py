@@ -1,4 +1,7 @@
-"""Calls of an HTTP API by kinds that know it: the same guard, connections and bounds as ``http`` tasks have."""
+"""Calls of an HTTP API by other kinds, with the guard and bounds of ``http`` tasks.
+
+They share its connections, too.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ CONNECT_SECONDS = 5.0
 
 
 class Caller(Protocol):
-    """On whose behalf calls are made: a task (``TaskContext``), or a part of the system itself."""
+    """The caller of an API: a task (``TaskContext``), or a part of the system itself."""
 
     @property
     def timeout(self) -> float:
@@ -39,7 +42,10 @@ class Api:
     def call(
         self, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """The answer, whatever its status below 400. Raises TaskError: as ``http.client.send`` and ``http.answer.failure_of``."""
+        """Send a request and return the answer of any status below 400.
+
+        Raises TaskError: as ``http.client.send`` and ``http.answer.failure_of``.
+        """
         left = max(0.001, self._deadline - time.monotonic())
         settings = self._context.settings
         limits = Limits(
@@ -57,7 +63,10 @@ class Api:
 
 
 def json_of(answer: Answer) -> Any:
-    """Raises TaskError(kind="parse", code="invalid_json"): the API answered something else."""
+    """Decode a JSON answer.
+
+    Raises TaskError(kind="parse", code="invalid_json"): the API answered something else.
+    """
     try:
         return foreign_value(answer.body, f"the answer of {answer.url}") if answer.body else None
     except (ValueError, RecursionError):

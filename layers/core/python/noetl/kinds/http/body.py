@@ -26,7 +26,10 @@ Source = bytes | Streamed
 
 
 def body_from(value: Any, headers: Headers, context: TaskContext) -> Source | None:
-    """``value`` as it is kept, when it is a result that was written as a stream; else as ``body`` sends it. Raises TaskError."""
+    """Return a streamed result as it is stored, and any other value as ``body`` sends it.
+
+    Raises TaskError.
+    """
     if not is_ref(value):
         return encode_body(value, None, headers)
     if not _is_said_by_its_bytes(value, context):
@@ -36,7 +39,7 @@ def body_from(value: Any, headers: Headers, context: TaskContext) -> Source | No
 
 
 def multipart(fields: Mapping[str, Any], headers: Headers, context: TaskContext) -> Streamed:
-    """A form with files (RFC 7578); sets Content-Type. Raises TaskError."""
+    """Encode a form with files (RFC 7578); set Content-Type. Raises TaskError."""
     boundary = f"noetl-{secrets.token_hex(16)}"
     headers.set("Content-Type", f"multipart/form-data; boundary={boundary}")
     sources: list[Source] = []
@@ -57,7 +60,7 @@ def multipart(fields: Mapping[str, Any], headers: Headers, context: TaskContext)
 
 
 def _part(name: str, given: Any, context: TaskContext) -> tuple[str, Source]:
-    """The header fields of a part, and its content."""
+    """Return the header fields of a part, and its content."""
     if not isinstance(given, Part):
         return _about(name, None, None), scalar_text(name, given).encode("utf-8", "replace")
     filename, media = given.filename, given.content_type
@@ -93,7 +96,7 @@ def _about(name: str, filename: str | None, media: str | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As browsers do it (the HTML standard): what would end the name, or the line, is percent-encoded."""
+    """Percent-encode what would end the name or the line, as browsers do (HTML standard)."""
     return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -135,7 +138,10 @@ def _media(ref: Mapping[str, Any]) -> str | None:
 
 
 def _meta(ref: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A reference may come from anywhere, and have anything in it."""
+    """Return a reference's ``meta``.
+
+    A reference may come from anywhere, and have anything in it.
+    """
     found = ref.get("meta")
     return found if isinstance(found, Mapping) else {}
 
@@ -182,7 +188,10 @@ def _file(path: Path) -> Streamed:
 
 
 def _exactly(size: int, read: Callable[[int], bytes], what: str) -> Iterator[bytes]:
-    """The size was announced: a body that is longer or shorter would be taken for a part of the next request."""
+    """Yield exactly ``size`` bytes, as announced.
+
+    The server would take a longer or shorter body for a part of the next request.
+    """
     left = size
     while piece := read(_PIECE):
         left -= len(piece)

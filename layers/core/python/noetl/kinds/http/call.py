@@ -18,7 +18,10 @@ _DEFAULTS = {"User-Agent": "noetl", "Accept": "*/*", "Accept-Encoding": "gzip, d
 
 
 def refuse_oversized(result: dict[str, Any], body_bytes: int, limit: int) -> None:
-    """A result is measured as the JSON it becomes; escapes make a byte of the body at most six."""
+    """Refuse a result that is too large as the JSON it becomes.
+
+    Escapes make a byte of the body at most six.
+    """
     if body_bytes * 6 < limit - 2 * MAX_HEADER_BYTES:
         return
     size = len(codec.encode(result))
@@ -56,7 +59,7 @@ def _body(params: Params, headers: Headers, context: TaskContext) -> bytes | Str
 
 
 def limits_of(params: Params, context: TaskContext, *, streamed: bool) -> Limits:
-    """``streamed``: the body goes where large results live."""
+    """Return the limits of a call. ``streamed``: the body goes to the result store."""
     given, settings = params.timeout, context.settings
     total = min(context.timeout, given) if isinstance(given, float) else context.timeout
     own = given if isinstance(given, Timeouts) else Timeouts()

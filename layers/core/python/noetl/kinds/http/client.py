@@ -49,7 +49,10 @@ _BODY_HEADERS = frozenset({"content-type", "content-encoding", "content-language
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """A body that is never whole in memory. ``pieces``: from its beginning, as often as it is sent."""
+    """A body that is never whole in memory.
+
+    ``pieces``: from its beginning, as often as it is sent.
+    """
 
     size: int
     pieces: Callable[[], Generator[bytes]]
@@ -57,7 +60,10 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to send. ``secret_headers``: further (lower-case) names that must not leave the first origin."""
+    """A request to send.
+
+    ``secret_headers``: further (lower-case) names that must not leave the first origin.
+    """
 
     method: str
     url: Target
@@ -79,7 +85,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back from the last hop. Header names are lower case; repeated ones are joined by ``, ``."""
+    """The answer of the last hop.
+
+    Header names are lower case; repeated ones are joined by ``, ``.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -143,14 +152,17 @@ def _follow(
         try:
             request = _redirected(request, answer.status, location)
         except TaskError as error:
-            error.message = f"{hops[-1]} redirects to where nobody can follow: {error.message}"
+            error.message = f"{hops[-1]} redirects to a URL that cannot be followed: {error.message}"
             error.details.setdefault("redirects", hops)
             raise
         hops.append(request.url.url)
 
 
 def _redirected(request: Request, status: int, location: str) -> Request:
-    """The next request, as browsers do it: 303 and a redirected POST become a GET without a body."""
+    """Make the next request of a redirect, as browsers do.
+
+    303 and a redirected POST become a GET without a body.
+    """
     url = joined(request.url.url, location)
     if url.origin != request.url.origin:
         request = without_credentials(request)
@@ -174,7 +186,7 @@ def without_credentials(request: Request) -> Request:
 def _hop(
     request: Request, limits: Limits, take: Take | None, exchange: Exchange, *, follow: bool
 ) -> tuple[Answer, str | None]:
-    """One request. The second value is where it redirects to, when that is to be followed."""
+    """Send one request; return the answer, and the redirect that is to be followed."""
     try:
         response = _responded(request, limits, exchange)
         try:
@@ -223,7 +235,10 @@ def _sent(request: Request, limits: Limits) -> BaseHTTPResponse:
 
 
 def _owner(request: Request) -> bytes:
-    """A digest of the credentials that the request carries, which tells nothing of them; empty where it carries none."""
+    """Return a digest of the credentials that the request carries; empty without any.
+
+    The digest reveals nothing of them.
+    """
     secret = _CREDENTIAL_HEADERS | request.secret_headers
     carried = sorted(
         (name.lower(), value) for name, value in request.headers.items() if name.lower() in secret
@@ -235,7 +250,10 @@ def _owner(request: Request) -> bytes:
 
 @contextlib.contextmanager
 def _opened(body: bytes | Streamed | None) -> Iterator[bytes | Generator[bytes] | None]:
-    """What urllib3 sends. A body that was not sent to its end is closed, with what it reads from."""
+    """Open the body for urllib3.
+
+    A body that was not sent to its end is closed, with what it reads from.
+    """
     if not isinstance(body, Streamed):
         yield body
         return
@@ -279,7 +297,7 @@ def _utf8(location: str) -> str:
 
 
 def _beginning(response: BaseHTTPResponse) -> tuple[bytes, bool]:
-    """As much of a failed call's body as is kept, and whether there was more."""
+    """Read the part of a failed call's body that is kept; report whether there was more."""
     found = b""
     try:
         for piece in _body(response):
@@ -293,13 +311,16 @@ def _beginning(response: BaseHTTPResponse) -> tuple[bytes, bool]:
 
 
 def _body(response: BaseHTTPResponse) -> Iterator[bytes]:
-    """Raises DecodeError; ProtocolError: it was cut off."""
+    """Yield the decoded body. Raises DecodeError; ProtocolError: it was cut off."""
     raw = response.stream(_CHUNK, decode_content=False)
     return decoded(raw, ", ".join(response.headers.getlist("content-encoding")))
 
 
 def _pieces(request: Request, response: BaseHTTPResponse, limit: int) -> Iterator[bytes]:
-    """The decoded body, never more than ``limit`` bytes of it. What says beforehand that it is larger is not read at all."""
+    """Yield the decoded body, never more than ``limit`` bytes of it.
+
+    A body that is announced as larger is not read at all.
+    """
     declared = response.headers.get("content-length", "")
     bare = request.method == "HEAD" or response.status == 304
     size = (

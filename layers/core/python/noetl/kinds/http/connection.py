@@ -43,7 +43,7 @@ _OF_CONNECTIONS = re.compile(r"\b(ntlm|negotiate)\b", re.IGNORECASE)
 class Exchange:
     """One call on this thread: what it may reach, until when, and the socket it blocks on.
 
-    ``cut`` may be called from another thread; it ends whatever the call waits for.
+    ``cut`` may be called from another thread; it ends any operation that the call waits for.
     """
 
     def __init__(self, allowed: Allowed, deadline: float, connect_timeout: float) -> None:
@@ -63,7 +63,10 @@ class Exchange:
 
     @property
     def was_stale(self) -> bool:
-        """Whether a request that failed may have met the end of a kept connection, which says nothing of the server."""
+        """Report whether a failed request may have met the end of a kept connection.
+
+        Such a failure says nothing of the server.
+        """
         return self.is_reused and not self.is_answered and not self._is_cut
 
     def __enter__(self) -> Self:
@@ -80,15 +83,21 @@ class Exchange:
         self.let_go()
 
     def hold(self, sock: socket.socket) -> None:
-        """The call now waits for this socket."""
+        """Wait for this socket from now on."""
         self._replace(sock, None)
 
     def hold_opening(self, sock: socket.socket) -> None:
-        """The same while TLS is being set up: the handshake takes the descriptor away from ``sock``."""
+        """Hold the socket while TLS is being set up.
+
+        The handshake takes the descriptor away from ``sock``.
+        """
         self._replace(None, sock.dup())
 
     def let_go(self) -> None:
-        """Wait for no socket any more: the connection may be another call's from now on, and ``cut`` must not end that one."""
+        """Stop waiting for the socket.
+
+        The connection may be another call's from now on, and ``cut`` must not end that one.
+        """
         self._replace(None, None)
 
     def cut(self) -> None:
@@ -112,7 +121,7 @@ class Exchange:
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def open(self, host: str, port: int, options: Any) -> socket.socket:
-        """A socket connected to an allowed address of ``host``. Raises TaskError."""
+        """Open a socket connected to an allowed address of ``host``. Raises TaskError."""
         until = min(time.monotonic() + self.connect_timeout, self.deadline)
         addresses = NAMES.resolve(host, port, until - time.monotonic())
         for address in addresses:
@@ -171,7 +180,10 @@ def _exchange() -> Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Who may use a kept connection. ``owner``: a digest of the credentials that a request carries; empty for none."""
+    """The key of a kept connection: the calls that may use it.
+
+    ``owner``: a digest of the credentials that a request carries; empty for none.
+    """
 
     allowed: Allowed
     scheme: str
@@ -249,14 +261,17 @@ class GuardedTlsConnection(GuardedConnection, HTTPSConnection):
 
 @dataclass(slots=True)
 class TlsSession:
-    """How the next connection of the same key goes on where the last one was, without another handshake of certificates."""
+    """The TLS session that the next connection of the same key resumes.
+
+    A resumed session needs no other handshake of certificates.
+    """
 
     last: ssl.SSLSession | None = None
 
 
 @lru_cache(1)
 def _tls() -> ssl.SSLContext:
-    """The authorities that are trusted, read once for a process."""
+    """Load the trusted authorities, once for a process."""
     context = create_urllib3_context()
     context.load_default_certs()
     context.set_alpn_protocols(ALPN_PROTOCOLS)
@@ -292,7 +307,10 @@ class _Pool(HTTPConnectionPool):
         return made
 
     def _put_conn(self, conn: Any) -> None:
-        """Of a connection whose answer has been read to its end. urllib3 gives None for one that is of no use."""
+        """Keep the connection of an answer that was read to its end.
+
+        urllib3 passes None for a connection of no use.
+        """
         if conn is None:
             return
         if conn.may_be_kept and conn.sock is not None:
@@ -318,12 +336,12 @@ class _TlsPool(_Pool, HTTPSConnectionPool):
 
 @lru_cache(POOLS)
 def pool_of(key: Key) -> HTTPConnectionPool:
-    """What makes and keeps connections of one key. Safe to share between threads."""
+    """Return the pool of one key's connections. Safe to share between threads."""
     return _TlsPool(key) if key.scheme == "https" else _Pool(key)
 
 
 def forget() -> None:
-    """Close and forget what is kept: connections, sessions of TLS, answers of DNS, trusted authorities."""
+    """Close and forget connections, sessions of TLS, answers of DNS, trusted authorities."""
     IDLE.close_idle()
     pool_of.cache_clear()
     _tls.cache_clear()

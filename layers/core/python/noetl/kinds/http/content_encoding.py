@@ -1,4 +1,6 @@
-"""The body of an answer without its content coding: decoded in bounded pieces, and refused when it ends too early.
+"""The body of an answer without its content coding, decoded in bounded pieces.
+
+A body that ends too early is refused.
 
 urllib3 decodes as well, but takes a compressed body that was cut off (a proxy that gave up, a server that died) for a whole one.
 """
@@ -17,14 +19,14 @@ _PIECE = 256 * 1024
 
 class Decoder(Protocol):
     def decode(self, data: bytes) -> Iterator[bytes]:
-        """Raises DecodeError."""
+        """Decode a piece. Raises DecodeError."""
 
     def end(self) -> None:
-        """All has arrived. Raises ProtocolError when something is missing."""
+        """End the input. Raises ProtocolError when something is missing."""
 
 
 def decoded(pieces: Iterable[bytes], content_encoding: str) -> Iterator[bytes]:
-    """``pieces`` as they were before the codings of the header ``Content-Encoding``; unknown ones are left as they are.
+    """Undo the codings of the header ``Content-Encoding``; leave unknown ones as they are.
 
     Raises DecodeError: not in that coding; ProtocolError: cut off.
     """
@@ -40,7 +42,7 @@ def decoded(pieces: Iterable[bytes], content_encoding: str) -> Iterator[bytes]:
 
 
 def _through(decoder: Decoder, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """An empty body is in every coding."""
+    """Decode pieces; an empty body is in every coding."""
     begun = False
     for piece in pieces:
         begun = begun or bool(piece)
@@ -60,7 +62,10 @@ def _inflate(engine: zlib._Decompress, data: bytes) -> Iterator[bytes]:
 
 
 class _Gzip:
-    """Members one behind the other; what follows the last one and is none (padding) is left out, as browsers do."""
+    """A decoder of gzip members, one behind the other.
+
+    It leaves out what follows the last one and is none (padding), as browsers do.
+    """
 
     def __init__(self) -> None:
         self._member: zlib._Decompress | None = None

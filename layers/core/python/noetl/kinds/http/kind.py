@@ -13,7 +13,7 @@ from noetl.kinds.support.nested_params import nested_problems
 
 SPEC = KindSpec(
     name="http",
-    summary="Calls an HTTP API and gives its answer.",
+    summary="Calls an HTTP API and returns its answer.",
     pool="io",
     default_timeout=30.0,
     aliases={"endpoint": "url", "payload": "body", "json": "body", "data": "body"},
@@ -46,7 +46,9 @@ def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """``{status_code, headers, url, elapsed, data}``; ``data`` of a streamed body is its reference.
+    """Send the request; return ``{status_code, headers, url, elapsed, data}``.
+
+    ``data`` of a streamed body is its reference.
 
     Raises TaskError: a status of 400 and above by its kind (docs/kinds.md), and what ``http.client.send`` raises.
     """

@@ -36,7 +36,7 @@ class Save(BaseModel):
 
 
 class Part(BaseModel):
-    """One file of a form: what it holds (one of ``file``, ``content``, ``ref``), and what it is called."""
+    """One file of a form: its content (``file``, ``content`` or ``ref``), and its name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -48,7 +48,7 @@ class Part(BaseModel):
         None, description="What it is called; a file's own name, a result's field and format."
     )
     content_type: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        None, description="Its media type; told by the file's name or the result."
+        None, description="Its media type; by default that of the file's name or of the result."
     )
 
     @model_validator(mode="after")
@@ -59,7 +59,7 @@ class Part(BaseModel):
 
 
 def _as_part(value: Any) -> Any:
-    """A large result stands for itself."""
+    """Wrap a large result as a part that refers to it."""
     if isinstance(value, list):
         return [_as_part(one) for one in value]
     return {"ref": value} if is_ref(value) else value

@@ -28,7 +28,9 @@ _CHARSET = re.compile(
 
 
 def result_of(answer: Answer, elapsed: float) -> dict[str, Any]:
-    """``{status_code, headers, url, elapsed, data}``; binary data is base64 and says ``encoding: base64``.
+    """Make the result: ``{status_code, headers, url, elapsed, data}``.
+
+    Binary data is base64 and says ``encoding: base64``.
 
     Raises TaskError(kind="parse", code="invalid_json").
     """
@@ -38,7 +40,7 @@ def result_of(answer: Answer, elapsed: float) -> dict[str, Any]:
 
 
 def envelope_of(answer: Answer, elapsed: float, data: Any) -> dict[str, Any]:
-    """A result around ``data``."""
+    """Make a result around ``data``."""
     return {
         "status_code": answer.status,
         "headers": dict(answer.headers),
@@ -49,12 +51,12 @@ def envelope_of(answer: Answer, elapsed: float, data: Any) -> dict[str, Any]:
 
 
 def helper_of(answer: Answer) -> dict[str, Any]:
-    """What templates see as ``outcome.http``."""
+    """Return what templates see as ``outcome.http``."""
     return {"status": answer.status, "headers": dict(answer.headers), "url": answer.url}
 
 
 def failure_of(request: Request, answer: Answer) -> TaskError:
-    """The error of a status that means failure; ``details`` keeps the body and, parsed, Retry-After."""
+    """Make the error of a failed status; ``details`` has the body and Retry-After, parsed."""
     status = answer.status
     kind = _KINDS.get(status) or ("server_error" if status >= 500 else "client_error")
     details: dict[str, Any] = {
@@ -78,7 +80,7 @@ def failure_of(request: Request, answer: Answer) -> TaskError:
 
 
 def http_phrase(status: int) -> str:
-    """``Not Found`` for 404; empty for a status nobody registered."""
+    """Return the phrase of a status: ``Not Found`` for 404; empty for an unregistered one."""
     from http import HTTPStatus
 
     try:
@@ -88,7 +90,10 @@ def http_phrase(status: int) -> str:
 
 
 def retry_after(value: str | None, now: float) -> float | None:
-    """Seconds to wait by a Retry-After header (seconds or a date); ``now`` is Unix time. None when it says nothing."""
+    """Return the seconds to wait by a Retry-After header (seconds or a date), or None.
+
+    ``now`` is Unix time.
+    """
     if value is None:
         return None
     if re.fullmatch(r"\d{1,9}", value.strip()):
@@ -100,7 +105,7 @@ def retry_after(value: str | None, now: float) -> float | None:
 
 
 def data_of(answer: Answer) -> tuple[Any, str | None]:
-    """The body as a value, and ``base64`` where it is that."""
+    """Return the body as a value, and ``base64`` where it is that."""
     content_type, charset = content_type_of(answer)
     if not answer.body:
         return (None if is_json(content_type) or not content_type else ""), None
@@ -162,7 +167,7 @@ def _json(answer: Answer) -> Any:
 
 
 def _shown_body(answer: Answer) -> Any:
-    """The body of a failed call: as JSON when it is small and JSON, else its beginning as text."""
+    """Show the body of a failed call: as small JSON, else its beginning as text."""
     if len(answer.body) <= SHOWN_BODY_BYTES and not answer.truncated:
         try:
             return data_of(answer)[0]

@@ -1,4 +1,7 @@
-"""The body of an answer as a result that is streamed: from the connection to where large results live, piece by piece."""
+"""The body of an answer as a streamed result.
+
+It goes piece by piece from the connection to the result store.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ _VAGUE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-
 
 
 class Download:
-    """Context manager: what is left without ``close`` leaves nothing behind. ``wanted``: None where the answer decides."""
+    """A download as a context manager; one that ends without ``close`` leaves nothing behind.
+
+    ``wanted``: None where the answer decides.
+    """
 
     def __init__(self, artifacts: Artifacts, wanted: ArtifactFormat | None) -> None:
         self._artifacts = artifacts
@@ -59,7 +65,7 @@ class Download:
         self._stack.close()
 
     def take(self, answer: Answer, pieces: Iterator[bytes]) -> None:
-        """``http.client.Take``. An empty body makes no result."""
+        """Store the body, as a ``http.client.Take``. An empty body makes no result."""
         writer: ArtifactWriter | None = None
         media, charset = content_type_of(answer)
         format = self._wanted or _format_of(media, answer.url)
@@ -71,7 +77,7 @@ class Download:
         self._writer = writer
 
     def close(self) -> dict[str, Any] | None:
-        """The reference, durable now; None of an empty body."""
+        """Make the result durable and return its reference; None of an empty body."""
         return None if self._writer is None else self._writer.close()
 
 
@@ -87,7 +93,7 @@ def _format_of(media: str, url: str) -> ArtifactFormat:
 
 
 def _in_utf8(pieces: Iterator[bytes], charset: str | None) -> Iterator[bytes]:
-    """Texts are kept in UTF-8, whatever they came in."""
+    """Convert a text of any charset to UTF-8, in which texts are stored."""
     if charset is None or codecs.lookup(charset).name in ("utf-8", "ascii"):
         yield from pieces
         return

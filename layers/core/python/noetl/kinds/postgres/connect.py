@@ -17,7 +17,7 @@ from noetl.kinds.support.idle_connections import Idle
 
 IDLE_SECONDS = 60.0
 CONNECTIONS_KEPT = 32
-"""Of one process, whatever they lead to: twice as many as it runs tasks at once unless it is told otherwise."""
+"""Of one process, to all servers: by default twice as many as it runs tasks at once."""
 
 _NAMES = {
     "host": ("host", "db_host", "hostname"),
@@ -46,10 +46,10 @@ _NO_DATABASE = re.compile(r'database ".*" does not exist')
 
 
 def connection_string(credential: Credential) -> str:
-    """A credential's libpq connection string. Raises TaskError(kind="auth", code="auth_invalid").
+    """Return a credential's libpq connection string.
 
     Only settings that name a server, a user and their protection pass: none that read files of the worker.
-    Nothing is taken from the worker's environment.
+    Nothing is taken from the worker's environment. Raises TaskError(kind="auth", code="auth_invalid").
     """
     data = credential.data
     text = next((data[name] for name in _CONNECTION_STRINGS if data.get(name)), None)
@@ -94,13 +94,19 @@ def _invalid(credential: Credential, why: str) -> TaskError:
 
 
 class Connections:
-    """Idle connections by connection string, and so by server, user and password. Safe to share between threads."""
+    """Idle connections by connection string, and so by server, user and password.
+
+    Safe to share between threads.
+    """
 
     def __init__(self, most: int = CONNECTIONS_KEPT, seconds: float = IDLE_SECONDS) -> None:
         self._idle: Idle[str, psycopg.Connection[Any]] = Idle(most, seconds, psycopg.Connection.close)
 
     def take(self, conninfo: str, timeout: float) -> psycopg.Connection[Any]:
-        """An idle connection that still answers, or a new one. Raises TaskError (auth, db_connection, db_timeout)."""
+        """Take an idle connection that still answers, or open a new one.
+
+        Raises TaskError (auth, db_connection, db_timeout).
+        """
         while (kept := self._idle.take(conninfo)) is not None:
             if _is_alive(kept):
                 return kept
@@ -115,12 +121,15 @@ class Connections:
             connection.close()
 
     def close_idle(self, older_than: float = 0.0) -> None:
-        """Close what nobody used for so many seconds."""
+        """Close connections that have been idle for ``older_than`` seconds."""
         self._idle.close_idle(older_than)
 
 
 def _is_alive(connection: psycopg.Connection[Any]) -> bool:
-    """True unless the server hung up: an idle connection has nothing to read but its end."""
+    """Report whether the server is still connected.
+
+    An idle connection has nothing to read but its end.
+    """
     import select
 
     if connection.closed:
@@ -148,7 +157,10 @@ def _connect(conninfo: str, timeout: float) -> psycopg.Connection[Any]:
 
 
 def _not_connected(error: psycopg.Error) -> TaskError:
-    """libpq tells no SQLSTATE for a failed connection: its text must do. It holds no password."""
+    """Classify a failed connection by libpq's text.
+
+    libpq reports no SQLSTATE for it. The text holds no password.
+    """
     text = " ".join(str(error).split())[:300]
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         return TaskError(text, kind="db_timeout", code="connect_timeout", retryable=True)

@@ -1,4 +1,4 @@
-"""Rows into a table of Postgres with COPY: read from a stream some at a time, sent as they come, and counted.
+"""Rows into a table of Postgres with COPY, read some at a time and counted.
 
 One call belongs to one transaction of its caller's: when it raises, nothing of it stays. Shared by the kinds
 ``postgres`` and ``transfer``.
@@ -30,7 +30,9 @@ _LINE = re.compile(r"\bline (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows go. ``table``: ``schema.table``, taken exactly; ``columns``: those that are written (empty: what the rows have).
+    """The target of rows.
+
+    ``table``: ``schema.table``, taken exactly; ``columns``: those that are written (empty: what the rows have).
 
     ``append`` adds rows; ``replace`` deletes what is there first; ``upsert`` replaces rows of the same ``key`` (of several rows
     with one key the last one counts).
@@ -53,7 +55,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """``row_count``: rows that were carried; ``affected_rows``: rows of the table that were written (fewer where keys repeat)."""
+    """The counts of a copy.
+
+    ``row_count``: rows that were carried; ``affected_rows``: rows of the table that were written (fewer where keys repeat).
+    """
 
     row_count: int
     affected_rows: int
@@ -62,15 +67,17 @@ class Copied:
 def copy_rows(
     session: Session, target: Target, chunks: Iterable[Sequence[Row]], expected: int | None = None
 ) -> Copied:
-    """Carry rows (mappings of JSON values), chunk by chunk. ``expected``: how many there have to be.
+    """Copy rows (mappings of JSON values), chunk by chunk, into the target.
 
-    Without ``columns`` the first row tells them, and every row has them; a column that a later row lacks is null. With
+    ``expected``: the number of rows there must be.
+
+    Without ``columns`` the first row defines them, and every row has them; a column that a later row lacks is null. With
     ``columns``, other fields of rows are left out. Raises TaskError; ``details.row`` is the number of the row at fault, from 1.
     """
     source = iter(chunks)
     first = next((chunk for chunk in source if chunk), None)
     if first is None:
-        return _nothing(session, target, expected)
+        return _copy_nothing(session, target, expected)
     columns = target.columns or tuple(first[0])
     types = column_types(session, target.table, columns)
     lines = Lines(columns, types, strict=not target.columns)
@@ -80,7 +87,9 @@ def copy_rows(
 
 
 def copy_csv(session: Session, target: Target, stream: Readable, expected: int | None = None) -> Copied:
-    """Carry CSV with a header as it is, without reading its fields: the fastest way. An empty field is null, ``""`` an empty text.
+    """Copy CSV with a header as it is, without reading its fields: the fastest way.
+
+    An empty field is null, ``""`` an empty text.
 
     ``columns`` has to name those of the header, in any order. ``expected``: how many rows there have to be. Raises TaskError;
     ``details.line`` is the line at fault, counted from 1, which is the header.
@@ -109,7 +118,10 @@ def copy_csv(session: Session, target: Target, stream: Readable, expected: int |
 
 
 def column_types(session: Session, table: str, columns: Sequence[str]) -> list[int]:
-    """The types (object ids; that of a domain is its base) of columns of a table. Raises TaskError for those that it does not have."""
+    """Return the types (object ids; a domain's base) of columns of a table.
+
+    Raises TaskError for columns that the table does not have.
+    """
     found = _described(session, table)
     missing = [name for name in columns if name not in found]
     if missing:
@@ -139,7 +151,10 @@ def _described(session: Session, table: str) -> dict[str, int]:
 
 
 def quoted(table: str) -> str:
-    """``schema.table`` → ``"schema"."table"``. Raises TaskError(code="name_invalid")."""
+    """Quote ``schema.table`` as ``"schema"."table"``.
+
+    Raises TaskError(code="name_invalid").
+    """
     try:
         return str(quote_name(table))
     except TemplateError as error:
@@ -163,8 +178,8 @@ def _again(first: Sequence[Row], rest: Iterator[Sequence[Row]]) -> Iterator[Sequ
     yield from rest
 
 
-def _nothing(session: Session, target: Target, expected: int | None) -> Copied:
-    """No rows: what a ``replace`` deletes is deleted all the same."""
+def _copy_nothing(session: Session, target: Target, expected: int | None) -> Copied:
+    """Copy no rows; a ``replace`` still deletes the rows of the table."""
     _verify(target, 0, expected or 0)
     if target.mode == "replace":
         empty_table(session, target.table)
@@ -216,7 +231,10 @@ def _carry(
 
 
 def _merge(table: str, columns: Sequence[str], key: Sequence[str]) -> str:
-    """Of rows with the same key the last one: rows of the staging table lie in the order they came in."""
+    """Write the statement that merges staged rows; of rows with one key the last one counts.
+
+    Rows of the staging table are in the order they came in.
+    """
     names, keys = quoted_names(columns), quoted_names(key)
     others = [quoted_names([name]) for name in columns if name not in key]
     change = (
@@ -227,9 +245,11 @@ def _merge(table: str, columns: Sequence[str], key: Sequence[str]) -> str:
 
 
 def empty_table(session: Session, table: str) -> None:
-    """Every row goes, also one that somebody else is writing: whoever writes is waited for, and waits until this transaction is over.
+    """Delete every row of the table, also one that another transaction is writing.
 
-    A DELETE alone does not see what comes after it began: of two that replace the same table at once, both would leave their rows.
+    The lock waits for such writers, and they wait until this transaction is over.
+    A DELETE alone does not see rows that arrive after it began: of two transactions that replace the same table at once, both would
+    leave their rows.
     """
     name = quoted(table)
     kind = "SELECT relkind IN ('r', 'p') AS locked FROM pg_catalog.pg_class WHERE oid = %(table)s::regclass"
@@ -239,7 +259,7 @@ def empty_table(session: Session, table: str) -> None:
 
 
 def _sql(*parts: str) -> str:
-    """A statement of words and of names that are quoted already."""
+    """Join a statement of words and of names that are quoted already."""
     return " ".join(parts)
 
 
@@ -277,7 +297,10 @@ def _end(session: Session, why: bytes | None) -> None:
 
 
 def _until_taken(session: Session, offer: Callable[[], int]) -> None:
-    """Until libpq has it, and the server has it from libpq: memory does not grow when the server is slower."""
+    """Wait until libpq takes the data, and the server takes it from libpq.
+
+    So memory does not grow when the server is slower.
+    """
     try:
         while not offer():
             _flush(session)
@@ -306,7 +329,7 @@ def _flush(session: Session) -> None:
 
 
 def _failure(result: pq.abc.PGresult, text: str, header_lines: int) -> TaskError:
-    """What the server said; it tells the line, which is the row where rows were written by us."""
+    """Convert the server's error; its line is the row where this module wrote the rows."""
     error = failure_of(result, text)
     context = (result.error_field(DiagnosticField.CONTEXT) or b"").decode("utf-8", "replace")
     found = _LINE.search(context)

@@ -1,4 +1,4 @@
-"""The kind ``postgres``: queries with bound values, rows into a table, and results too large to hold."""
+"""The kind ``postgres``: bound queries, rows into a table, and results too large to hold."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ class Copy(BaseModel):
 
 
 class Params(SqlParams):
-    """``query``, or ``table`` with ``args``, or ``copy`` (with a query before it), on the database that ``auth`` names."""
+    """``query``, or ``table`` with ``args``, or ``copy`` (with a query before it).
+
+    They run on the database that ``auth`` names.
+    """
 
     refused: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("db_host", "db_port", "db_user", "db_password", "db_name", "host", "password", "dsn"),
@@ -99,9 +102,9 @@ class Params(SqlParams):
         if has_hole([self.table, self.result]):
             return self
         if self.copy_in is not None and (self.table is not None or self.result != "rows"):
-            raise ValueError("`copy` stands alone or behind a `query`, and has no rows as its result")
+            raise ValueError("`copy` is alone or behind a `query`, and has no rows as its result")
         if self.table is not None and self.result != "rows":
-            raise ValueError("`table` with `args` gives no rows: leave `result` out")
+            raise ValueError("`table` with `args` returns no rows: leave `result` out")
         return self
 
 
@@ -111,7 +114,9 @@ def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """The last statement's ``{columns, rows, row_count}`` or ``{affected_rows}``; several also give ``results``.
+    """Run the statements; return the last one's result.
+
+    It is ``{columns, rows, row_count}`` or ``{affected_rows}``; several statements also have ``results``.
 
     With ``result: csv`` and such, the reference of the rows; of a ``copy``, ``{row_count, affected_rows}``.
     Raises TaskError: ``code`` is the SQLSTATE (docs/kinds.md has the kinds).
@@ -168,7 +173,10 @@ def _run_all(session: Session, statements: list[RenderedStatement], *, is_insert
 def _streamed(
     session: Session, statements: list[RenderedStatement], params: Params, context: TaskContext
 ) -> dict[str, Any]:
-    """A copy, or a query whose rows go into an artifact; what stands before it runs first, in the same transaction."""
+    """Run a copy, or a query whose rows go into an artifact.
+
+    The statements before it run first, in the same transaction.
+    """
     session.begin()
     first = statements if params.copy_in is not None else statements[:-1]
     for number, statement in enumerate(first, start=1):

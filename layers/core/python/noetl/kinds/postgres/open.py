@@ -1,4 +1,4 @@
-"""A session on the database that a task means: that of its credential, or the scratch database."""
+"""A session on a task's database: that of its credential, or the scratch database."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Auth = str | Mapping[str, Any] | None
 
 @contextmanager
 def opened(auth: Auth, context: TaskContext) -> Iterator[Session]:
-    """A session until the task's time is up; its connection is kept for the next one. Raises TaskError.
+    """Open a session until the task's time is up; its connection is kept for the next one.
 
-    No transaction is begun. What is open at the end is undone.
+    No transaction is begun. What is open at the end is undone. Raises TaskError.
     """
     conninfo = conninfo_of(auth, context)
     deadline = time.monotonic() + context.timeout

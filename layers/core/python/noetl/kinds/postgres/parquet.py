@@ -11,7 +11,7 @@ from noetl.domain.kinds import TaskContext
 from noetl.kinds.duckdb.quoting import literal
 from noetl.kinds.duckdb.values import spool, spooled_rows
 from noetl.kinds.rows.parquet import copy_out, parquet_options, redact_parquet
-from noetl.kinds.rows.writing import told
+from noetl.kinds.rows.writing import rows_meta
 from noetl.kinds.support.task_workspace import private_folder
 
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def write_parquet(rows: Rows, context: TaskContext) -> dict[str, Any]:
-    """The reference of an artifact with these rows, in the types of Postgres where DuckDB has them. Raises TaskError."""
+    """Write rows to a Parquet artifact, in the types of Postgres where DuckDB has them.
+
+    Return its reference. Raises TaskError.
+    """
     try:
         import duckdb
 
@@ -42,16 +45,19 @@ def write_parquet(rows: Rows, context: TaskContext) -> dict[str, Any]:
                 options = parquet_options(redaction)
                 connection.execute(f"COPY ({chosen}) TO {literal(str(path))} ({options})")
             except duckdb.Error as error:
-                raise _told(failure_of(error, ""), lines) from error
+                raise _unfit_for_parquet(failure_of(error, ""), lines) from error
         lines.unlink()
         redact_parquet(path, redaction)
         with context.artifacts.create("parquet") as out:
             copy_out(path, out.write)
-            return out.close(told(count, [column.name for column in rows.columns]))
+            return out.close(rows_meta(count, [column.name for column in rows.columns]))
 
 
-def _told(error: TaskError, lines: Path) -> TaskError:
-    """Years before 1 and such: the file on the way is nobody's business."""
+def _unfit_for_parquet(error: TaskError, lines: Path) -> TaskError:
+    """Describe rows that do not fit into Parquet (years before 1 and such).
+
+    The path of the temporary file is left out of the message.
+    """
     error.message = f"the rows do not fit into Parquet: {error.message.replace(str(lines), 'the rows')}"
     error.hint = "cast the column that does not fit to text, or write `result: jsonl`"
     return error

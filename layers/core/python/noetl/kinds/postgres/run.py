@@ -104,7 +104,9 @@ class Session:
         return True
 
     def run(self, statement: RenderedStatement, *, keep: bool) -> dict[str, Any]:
-        """``{columns, rows, row_count}`` and/or ``{affected_rows}``. With ``keep=False`` rows are only counted.
+        """Run a statement; return ``{columns, rows, row_count}`` and/or ``{affected_rows}``.
+
+        With ``keep=False`` rows are only counted.
 
         Raises TaskError.
         """
@@ -135,7 +137,7 @@ class Session:
             pgconn.set_single_row_mode()
 
     def _send_described(self, query: bytes, values: list[Any], text: str) -> None:
-        """Ask what each list is wanted as before writing it. The question must not end the transaction."""
+        """Ask for the type of each list before writing it, without ending the transaction."""
         pgconn = self.connection.pgconn
         in_transaction = pgconn.transaction_status == pq.TransactionStatus.INTRANS
         if in_transaction:
@@ -157,7 +159,10 @@ class Session:
         pgconn.send_query_prepared(b"", [dump_for(*pair) for pair in zip(places, values, strict=True)])
 
     def learn_type(self, error: TaskError) -> bool:
-        """Remember a parameter whose type the server could not find out; False when that is not what ``error`` says, or known."""
+        """Remember a parameter whose type the server could not find out.
+
+        Return False when ``error`` does not say that, or the parameter is known.
+        """
         found = _TYPELESS.search(error.message) if error.code == "42P18" else None
         if found is None:
             return False
@@ -208,7 +213,10 @@ class Session:
             raise failure_of(failed[0], text)
 
     def results(self) -> Iterator[pq.abc.PGresult]:
-        """Every result of what was sent, each as soon as it is there. Raises TaskError (time, connection)."""
+        """Yield every result of what was sent, each as soon as it is there.
+
+        Raises TaskError (time, connection).
+        """
         pgconn = self.connection.pgconn
         try:
             with selectors.PollSelector() as selector:
@@ -267,7 +275,7 @@ class Session:
 
 
 def _wires(query: bytes, values: list[Any]) -> list[Wire]:
-    """The values as they travel; text where the server needs a type and has none."""
+    """Encode the values for the server; text where it needs a type and has none."""
     wires = [dump(value) for value in values]
     for number in _AS_TEXT.get(query, ()):
         if number < len(wires) and wires[number][0] == UNTYPED:
@@ -276,7 +284,7 @@ def _wires(query: bytes, values: list[Any]) -> list[Wire]:
 
 
 def _is_select(result: pq.abc.PGresult) -> bool:
-    """True when the count of the command tag is of rows read, not of rows changed."""
+    """Report whether the count of the command tag is of rows read, not of rows changed."""
     return (result.command_status or b"").split(b" ")[0] not in (
         b"INSERT",
         b"UPDATE",
@@ -291,7 +299,7 @@ def _column_names(result: pq.abc.PGresult) -> list[str]:
 
 
 def load_rows(transformer: Transformer, result: pq.abc.PGresult) -> list[tuple[Any, ...]]:
-    """A result's rows as JSON values. Raises TaskError(kind="parse")."""
+    """Load a result's rows as JSON values. Raises TaskError(kind="parse")."""
     if not result.ntuples:
         return []
     transformer.set_pgresult(result)
@@ -307,7 +315,7 @@ def load_rows(transformer: Transformer, result: pq.abc.PGresult) -> list[tuple[A
 
 
 def _refuse_control(text: str) -> None:
-    """A task is a transaction of its own."""
+    """Refuse statements that control transactions: a task is a transaction of its own."""
     match = _LEADING.match(text)
     if match is None:
         return
@@ -326,7 +334,7 @@ def _refuse_control(text: str) -> None:
 
 
 def failure_of(result: pq.abc.PGresult, text: str) -> TaskError:
-    """What the server said, as a TaskError with its SQLSTATE as ``code``."""
+    """Convert the server's error to a TaskError with its SQLSTATE as ``code``."""
 
     def field(name: DiagnosticField) -> str:
         return (result.error_field(name) or b"").decode("utf-8", "replace")

@@ -1,4 +1,6 @@
-"""The rows of a large query of Postgres, some at a time: a cursor on the server, fetched in pieces of bounded size.
+"""The rows of a large Postgres query, some at a time, through a cursor on the server.
+
+They are fetched in pieces of bounded size.
 
 The server keeps the result; a reader that is slow (a tier far away) holds nothing up but its own transaction.
 Shared by the kinds ``postgres``, ``duckdb`` and ``transfer``.
@@ -33,7 +35,10 @@ _QUERY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``type``: the object id; ``modifier``: precision and scale as Postgres keeps them (-1: none)."""
+    """A column of a result.
+
+    ``type``: the object id; ``modifier``: precision and scale as Postgres keeps them (-1: none).
+    """
 
     name: str
     type: int
@@ -41,7 +46,10 @@ class Column:
 
 
 class Rows:
-    """An open cursor: ``columns``, and an iterator of lists of rows, whose values are JSON values (rows.py) in the order of the columns."""
+    """An open cursor: ``columns``, and an iterator of lists of rows.
+
+    The values are JSON values (rows.py) in the order of the columns.
+    """
 
     def __init__(self, session: Session, text: str) -> None:
         self._session = session
@@ -77,7 +85,10 @@ class Rows:
 
 
 def select_rows(session: Session, statement: RenderedStatement) -> Rows:
-    """Open the cursor of a query in the session's transaction; one at a time. Raises TaskError."""
+    """Open the cursor of a query in the session's transaction; one at a time.
+
+    Raises TaskError.
+    """
     numbers: dict[str, int] = {}
 
     def placeholder(name: str) -> str:
@@ -100,7 +111,7 @@ def select_rows(session: Session, statement: RenderedStatement) -> Rows:
 
 
 def _size(result: pq.abc.PGresult) -> int:
-    """Bytes of the rows, told by a few of them."""
+    """Estimate the bytes of the rows from a sample of them."""
     sample = range(0, result.ntuples, max(1, result.ntuples // 8))
     fields = range(result.nfields)
     found = sum(len(result.get_value(row, field) or b"") for row in sample for field in fields)

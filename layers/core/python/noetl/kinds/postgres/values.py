@@ -35,12 +35,15 @@ Wire = tuple[int, bytes | None]
 
 
 def is_open(value: Any) -> bool:
-    """True for a list that may be an array or JSON: the statement must say."""
+    """Report whether a list may be an array or JSON: the statement must say."""
     return isinstance(value, (list, tuple)) and not any(isinstance(item, dict) for item in value)
 
 
 def dump(value: Any) -> Wire:
-    """A value with the type it has by itself. Raises TaskError(kind="client_error", code="value_invalid")."""
+    """Dump a value with the type it has by itself.
+
+    Raises TaskError(kind="client_error", code="value_invalid").
+    """
     if value is None:
         return UNTYPED, None
     if isinstance(value, bool):
@@ -61,14 +64,17 @@ def dump(value: Any) -> Wire:
 
 
 def dump_for(oid: int, value: Any) -> bytes | None:
-    """A value for a place whose type the server has told."""
+    """Dump a value for a place whose type the server has reported."""
     if is_open(value):
         return _json(value) if oid in _JSON_PLACES else _array(value)
     return dump(value)[1]
 
 
 def text_bytes(text: str, what: str = "a value") -> bytes:
-    """UTF-8 of a text. Raises TaskError for what Postgres cannot hold: NUL and lone surrogates."""
+    """Encode a text in UTF-8.
+
+    Raises TaskError for what Postgres cannot hold: NUL and lone surrogates.
+    """
     if "\0" in text:
         raise _bad(f"{what} contains the character NUL, which Postgres text cannot hold", "22021")
     try:
@@ -93,7 +99,10 @@ def _json(value: Any) -> bytes:
 
 
 def _array_type(items: Sequence[Any]) -> int | None:
-    """The array type of a list of scalars of one type (an empty one is ``text[]``), else None."""
+    """Return the array type of a list of scalars of one type, else None.
+
+    An empty list is ``text[]``.
+    """
     kinds = {type(item) for item in items if item is not None}
     if kinds == {int, float}:
         kinds = {float}
@@ -105,7 +114,7 @@ def _array_type(items: Sequence[Any]) -> int | None:
 
 
 def _array(items: Sequence[Any], depth: int = 0) -> bytes:
-    """``{1,NULL,"a b",{…}}``: an array as Postgres reads it."""
+    """Encode an array as Postgres reads it: ``{1,NULL,"a b",{…}}``."""
     if depth > 6:
         raise _bad("an array has at most 6 dimensions", "54000")
     return b"{" + b",".join(_element(item, depth) for item in items) + b"}"
@@ -133,7 +142,7 @@ class _Number(Loader):
 
 
 def _lenient(loader: type[LoaderProtocol]) -> type[Loader]:
-    """``loader`` to ISO text; what Python cannot hold stays the server's own text."""
+    """Make a loader to ISO text; what Python cannot hold stays the server's own text."""
 
     class Lenient(Loader):
         def __init__(self, oid: int, context: AdaptContext | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The columns that rows keep to where all of them have the same: the first row's, unless they are named."""
+"""The common columns of rows: the named ones, or those of the first row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Columns:
         self.rows = 0
 
     def check(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """The names. Raises TaskError(code="row_shape"): a row has others."""
+        """Return the names. Raises TaskError(code="row_shape"): a row has others."""
         if self.names is None:
             self.names = list(rows[0]) if rows else []
         check_names(rows, self.names, self.rows, _HINT)
@@ -32,9 +32,12 @@ def check_names(
     before: int,
     hint: str = "say in `columns` which are wanted",
 ) -> None:
-    """Rows that name other columns than those that are written would lose values. ``before``: how many rows came before these.
+    """Refuse rows with columns that are not written, because their values would be lost.
 
-    Raises TaskError(code="row_shape")."""
+    ``before``: how many rows came before these.
+
+    Raises TaskError(code="row_shape").
+    """
     known = frozenset(columns)
     for number, row in enumerate(rows, start=before + 1):
         if not row.keys() <= known:

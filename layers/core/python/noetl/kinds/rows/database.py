@@ -31,7 +31,10 @@ MAX_INTEGER_DIGITS = 1000
 
 
 def to_json(value: Any, depth: int = 0) -> Any:
-    """A value a database driver gave, as JSON (see the table above). Raises TaskError(kind="parse")."""
+    """Convert a database driver's value to JSON (see the table above).
+
+    Raises TaskError(kind="parse").
+    """
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
@@ -61,7 +64,10 @@ def _key(key: Any) -> str:
 
 
 def decimal_to_json(value: Decimal) -> int | float | str | None:
-    """Exact or text, never rounded: ``10.00`` → 10, ``0.1`` → 0.1, ``0.1234567890123456789`` → itself as text."""
+    """Convert a decimal to an exact number or to text; never round it.
+
+    ``10.00`` → 10, ``0.1`` → 0.1, ``0.1234567890123456789`` → itself as text.
+    """
     if not value.is_finite():
         return None
     if value.adjusted() >= MAX_INTEGER_DIGITS:
@@ -73,7 +79,7 @@ def decimal_to_json(value: Decimal) -> int | float | str | None:
 
 
 def interval_text(value: datetime.timedelta) -> str:
-    """``3 days 01:02:03.5``, as databases write an interval."""
+    """Write an interval as databases do: ``3 days 01:02:03.5``."""
     sign, span = ("-", -value) if value < datetime.timedelta(0) else ("", value)
     hours, rest = divmod(span.seconds, 3600)
     minutes, seconds = divmod(rest, 60)
@@ -87,7 +93,7 @@ def interval_text(value: datetime.timedelta) -> str:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Column names with repeats numbered (``id``, ``id_2``), so no column hides another in a row's mapping."""
+    """Number repeated column names (``id``, ``id_2``), so no column hides another in a row."""
     taken = set(names)
     unique: list[str] = []
     seen: set[str] = set()
@@ -101,7 +107,10 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def refuse_twins(names: Iterable[str]) -> None:
-    """Columns that differ in upper and lower case alone are one to DuckDB. Raises TaskError(code="name_invalid")."""
+    """Refuse columns that differ in upper and lower case alone: they are one to DuckDB.
+
+    Raises TaskError(code="name_invalid").
+    """
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
@@ -122,7 +131,10 @@ class Table:
     """The rows of one statement, measured as JSON while they arrive."""
 
     def __init__(self, columns: Sequence[str], limit: int, *, keep: bool = True) -> None:
-        """``limit`` in bytes; with ``keep=False`` rows are kept up to ``EARLIER_BYTES``, and above only counted."""
+        """Gather rows up to ``limit`` bytes.
+
+        With ``keep=False`` rows are kept up to ``EARLIER_BYTES``, and above only counted.
+        """
         self.columns = unique_names(columns)
         self.rows: list[dict[str, Any]] = []
         self.row_count = 0
@@ -132,7 +144,7 @@ class Table:
         self._dropped = False
 
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Raises TaskError(kind="storage_quota", code="result_too_large")."""
+        """Add rows. Raises TaskError(kind="storage_quota", code="result_too_large")."""
         if self._dropped:
             self.row_count += sum(1 for _ in rows)
             return
@@ -158,7 +170,7 @@ class Table:
 
 
 def combine(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Build the task's result of what its statements returned: that of the last one, and of several ``results`` as well.
+    """Build the task's result from its statements: the last one, and of several ``results``.
 
     ``results`` has what each statement returned, of the last one only the counts.
     """
@@ -168,5 +180,5 @@ def combine(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def summary_of(result: dict[str, Any]) -> dict[str, Any]:
-    """The counts of a statement's result."""
+    """Return the counts of a statement's result."""
     return {name: result[name] for name in ("row_count", "affected_rows") if name in result}

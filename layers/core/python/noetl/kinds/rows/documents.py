@@ -1,4 +1,4 @@
-"""JSON in the values that DuckDB gives: they arrive as text, wherever in a list, a struct or a map they are."""
+"""JSON in DuckDB's values: it arrives as text, in a list, a struct or a map."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ Reader = Callable[[Any], Any]
 
 
 def json_readers(types: Iterable[Any]) -> Mapping[int, Reader]:
-    """What reads the values of those columns that have JSON in them, by their number. ``types``: as a cursor describes them."""
+    """Return a reader of values for each column with JSON in it, by its number.
+
+    ``types``: as a cursor describes them.
+    """
     found = {number: _reader(kind) for number, kind in enumerate(types)}
     return {number: read for number, read in found.items() if read is not None}
 
 
 def with_documents(row: Sequence[Any], readers: Mapping[int, Reader]) -> list[Any]:
-    """A row with its JSON read. Raises TaskError(code="row_unreadable")."""
+    """Return a row with its JSON read. Raises TaskError(code="row_unreadable")."""
     values = list(row)
     for number, read in readers.items():
         values[number] = read(values[number])
@@ -26,7 +29,7 @@ def with_documents(row: Sequence[Any], readers: Mapping[int, Reader]) -> list[An
 
 
 def _reader(kind: Any) -> Reader | None:
-    """None for a type without JSON."""
+    """Return the reader of a type with JSON, None for a type without."""
     name = str(kind)
     if name == "JSON":
         return _document

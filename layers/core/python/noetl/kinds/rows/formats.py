@@ -1,4 +1,4 @@
-"""The formats that rows are read from and written in, and how a file says which one it has."""
+"""The formats that rows are read from and written in, and how to recognise a file's."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _MEDIA_TYPES: Mapping[str, RowFormat] = {
 
 
 def format_of(name: str, content_type: str = "") -> RowFormat | None:
-    """What a name ends with or a media type says; None when neither tells."""
+    """Return the format by a name's ending or a media type; None when neither is known."""
     told = _SUFFIXES.get(Path(name).suffix.lower())
     return told or _MEDIA_TYPES.get(content_type.partition(";")[0].strip().lower())
 
 
 def unreadable(what: str, format: str, why: str) -> TaskError:
-    """What ``read_rows`` refuses."""
+    """Make the error of what ``read_rows`` refuses."""
     return TaskError(
         f"{what} cannot be read as {format}: {why}",
         kind="parse",

@@ -27,7 +27,10 @@ _EXACT = 2**53
 
 
 def duckdb_library() -> Any:
-    """The module. Raises TaskError(code="dependency_missing") where it is not installed."""
+    """Import DuckDB.
+
+    Raises TaskError(code="dependency_missing") where it is not installed.
+    """
     try:
         import duckdb
     except ImportError:
@@ -42,7 +45,10 @@ def duckdb_library() -> Any:
 
 @contextmanager
 def _database(scratch: str = "") -> Iterator[Any]:
-    """A database in memory that fetches nothing from elsewhere. ``scratch``: a folder for what does not fit."""
+    """Open a database in memory that fetches nothing from other places.
+
+    ``scratch``: a folder for what does not fit into memory.
+    """
     settings: dict[str, Any] = {
         "threads": "1",
         "memory_limit": "256MiB",
@@ -57,7 +63,7 @@ def _database(scratch: str = "") -> Iterator[Any]:
 
 
 def parquet_types(path: Path) -> dict[str, str]:
-    """The columns of a Parquet file and their types, as DuckDB names them."""
+    """Return the columns of a Parquet file and their types, as DuckDB names them."""
     with _database() as connection:
         described = connection.execute("SELECT * FROM read_parquet(?) LIMIT 0", [str(path)]).description or []
     names = unique_names([column[0] for column in described])
@@ -67,7 +73,10 @@ def parquet_types(path: Path) -> dict[str, str]:
 def read_parquet(
     path: Path, *, what: str = "the file", chunk_rows: int = CHUNK_ROWS, skip: int = 0
 ) -> Iterator[list[dict[str, Any]]]:
-    """The rows of a Parquet file, after the first ``skip``, some at a time. Raises TaskError as ``read_rows``."""
+    """Read the rows of a Parquet file, after the first ``skip``, some at a time.
+
+    Raises TaskError as ``read_rows``.
+    """
     with _database() as connection:
         try:
             connection.execute("SELECT * FROM read_parquet(?) OFFSET ?", [str(path), skip])
@@ -83,12 +92,15 @@ def read_parquet(
 
 
 def parquet_options(redaction: Redaction | None) -> str:
-    """Return COPY options for ``redact_parquet``: with secrets to redact, texts are stored plainly."""
+    """Return COPY options for ``redact_parquet``; with secrets, texts are stored plainly."""
     return "FORMAT parquet" if redaction is None else "FORMAT parquet, COMPRESSION uncompressed"
 
 
 def redact_parquet(path: Path, redaction: Redaction | None) -> None:
-    """Take secrets out of a file. It is written again: its statistics have pieces of values, which need not be whole secrets."""
+    """Remove secrets from a file by writing it again.
+
+    Its statistics have pieces of values, which need not be whole secrets.
+    """
     if redaction is None:
         return
     copy = path.with_name(f"{path.name}.redacted")
@@ -100,17 +112,18 @@ def redact_parquet(path: Path, redaction: Redaction | None) -> None:
 
 
 def copy_out(path: Path, sink: Sink) -> None:
-    """The bytes of a file, in pieces."""
+    """Copy the bytes of a file to the sink, in pieces."""
     with path.open("rb") as file:
         while piece := file.read(_BLOCK):
             sink(piece)
 
 
 class ParquetWriter:
-    """A ``RowWriter``. The rows are gathered in a file of JSON lines, which becomes one of Parquet in the end.
+    """A ``RowWriter`` of Parquet, which gathers the rows in a file of JSON lines first.
 
-    ``types``: of columns, as DuckDB names them; what is not given follows from the values. ``folder``: for files on the way.
-    ``redaction``: takes secrets out of it."""
+    ``types``: of columns, as DuckDB names them; other types follow from the values. ``folder``: for files on the way.
+    ``redaction``: removes secrets from the file.
+    """
 
     def __init__(
         self,
@@ -141,7 +154,10 @@ class ParquetWriter:
         self._file.write(b"".join(codec.encode(row) + b"\n" for row in rows))
 
     def close(self) -> int:
-        """Raises TaskError(kind="schema", code="column_type") for a value that its column's type cannot hold."""
+        """Write the Parquet file.
+
+        Raises TaskError(kind="schema", code="column_type") for a value that its column's type cannot hold.
+        """
         with self._place:
             self._file.close()
             made = Path(self._place.name) / "rows.parquet"
@@ -190,7 +206,7 @@ class _Seen:
 
 
 def _convert(lines: Path, made: Path, typed: Mapping[str, str], options: str) -> int:
-    """How many rows there are in the file."""
+    """Convert JSON lines to Parquet; return the number of rows."""
     if not typed:
         raise TaskError(
             "a Parquet file needs columns, and there are neither rows nor `columns`",

@@ -1,8 +1,8 @@
-"""Rows out of a stream, some at a time: one reading for every kind that moves rows (CSV, JSONL, a JSON list, Parquet).
+"""Rows of a stream, some at a time: one reader for every kind that moves rows.
 
-Nothing here holds more than one chunk of rows, whatever the size of the stream; a row of more than ``ROW_BYTES`` is
-refused before it is held. Values are JSON values: CSV gives text, Parquet what ``rows.database.to_json`` makes of it.
-``object_format`` reads whole objects by the same rules.
+The formats are CSV, JSONL, a JSON list and Parquet. The reader holds at most one chunk of rows, for a stream of any size; a row of
+more than ``ROW_BYTES`` is refused before it is held. Values are JSON values: CSV yields text, Parquet what ``rows.database.to_json``
+makes of it. ``object_format`` reads whole objects by the same rules.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_rows(
     skip: int = 0,
     folder: str | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
-    """The rows of ``stream`` after the first ``skip``, at most ``chunk_rows`` of them at a time.
+    """Read the rows of ``stream`` after the first ``skip``, ``chunk_rows`` at a time or fewer.
 
     ``what`` names the stream in messages. ``delimiter``: of CSV. ``nulls``: whether an empty field of CSV is null, which it has no other
     way to say.
@@ -67,7 +67,7 @@ def read_rows(
 
 
 def behind(chunks: Iterable[_Rows], skip: int) -> Iterator[_Rows]:
-    """What follows the first ``skip`` rows."""
+    """Yield what follows the first ``skip`` rows."""
     for chunk in chunks:
         if skip < len(chunk):
             yield chunk[skip:]
@@ -77,7 +77,10 @@ def behind(chunks: Iterable[_Rows], skip: int) -> Iterator[_Rows]:
 def read_values(
     stream: Readable, format: Literal["jsonl", "json"], *, what: str = "the stream", member: str = ROWS_MEMBER
 ) -> Iterator[Any]:
-    """The values of a JSONL stream or of a JSON list, of whatever type, one after the other. Raises as ``read_rows``."""
+    """Read the values, of any type, of a JSONL stream or a JSON list, one after the other.
+
+    Raises as ``read_rows``.
+    """
     return (value for value, _ in _values(stream, format, what, member))
 
 
@@ -144,13 +147,19 @@ def _header(fields: list[str]) -> list[str]:
 
 
 def _allow_wide_fields() -> None:
-    """The limit of the csv module is one of the process, and half a page of text is above its default."""
+    """Raise the csv module's limit of fields to that of rows.
+
+    The limit is one of the process, and half a page of text is above its default.
+    """
     if csv.field_size_limit() < ROW_BYTES:
         csv.field_size_limit(ROW_BYTES)
 
 
 class _CsvText:
-    """Lines for the csv module, which joins those of a quoted field: what one record may take is counted here."""
+    """Lines for the csv module, with a bound on what one record may take.
+
+    The module joins the lines of a quoted field.
+    """
 
     def __init__(self, stream: Readable, what: str) -> None:
         self._lines = _lines(stream, what)
@@ -237,7 +246,7 @@ class _JsonList:
         self._decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 
     def values(self) -> Iterator[tuple[Any, int]]:
-        """Raises TaskError."""
+        """Yield the values with their sizes. Raises TaskError."""
         try:
             self._enter_list()
             if self._take("]"):
@@ -272,12 +281,18 @@ class _JsonList:
         raise ValueError(f"it is a mapping without {self._member!r}, a list of rows")
 
     def _refuse_rest(self) -> None:
-        """Behind a list that is the whole document nothing may stand; behind a member's list other members may."""
+        """Refuse what follows the list.
+
+        After a list that is the whole document nothing may follow; after a member's list other members may.
+        """
         if self._peek() not in (("",) if self._whole else (",", "}")):
             raise ValueError("something follows the list" if self._peek() else "it ends behind the list")
 
     def _value(self) -> tuple[Any, int]:
-        """The value here and how many characters it took. A number at the end of what has arrived may go on."""
+        """Decode the value at this place; return it and the characters it took.
+
+        A number at the end of what has arrived may continue, so more is read first.
+        """
         self._peek()
         wanted = _BLOCK
         while True:
@@ -295,7 +310,7 @@ class _JsonList:
             wanted *= 2
 
     def _peek(self) -> str:
-        """The next character that is no blank; empty at the end."""
+        """Return the next character that is no blank; empty at the end."""
         while True:
             while self._at < len(self._text):
                 if self._text[self._at] not in " \t\r\n":
@@ -315,7 +330,7 @@ class _JsonList:
             raise ValueError(f"{mark!r} is missing where {self._peek() or 'the end'!r} is")
 
     def _more(self, size: int) -> None:
-        """What was read already is let go of."""
+        """Read more, and drop what was read already."""
         block = self._stream.read(size)
         self._ended = not block
         self._text = self._text[self._at :] + self._bytes.decode(block, final=self._ended)

@@ -1,4 +1,4 @@
-"""The rows of a task's parameter: a list, or references of results that are read as streams.
+"""The rows of a task's parameter: a list, or references that are read as streams.
 
 A reference is passed to the kind as it is (``KindSpec.ref_fields``), so that nothing large is loaded only to be forwarded. What was
 gathered in several objects is read one object after the other.
@@ -24,8 +24,10 @@ Part = Mapping[str, Any] | list[Any]
 
 
 def references(value: Any, context: TaskContext) -> list[Part] | None:
-    """What lies in the result store of ``value``, in order: of a reference, of a list of them, of a list that is kept in parts (what has no
-    part of its own yet is there as rows). None when ``value`` is no reference."""
+    """Return what of ``value`` is in the result store, in order; None when it is no reference.
+
+    It is of a reference, of a list of them, or of a list that is kept in parts (what has no part of its own yet is there as rows).
+    """
     value = plain_loop(value)
     if is_manifest(value):
         return _listed(value)
@@ -37,7 +39,10 @@ def references(value: Any, context: TaskContext) -> list[Part] | None:
 
 
 def stored_manifest(ref: Mapping[str, Any], artifacts: Artifacts) -> Mapping[str, Any] | None:
-    """The manifest behind a reference; None behind that of a result in one piece. Raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
+    """Read the manifest behind a reference; None behind that of a result in one piece.
+
+    Raises TaskError(code="REFERENCE_NOT_AVAILABLE").
+    """
     if format_of(ref) != "json":
         return None
     with artifacts.open(ref) as stream:
@@ -49,13 +54,19 @@ def stored_manifest(ref: Mapping[str, Any], artifacts: Artifacts) -> Mapping[str
 
 
 def parts_of(ref: Mapping[str, Any], artifacts: Artifacts) -> list[Part]:
-    """The lists that a list in parts consists of; a result in one piece is the only one of itself. Raises TaskError."""
+    """Return the lists of a list in parts; a result in one piece is its only part.
+
+    Raises TaskError.
+    """
     found = stored_manifest(ref, artifacts)
     return [ref] if found is None else _listed(found)
 
 
 def rows_of(value: Any, what: str) -> list[Row]:
-    """The rows of a value: a list of mappings, or a mapping with such a list in ``rows``, as SQL kinds give it. Raises TaskError."""
+    """Return the rows of a value: a list of mappings, or a mapping with one in ``rows``.
+
+    SQL kinds return such a mapping. Raises TaskError.
+    """
     value = plain_loop(value)
     if isinstance(value, Mapping) and isinstance(value.get(ROWS_MEMBER), list):
         value = value[ROWS_MEMBER]
@@ -69,7 +80,10 @@ def rows_of(value: Any, what: str) -> list[Row]:
 
 
 def row_format(ref: Mapping[str, Any], given: str | None, what: str) -> RowFormat:
-    """What rows of a reference are written as: what the task says, else the reference. Raises TaskError."""
+    """Return the format of a reference's rows: the task's, else the reference's.
+
+    Raises TaskError.
+    """
     told = given or format_of(ref)
     if told not in FORMATS:
         raise TaskError(
@@ -92,8 +106,10 @@ def row_chunks(
     chunk_rows: int = CHUNK_ROWS,
     skip: int = 0,
 ) -> Iterator[Sequence[Row]]:
-    """The rows of ``parts`` after the first ``skip``, a chunk at a time; ``format``, ``delimiter``, ``nulls``: see ``read_rows``, and
-    ``row_format``. Raises TaskError."""
+    """Read the rows of ``parts`` after the first ``skip``, a chunk at a time.
+
+    ``format``, ``delimiter``, ``nulls``: see ``read_rows``, and ``row_format``. Raises TaskError.
+    """
 
     def chunks(part: Part, skip: int) -> Iterator[Sequence[Row]]:
         if isinstance(part, list):
@@ -121,7 +137,7 @@ def chunked(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def promised_rows(parts: Sequence[Part]) -> int | None:
-    """How many rows references say they have; None when one does not say."""
+    """Return the number of rows that references state; None when one states none."""
     total = 0
     for ref in parts:
         extracted = ref.get("extracted") if isinstance(ref, Mapping) else None

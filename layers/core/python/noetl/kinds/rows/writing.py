@@ -28,13 +28,16 @@ Line = Callable[[Sequence[Any]], bytes]
 
 
 class RowWriter(Protocol):
-    """Writes rows to a sink. ``close`` writes what is left; without it the output is incomplete."""
+    """A writer of rows to a sink.
+
+    ``close`` writes what is left; without it the output is incomplete.
+    """
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Raises TaskError(kind="schema", code="row_shape")."""
+        """Write rows. Raises TaskError(kind="schema", code="row_shape")."""
 
     def close(self) -> int:
-        """How many rows are there now."""
+        """Write what is left; return the number of rows."""
 
 
 def row_writer(
@@ -47,9 +50,12 @@ def row_writer(
     *,
     redaction: Redaction | None = None,
 ) -> RowWriter:
-    """``columns``: of CSV and Parquet, in order (None: those of the first row; a later row may have no other). ``types``: of Parquet columns,
-    as DuckDB names them; what is not given follows from the values. ``folder``: for files on the way. ``delimiter``: of CSV.
-    ``redaction``: of Parquet, whose file does not show the texts in it."""
+    """Make the writer of a format.
+
+    ``columns``: of CSV and Parquet, in order (None: those of the first row; a later row may have no other). ``types``: of Parquet columns,
+    as DuckDB names them; other types follow from the values. ``folder``: for files on the way. ``delimiter``: of CSV.
+    ``redaction``: of Parquet, whose file does not show the texts in it.
+    """
     if format == "csv":
         return _Csv(sink, columns, delimiter)
     if format == "jsonl":
@@ -116,13 +122,16 @@ class _List:
 def write_rows(
     chunks: Iterable[Values], columns: Sequence[str], format: Literal["jsonl", "csv"], context: TaskContext
 ) -> dict[str, Any]:
-    """The reference of an artifact with these rows; ``row_count`` and ``columns`` stay readable on it. Raises TaskError."""
+    """Write an artifact with these rows and return its reference.
+
+    ``row_count`` and ``columns`` stay readable on the reference. Raises TaskError.
+    """
     count = 0
     with context.artifacts.create(format) as out:
         for piece, rows in encoded(chunks, columns, format):
             out.write(piece)
             count += rows
-        return out.close(told(count, columns))
+        return out.close(rows_meta(count, columns))
 
 
 def encoded(
@@ -145,13 +154,16 @@ def encoded(
         yield bytes(piece), count
 
 
-def told(count: int, columns: Sequence[str]) -> dict[str, Any]:
-    """What stays readable on the reference of rows."""
+def rows_meta(count: int, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the fields that stay readable on a reference of rows."""
     return {"row_count": count, "columns": list(columns[:MOST_COLUMNS])}
 
 
 def _csv_line(delimiter: str = ",") -> Line:
-    """Writes one record. A null of a single column is an empty line, as Postgres and DuckDB write and read it; ``""`` would be a text."""
+    """Return a function that writes one record.
+
+    A null of a single column is an empty line, as Postgres and DuckDB write and read it; ``""`` would be a text.
+    """
     quoted = re.compile(f'[{re.escape(delimiter)}"\\r\\n]|^\\\\\\.$|^\\s|\\s$').search
     between = delimiter.encode()
 

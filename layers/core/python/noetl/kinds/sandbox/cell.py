@@ -1,6 +1,7 @@
-"""The worker's side of cells: namespaces that serve one task after the other (see ``noetl_guest.cell``).
+"""The worker's side of cells: namespaces that serve one task after the other.
 
-A cell is given to the next task only when it has said itself that the last one has left it as it was.
+See ``noetl_guest.cell``.
+A cell serves the next task only when it has reported that the last one has left it as it was.
 """
 
 from __future__ import annotations
@@ -35,10 +36,13 @@ class CellGoneError(Exception):
 
 
 class Cell:
-    """One of a template. Not safe for two threads at once: whoever has taken it has it alone."""
+    """A cell of a template. Not safe for two threads at once: one caller takes it alone."""
 
     def __init__(self, template: Template, kind: Hashable, order: Mapping[str, Any], folder: Path) -> None:
-        """Ask for it; tasks can be started at once. ``kind``: what tasks must have in common to use it. Raises as ``Template.fork`` does."""
+        """Start a cell, which can serve tasks at once.
+
+        ``kind``: what tasks must have in common to use it. Raises as ``Template.fork`` does.
+        """
         self.template = template
         self.kind = kind
         self.folder = folder
@@ -65,7 +69,7 @@ class Cell:
         return Tenant(self)
 
     def fileno(self) -> int:
-        """What can be read when the task has ended."""
+        """Return the descriptor that can be read when the task has ended."""
         return self._socket.fileno()
 
     def end_task(self) -> None:
@@ -74,7 +78,7 @@ class Cell:
             self._socket.send(END)
 
     def report(self) -> bytes | None:
-        """What the cell has to tell; None: nothing yet. Empty: it is gone."""
+        """Return the cell's report; None: nothing yet. Empty: it is gone."""
         for _ in range(2):
             try:
                 return self._socket.recv(REPORT_BYTES)
@@ -91,7 +95,7 @@ class Cell:
         remove_tree(self.folder)
 
     def kill(self) -> None:
-        """End it, whatever runs in it, and wait for that."""
+        """End the cell with every process in it, and wait for the end."""
         self._socket.close()
         with suppress(subprocess.TimeoutExpired):
             self.first.wait(END_SECONDS)
@@ -116,11 +120,14 @@ class Tenant:
         """The cell has ended without a report."""
 
     def fileno(self) -> int:
-        """The descriptor that can be read when the task has ended."""
+        """Return the descriptor that can be read when the task has ended."""
         return self.cell.fileno()
 
     def poll(self) -> int | None:
-        """Exit code, negative for a signal; None while it runs. Raises InfrastructureError when it could not be started."""
+        """Return the exit code, negative for a signal; None while the task runs.
+
+        Raises InfrastructureError when it could not be started.
+        """
         if self.returncode is None and (told := self.cell.report()) is not None:
             if told[:1] == ENDED:
                 self.returncode = os.waitstatus_to_exitcode(int.from_bytes(told[1:5], "little"))
@@ -151,7 +158,7 @@ class Tenant:
             self.cell.end_task()
 
     def leave(self) -> None:
-        """Wait for its end, and give its cell back: kept for the next task when it serves on, ended otherwise."""
+        """Wait for the task's end; keep its cell when it still serves, else end it."""
         with suppress(subprocess.TimeoutExpired, InfrastructureError):
             self.wait(END_SECONDS)
         if self.serves_on and self.cell.template.keep(self.cell):

@@ -1,4 +1,7 @@
-"""The parent's side of a warm Python child: one call at a time, within its time, memory and output."""
+"""The parent's side of a warm Python child: one call at a time, within its limits.
+
+The limits are of time, memory and output.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class Child:
     """One process. Not safe for two threads at once; the pool sees to that."""
 
     def __init__(self, owner: Owner) -> None:
-        """Starts the process and returns before it is ready. Raises OSError and InfrastructureError."""
+        """Start the process and return before it is ready.
+
+        Raises OSError and InfrastructureError.
+        """
         self.owner = owner
         limits = owner.limits
         pipes = [os.pipe() for _ in range(3)]
@@ -77,7 +83,10 @@ class Child:
 
     @property
     def fits_disk(self) -> bool:
-        """Whether its folder is within its limit; any thread may ask. Code that has given its result may still write."""
+        """Report whether its folder is within its limit; any thread may ask.
+
+        Code that has returned its result may still write.
+        """
         return self.owner is None or disk_fits(self._confined.folder, self.owner.limits.disk_bytes)
 
     @property
@@ -86,7 +95,7 @@ class Child:
         return self._confined.left_processes()
 
     def call(self, code: str, values: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
-        """Run ``code`` with ``values``: a mapping with one of ``result``, ``error`` and ``problem``.
+        """Run ``code`` with ``values``; return its ``result``, ``error`` or ``problem``.
 
         Raises TaskError when there is no answer (timeout, cancelled, process gone, too much output, an answer
         that is none); the child must be closed then.
@@ -120,7 +129,7 @@ class Child:
             self._close_own()
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """End the process, also in the middle of a call."""
         self.let_go()
         self._confined.kill()
 
@@ -158,7 +167,7 @@ class Child:
         return answer
 
     def _announced(self) -> int:
-        """How long the first frame of the buffer is, as far as the buffer tells."""
+        """Return the length of the buffer's first frame, as far as the buffer shows it."""
         if len(self._buffer) < LENGTH:
             return LENGTH
         size = int.from_bytes(self._buffer[:LENGTH], "big")
@@ -168,7 +177,7 @@ class Child:
         return LENGTH + size
 
     def _wait(self, watch: Watch, output: LogLines, *, to_write: bool = False) -> bool:
-        """Wait a moment for something to happen; log output on the way. True when an answer can be read."""
+        """Wait a moment, and log output on the way. True when an answer can be read."""
         watch.refuse_late("the code")
         self._disk.refuse_full("the code")
         self._memory.refuse_full("the code")
@@ -189,7 +198,7 @@ class Child:
         return ready
 
     def _drain(self, output: LogLines, watch: Watch) -> None:
-        """Take the output that is there; never more than passes the limit, never past the deadline."""
+        """Take the output that is there, within the limit and before the deadline."""
         limit = self.owner.limits.output_bytes
         while watch.left > 0:
             try:
@@ -227,7 +236,10 @@ class Child:
 
 
 def _look_up(names: Any, watch: Watch) -> dict[str, Any]:
-    """The values of ``names``, each looked up once. A forged list may be long and each value large: time and cancellation count meanwhile."""
+    """Return the values of ``names``, each looked up once.
+
+    A forged list may be long and each value large: time and cancellation count meanwhile.
+    """
     if not isinstance(names, list):
         raise _no_answer("it asks for something that is not a list of names")
     found = {}

@@ -25,7 +25,10 @@ class DiskUse:
         self._next = 0.0
 
     def refuse_full(self, what: str) -> None:
-        """Raises TaskError(kind="storage_quota", code="disk_limit"); ``what`` ("the code") is what was stopped."""
+        """Stop a task whose folder is full.
+
+        Raises TaskError(kind="storage_quota", code="disk_limit"); ``what`` ("the code") is what was stopped.
+        """
         now = time.monotonic()
         if now < self._next:
             return
@@ -48,13 +51,13 @@ class DiskUse:
 
 
 def disk_fits(folder: Path, limit: int) -> bool:
-    """Whether what lies in ``folder`` can be counted and is at most ``limit`` bytes."""
+    """Report whether ``folder`` can be measured and has at most ``limit`` bytes."""
     used = folder_bytes(folder, limit)
     return used is not None and used <= limit
 
 
 def folder_bytes(folder: Path, enough: int) -> int | None:
-    """What lies in ``folder``, as it takes room on the disk; not counted further than just above ``enough``.
+    """Measure the room of ``folder`` on the disk, no further than just above ``enough``.
 
     Every file and folder counts as a block at least: a disk has only so many. None: there are folders too deep to look into, which
     could hold anything.

@@ -1,4 +1,7 @@
-"""Tell whoever keeps something for executions that some have ended. It imports nothing: the engine tells, and need not run tasks itself."""
+"""Notices that executions have ended, for modules that keep something for them.
+
+It imports nothing of the sandbox: the engine sends the notices, and need not run tasks itself.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ _listeners: list[Callable[[Collection[int]], None]] = []
 
 
 def when_ended(listener: Callable[[Collection[int]], None]) -> None:
-    """Call ``listener`` with the ids of executions that have ended; it must not wait for anything."""
+    """Call ``listener`` with the ids of ended executions; it must not wait for anything."""
     _listeners.append(listener)
 
 

@@ -1,4 +1,4 @@
-"""The environment of a task: nothing of its worker's but what an interpreter needs to start."""
+"""The environment of a task: of its worker's, only what an interpreter needs to start."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ LOADER_VARIABLES = ("LD_LIBRARY_PATH",)
 
 
 def scrubbed_environment() -> dict[str, str]:
-    """What every task may have of the worker's environment."""
+    """Return what every task may have of the worker's environment."""
     kept = {name: os.environ[name] for name in LOADER_VARIABLES if name in os.environ}
     return {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", **kept}

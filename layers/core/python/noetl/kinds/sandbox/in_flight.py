@@ -1,8 +1,8 @@
-"""Send descriptors to the processes that become tasks.
+"""Descriptors sent to the processes that become tasks.
 
-The kernel counts the descriptors that a user has sent and nobody has received (``SCM_RIGHTS``), and refuses a sender once there are more than
-it may have open files: ``ETOOMANYREFS``. Tasks run as the worker's user, so theirs count as well; those of a task that has ended
-count for seconds. A task may have ``OPEN_FILES`` open, and a worker far more, so that no task stops a worker from sending.
+The kernel counts the descriptors that a user has sent and no process has received (``SCM_RIGHTS``). It refuses a sender once there
+are more than it may have open files: ``ETOOMANYREFS``. Tasks run as the worker's user, so theirs count as well; those of a task that
+has ended count for seconds. A task may have ``OPEN_FILES`` open, and a worker far more, so that no task stops a worker from sending.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def send_descriptors(to: socket.socket, mode: str, descriptors: Sequence[int]) -
 
 
 def retry_sending(send: Callable[[], None]) -> None:
-    """Call ``send`` again while the kernel says that too many descriptors of this user are in flight. Raises OSError."""
+    """Call ``send`` again while the kernel has too many descriptors of this user in flight.
+
+    Raises OSError.
+    """
     until = time.monotonic() + RETRY_SECONDS
     while True:
         try:

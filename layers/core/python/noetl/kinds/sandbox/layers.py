@@ -1,7 +1,7 @@
-"""What confines code of playbooks on this machine: which layers it has, which of them are used, and what they cover.
+"""Layers that confine playbook code here: available ones, used ones, what they cover.
 
 ``detect`` tries, in a process of its own and once per process of a worker. ``choose_layers`` is a pure function of what
-was found. Whoever reports (``noetl doctor``, ``noetl serve``) shows ``Layers.protections``.
+was found. The reports (``noetl doctor``, ``noetl serve``) show ``Layers.protections``.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ class Detected:
 
 
 class Protection(msgspec.Struct, frozen=True):
-    """One thing that confinement is for. ``by`` names the layers, ``missing`` what a task can do without them."""
+    """One purpose of confinement.
+
+    ``by`` names the layers, ``missing`` what a task can do without them.
+    """
 
     name: str
     by: str
@@ -107,7 +110,7 @@ class Layers:
 
 
 def choose_layers(found: Detected) -> Layers:
-    """Every layer that adds something to those that are stronger.
+    """Choose every layer that adds something to those that are stronger.
 
     Another user is the last resort, because the folder of a playbook may be closed to it.
     """
@@ -195,7 +198,10 @@ def detect() -> Detected:
 
 
 def without(found: Detected, left_out: str) -> Detected:
-    """``found`` as if this machine lacked what ``left_out`` names: words of ``SWITCHES`` with commas. Raises InvalidInputError."""
+    """Return ``found`` without the layers that ``left_out`` names.
+
+    ``left_out``: words of ``SWITCHES`` with commas. Raises InvalidInputError.
+    """
     names = {word.strip() for word in left_out.split(",") if word.strip()}
     if unknown := sorted(names - SWITCHES.keys()):
         raise InvalidInputError(
@@ -212,7 +218,10 @@ def without(found: Detected, left_out: str) -> Detected:
 
 
 def layers() -> Layers:
-    """Those of this machine, without what ``WITHOUT`` leaves out. Raises InfrastructureError and InvalidInputError."""
+    """Return the layers of this machine, without what ``WITHOUT`` leaves out.
+
+    Raises InfrastructureError and InvalidInputError.
+    """
     with _detecting:  # one thread tries, and the others take what it has found
         found = detect()
     return choose_layers(without(found, os.environ.get(WITHOUT, "")))

@@ -1,4 +1,4 @@
-"""A quick look at whether a task is still one process, for the time after each of its calls (Linux)."""
+"""A quick check that a task is still one process, after each of its calls (Linux)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,25 @@ MOST_BYTES = 64
 
 
 class Lone:
-    """Looks by files of ``/proc`` that stay open: three system calls, where a list of all processes takes twenty."""
+    """A check through files of ``/proc`` that stay open.
+
+    It takes three system calls, where a list of all processes takes twenty.
+    """
 
     def __init__(self, root: int) -> None:
-        """``root``: a process with one thread, whose one child is the task's process, and which gets the task's orphans."""
+        """Watch the task below ``root``.
+
+        ``root`` is a process with one thread. Its one child is the task's process, and it gets the task's orphans.
+        """
         self._root = root
         self._files: tuple[int, int, int] | None = None
         self._children = b""
 
     def is_alone(self) -> bool:
-        """Whether the task is one process with one thread. False: it may not be, or this system does not show it."""
+        """Report whether the task is certainly one process with one thread.
+
+        False: it may not be, or this system does not show it.
+        """
         try:
             if self._files is None:
                 self._files = self._open()
@@ -40,7 +49,10 @@ class Lone:
         self._files = None
 
     def _open(self) -> tuple[int, int, int]:
-        """Open what shows the children of the root, and threads and children of the task. Raises OSError; ValueError when it has company."""
+        """Open the files that show the root's children, and the task's threads and children.
+
+        Raises OSError; ValueError when it has company.
+        """
         opened: list[int] = []
         try:
             opened.append(_open(f"/proc/{self._root}/task/{self._root}/children", os.O_RDONLY))

@@ -1,4 +1,4 @@
-"""How much memory all processes of a task have together, and the end of a task that has too much.
+"""The memory of all processes of a task together, and the end of a task that has too much.
 
 The kernel bounds each process by itself. Processes of one task are looked at only while there is more than one, as they run.
 """
@@ -33,14 +33,20 @@ class MemoryUse:
     """Looks at the processes of a task now and then while it runs (Linux)."""
 
     def __init__(self, root: int, own: int, limit: int) -> None:
-        """``own``: how many processes below ``root`` there are before the task starts any; ``limit``: bytes, 0 for none."""
+        """Watch the memory of the task below ``root``.
+
+        ``own``: how many processes below ``root`` there are before the task starts any; ``limit``: bytes, 0 for none.
+        """
         self._root = root
         self._own = own
         self._limit = limit if sys.platform == "linux" else 0
         self._next = time.monotonic() + ALONE_SECONDS
 
     def refuse_full(self, what: str) -> None:
-        """Raises TaskError(kind="storage_quota", code="out_of_memory"); ``what`` ("the code") is what was stopped."""
+        """Stop a task that is out of memory.
+
+        Raises TaskError(kind="storage_quota", code="out_of_memory"); ``what`` ("the code") is what was stopped.
+        """
         began = time.monotonic()
         if not self._limit or began < self._next:
             return
@@ -62,7 +68,9 @@ class MemoryUse:
 
 
 def processes_below(root: int, enough: int | None = None) -> list[int]:
-    """List the processes below ``root``, what has ended and was not reaped among them; not much further than ``enough``.
+    """List the processes below ``root``, with those that ended and were not reaped.
+
+    It stops not much above ``enough``.
 
     A kernel without lists of children is asked for all processes, which takes ten times as long.
     """
@@ -88,7 +96,7 @@ def processes_below(root: int, enough: int | None = None) -> list[int]:
 
 
 def memory_exceeds(processes: list[int], limit: int) -> bool:
-    """Whether ``processes`` have more than ``limit`` bytes together.
+    """Report whether ``processes`` have more than ``limit`` bytes together.
 
     Their own sizes bound what they have and cost little to read. Only when these pass the limit are pages that
     several of them share divided among them.
@@ -105,13 +113,19 @@ def memory_exceeds(processes: list[int], limit: int) -> bool:
 
 
 def _size(pid: int) -> int:
-    """Bytes of memory and swap that a process has mapped, files aside; 0 for one that has ended."""
+    """Return the bytes of memory and swap that a process has mapped, without files.
+
+    It is 0 for a process that has ended.
+    """
     about = _about(pid, "status")
     return sum(_kib(about, name) for name in (b"\nRssAnon:", b"\nRssShmem:", b"\nVmSwap:"))
 
 
 def _share(pid: int) -> int:
-    """The part of a process in that: shared pages are divided. One that cannot be looked into counts all of them."""
+    """Return a process's part of the memory, with shared pages divided.
+
+    A process that cannot be looked into counts all of them.
+    """
     about = _about(pid, "smaps_rollup")
     if b"\nPss_Anon:" not in about:  # or a kernel before 5.4
         return _size(pid)
@@ -126,13 +140,15 @@ def _about(pid: int, name: str) -> bytes:
 
 
 def _kib(about: bytes, name: bytes) -> int:
-    """The number behind ``name``, in bytes; 0 when it is not there."""
+    """Return the number behind ``name``, in bytes; 0 when it is not there."""
     words = about.partition(name)[2].split(None, 1)
     return int(words[0]) * KIB if words else 0
 
 
 def _buffers(processes: list[int]) -> int:
-    """What the pipes and sockets of ``processes`` may keep in the kernel; 0 while they have few files open.
+    """Return the bytes that pipes and sockets of ``processes`` may keep in the kernel.
+
+    It is 0 while they have few files open.
 
     What one process may open is bounded. One whose files cannot be listed counts a socket for each.
     """
@@ -161,7 +177,10 @@ def _count_files(pid: int) -> int:
 
 
 def _channels(pid: int) -> set[str]:
-    """Name the pipes and sockets that a process has open, by what two processes may have in common. Raises OSError."""
+    """Name the pipes and sockets of a process, so that two processes' names can be compared.
+
+    Raises OSError.
+    """
     found = set()
     with os.scandir(f"/proc/{pid}/fd") as entries:
         for entry in entries:

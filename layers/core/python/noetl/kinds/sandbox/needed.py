@@ -1,4 +1,7 @@
-"""Tell who keeps children how soon this process needs them. It loads nothing of the sandbox: whoever tells need not run code itself."""
+"""How soon this process needs the children that are kept.
+
+It loads nothing of the sandbox: a module that reports a need need not run code itself.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ def kept_children() -> int:
 
 @contextmanager
 def telling_needs(teller: Callable[[int], Need]) -> Iterator[None]:
-    """Ask ``teller`` for the need of executions until the block ends; it must not wait for anything."""
+    """Ask ``teller`` for the need of executions until the block ends; it must not wait."""
     _tellers.append(teller)
     try:
         yield
@@ -28,5 +31,5 @@ def telling_needs(teller: Callable[[int], Need]) -> Iterator[None]:
 
 
 def need_of(execution_id: int) -> Need:
-    """The greatest need that anybody in this process tells."""
+    """Return the greatest need that any module of this process reports."""
     return max((teller(execution_id) for teller in list(_tellers)), default=Need.NONE)

@@ -1,4 +1,7 @@
-"""What a process is told before it gives anything up, as a file or pipe that it reads once (see ``noetl_guest.order``)."""
+"""The order of a process, as a file or pipe (see ``noetl_guest.order``).
+
+The process reads it once, before it drops any right.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,20 @@ def as_bytes(order: Mapping[str, Any]) -> bytes:
 
 
 def as_file(order: Mapping[str, Any]) -> int:
-    """A descriptor from which ``order`` is read; it lies in no folder. Raises OSError."""
+    """Open a descriptor from which ``order`` is read; it is in no folder.
+
+    Raises OSError.
+    """
     if sys.platform == "linux":
-        told = os.memfd_create("noetl-order")
+        order_file = os.memfd_create("noetl-order")
     else:
         with tempfile.TemporaryFile() as file:
-            told = os.dup(file.fileno())
+            order_file = os.dup(file.fileno())
     try:
-        with open(told, "wb", closefd=False) as file:
+        with open(order_file, "wb", closefd=False) as file:
             file.write(as_bytes(order))
-        os.lseek(told, 0, os.SEEK_SET)
+        os.lseek(order_file, 0, os.SEEK_SET)
     except BaseException:
-        os.close(told)
+        os.close(order_file)
         raise
-    return told
+    return order_file

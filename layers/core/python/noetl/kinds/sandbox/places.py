@@ -1,6 +1,7 @@
-"""Which folders and files a task may open: those of the system, of the interpreter, of the playbook and of the operator.
+"""The folders and files that a task may open.
 
-Everything else is closed. A folder that contains something hidden (the home folder of the engine) is given child by child.
+They are those of the system, of the interpreter, of the playbook and of the operator. Everything else is closed. A folder that contains
+something hidden (the home folder of the engine) is opened child by child.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ MOST_CHILDREN = 2000
 
 
 class Places(msgspec.Struct, frozen=True):
-    """Folders that tasks may use beside the system and the interpreter. ``hidden`` wins over ``read``."""
+    """Folders that tasks may use beside the system and the interpreter.
+
+    ``hidden`` wins over ``read``.
+    """
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
@@ -51,19 +55,28 @@ class Places(msgspec.Struct, frozen=True):
 
 
 def library_path() -> list[str]:
-    """Where this process finds libraries; relative entries are left out: a task works in another folder."""
+    """Return the places of this process's libraries, without relative ones.
+
+    A task works in another folder.
+    """
     return [entry for entry in sys.path if entry.startswith("/")]
 
 
 def readable(places: Places, own: Iterable[str] = ()) -> tuple[Place, ...]:
-    """What a task may read, folders before what lies in them. ``own`` is given even where it is hidden."""
+    """List what a task may read, folders before their contents.
+
+    ``own`` is readable even where it is hidden.
+    """
     fixed = _fixed(places.hidden, tuple(library_path()))
     more = [*_shown(places.read, places.hidden), *_pairs(own)]
     return tuple(_without_nested(fixed, more)) if more else tuple(fixed.values())
 
 
 def writable(places: Places) -> tuple[Place, ...]:
-    """The operator's folders. Those that are hidden have been refused where they are set."""
+    """Return the operator's folders.
+
+    Hidden ones have been refused where they are set.
+    """
     return tuple(_without_nested({}, _pairs(places.write)))
 
 
@@ -85,7 +98,7 @@ def _shown(paths: Iterable[str], hidden: Iterable[str]) -> Iterator[Pair]:
 
 
 def _open_parts(path: str, hidden: list[str], shared: set[str]) -> Iterator[str]:
-    """``path``, or its parts that are not hidden.
+    """Yield ``path``, or its parts that are not hidden.
 
     Of the folders in ``shared`` (the user's own, those of temporary files) only the plain files that lie in them.
     """
@@ -119,7 +132,10 @@ def _pairs(paths: Iterable[str]) -> Iterator[Pair]:
 
 
 def _without_nested(given: Mapping[str, Place], pairs: Iterable[Pair]) -> Iterator[Place]:
-    """``given`` and ``pairs``, without what lies in a folder that is given anyway. A second name of that is a link."""
+    """Yield ``given`` and ``pairs``, without what is in a folder of them anyway.
+
+    A second name of that is a link.
+    """
     kept = dict(given)
     links: list[Pair] = []
     for source, target in sorted(set(pairs), key=lambda pair: pair[1]):

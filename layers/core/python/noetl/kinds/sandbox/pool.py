@@ -1,9 +1,10 @@
-"""Children between calls: each is kept for the execution it has worked for, and ended with that, or when nobody calls it for long.
+"""Children between calls, each kept for the execution it has worked for.
 
-One whose call left processes running is not kept; one whose threads fill its folder is ended.
+A child ends with its execution, or when no call uses it for long. One whose call left processes running is not kept; one whose threads
+fill its folder is ended.
 
-Who calls bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code, and begins with no more executions than may
-keep a child (``services.worker.ready_commands``). So nobody waits for a place here.
+The caller bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code, and begins with no more executions than
+may keep a child (``services.worker.ready_commands``). So no call waits for a place here.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ class ChildPool:
     """Safe to use from many threads. At most ``keep`` children are idle."""
 
     def __init__(self, keep: int, idle_seconds: float = IDLE_SECONDS) -> None:
-        """A child that nobody calls is ended after ``idle_seconds``, or when there are ``keep`` others: the one whose execution needs it
-        least, and of those the one that has been idle longest."""
+        """Make a pool that keeps at most ``keep`` idle children, each for ``idle_seconds``.
+
+        When there are too many, it ends the child whose execution needs it least, and of those the one that has been idle longest.
+        """
         self._keep = max(1, keep)
         self._idle_seconds = idle_seconds
         self._changed = threading.Condition()
@@ -52,7 +55,7 @@ class ChildPool:
 
     @contextmanager
     def lease(self, owner: Owner) -> Iterator[Child]:
-        """A child that works for ``owner`` only. It is kept afterwards, or ended when the body raised.
+        """Lease a child for ``owner`` only; keep it afterwards, or end it when the body raised.
 
         Raises InfrastructureError when no process can be started.
         """
@@ -97,7 +100,7 @@ class ChildPool:
                 self._changed.notify()
 
     def _take(self, owner: Owner) -> Child | None:
-        """The child of ``owner`` that was used last, if one lives."""
+        """Take the child of ``owner`` that was used last, if one lives."""
         with self._changed:
             for place in range(len(self._idle) - 1, -1, -1):
                 child = self._idle[place].child
@@ -126,12 +129,18 @@ class ChildPool:
         child.close()
 
     def _least_needed(self) -> int:
-        """The place of the idle child that goes: nothing of its execution is ready or running if there is such a one, and the longest idle."""
+        """Return the place of the idle child that is needed least.
+
+        Nothing of its execution is ready or running if there is such a child; of several it is the one that has been idle longest.
+        """
         needs = [need_of(one.child.owner.execution_id) for one in self._idle]
         return needs.index(min(needs))
 
     def _end_idle(self) -> None:
-        """The keeper thread: the end of a process takes time that no call should wait for."""
+        """End idle children in the keeper thread.
+
+        The end of a process takes time that no call should wait for.
+        """
         looked = time.monotonic()
         while True:
             with self._changed:
@@ -156,7 +165,10 @@ class ChildPool:
                 looked = time.monotonic()
 
     def _end_overfull(self, children: list[Child]) -> None:
-        """End those whose threads went on writing to their folder. One that was leased meanwhile is looked at by its call."""
+        """End children whose threads continued to write to their folder.
+
+        A child that was leased meanwhile is checked by its call.
+        """
         full = [child for child in children if not child.fits_disk]
         if not full:
             return
@@ -167,7 +179,10 @@ class ChildPool:
             child.close()
 
     def _until_next_look(self) -> float | None:
-        """Seconds; None while there is no child. One that is at work will be idle soon: it need not wake the keeper each time."""
+        """Return the seconds until the next look; None while there is no child.
+
+        A child at work will be idle soon: it need not wake the keeper each time.
+        """
         if not self._idle:
             return min(LOOK_SECONDS, self._idle_seconds) if self._at_work else None
         return min(LOOK_SECONDS, max(0.01, self._idle[0].since + self._idle_seconds - time.monotonic()))
@@ -185,7 +200,7 @@ _shared_lock = threading.Lock()
 
 
 def shared_pool() -> ChildPool:
-    """The pool of this process."""
+    """Return the pool of this process."""
     global _shared
     pool = _shared
     if pool is not None and pool._process_id == os.getpid():

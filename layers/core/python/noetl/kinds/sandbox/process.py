@@ -1,4 +1,6 @@
-"""Starts a confined process: its own session, an environment without the parent's, a folder of its own.
+"""Start of a confined process, with its own session, folder and clean environment.
+
+The environment has nothing of the parent's.
 
 Before the first one starts, this process makes its own memory and environment unreadable for others of the
 same user (Linux), because what it holds, credentials above all, is what confinement is about.
@@ -41,8 +43,11 @@ Streams = tuple[int, int, int]
 
 
 class TaskLimits(msgspec.Struct, frozen=True):
-    """Of one task: memory (address space of each process, and what all have together), size of one file, size of its folder (all in bytes),
-    processes and threads."""
+    """Limits of one task.
+
+    They are memory (address space of each process, and what all have together), size of one file, size of its folder (all in bytes),
+    processes and threads.
+    """
 
     memory_bytes: int
     output_bytes: int
@@ -51,7 +56,7 @@ class TaskLimits(msgspec.Struct, frozen=True):
 
 
 class Process(Protocol):
-    """What is known of a process that was started: that of ``subprocess``, or a fork of the template."""
+    """A process that was started: one of ``subprocess``, or a fork of the template."""
 
     @property
     def pid(self) -> int: ...
@@ -65,7 +70,10 @@ class Confined:
     """A running process and the folder it works in."""
 
     def __init__(self, process: Process, folder: Path, lifeline: int, own: int) -> None:
-        """``own``: how many processes below ``process`` are there for the task, before it starts any."""
+        """Hold a started process and its folder.
+
+        ``own``: how many processes below ``process`` are there for the task, before it starts any.
+        """
         self.process = process
         self.folder = folder
         self._lifeline = lifeline
@@ -82,7 +90,10 @@ class Confined:
             self._lifeline = -1
 
     def left_processes(self) -> bool:
-        """Whether anything runs besides the supervisor and the guest; False where /proc is missing."""
+        """Report whether anything runs besides the supervisor and the guest.
+
+        False where /proc is missing.
+        """
         own, pid = self._own, self.process.pid
         if own == 1 and self._lone.is_alone():
             return False
@@ -96,7 +107,9 @@ class Confined:
         return MemoryUse(self.process.pid, self._own, limit)
 
     def kill(self) -> None:
-        """End the process and everything it started, reap it, and remove its folder, unless a cell has it and keeps it for the next task.
+        """End the process and everything it started, reap it, and remove its folder.
+
+        A cell keeps the folder for its next task.
 
         On Linux its supervisor does that as soon as the lifeline is closed; it has some seconds.
         """
@@ -126,13 +139,15 @@ class Task(msgspec.Struct, frozen=True):
     own: Sequence[str] = ()
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     order: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """What the guest is told beside its confinement."""
+    """The guest's order beside its confinement."""
 
 
 def start_confined(mode: Mode, task: Task, streams: Streams, own: Sequence[int] = ()) -> Confined:
-    """Start the guest in ``mode``, in an empty folder: a fork of the template on Linux, an interpreter elsewhere.
+    """Start the guest in ``mode``, in an empty folder.
 
-    ``streams``: descriptors that become its standard input, output and error; ``own``: more that it is given. The caller
+    The guest is a fork of the template on Linux, and a new interpreter on other systems.
+
+    ``streams``: descriptors that become its standard input, output and error; ``own``: more that it receives. The caller
     closes them. Raises OSError when no process can be started, InfrastructureError when the layers of this machine
     cannot be found out.
     """
@@ -157,7 +172,7 @@ def start_confined(mode: Mode, task: Task, streams: Streams, own: Sequence[int] 
 
 
 def start_template(places: Places) -> None:
-    """Start what tasks with these places are forked from, before the first task asks for it (Linux).
+    """Start the template of tasks with these places, before the first task needs it (Linux).
 
     Raises OSError when no process can be started, InfrastructureError when the layers of this machine cannot be found out.
     """
@@ -198,7 +213,10 @@ def _put_in_cell(
 
 
 class CellKind(msgspec.Struct, frozen=True):
-    """What tasks must have in common to be in the same cell, one after the other: its first process has all of it before their code is known."""
+    """What tasks must have in common to be in the same cell, one after the other.
+
+    The cell's first process has all of it before their code is known.
+    """
 
     limits: TaskLimits
     libraries: tuple[str, ...]
@@ -206,12 +224,15 @@ class CellKind(msgspec.Struct, frozen=True):
 
 
 def serving(limits: TaskLimits) -> dict[str, Any]:
-    """What a task of Python is told beside its confinement."""
+    """Return the part of a Python task's order that is not its confinement."""
     return {"answer_size": limits.output_bytes, "path": library_path()}
 
 
 def _new_cell(template: Template, ground: Ground, task: Task, kind: CellKind) -> Cell:
-    """Its folder is the tasks' own. Where keys of the kernel are open, a task could leave one in the session that its successor has."""
+    """Make a cell. Its folder is the tasks' own.
+
+    Where keys of the kernel are open, a task could leave one in the session that its successor has.
+    """
     folder = template.new_folder()
     try:
         order = {
@@ -247,7 +268,7 @@ def _start(task: Task, folder: Path, streams: Streams, own: Sequence[int], start
         if telling >= 0:
             os.close(told)
             told = -1
-            _tell(telling, order)
+            _send_order(telling, order)
     except BaseException:
         remove_tree(folder)
         if lifeline >= 0:
@@ -261,7 +282,7 @@ def _start(task: Task, folder: Path, streams: Streams, own: Sequence[int], start
     return Confined(process, folder, lifeline, 2 if wanted.namespaces else 1)
 
 
-def _tell(telling: int, order: Mapping[str, Any]) -> None:
+def _send_order(telling: int, order: Mapping[str, Any]) -> None:
     """Write the order to a child whose number is known.
 
     A template may die between its fork and the number of the child, and then a second child is asked for: the first one reads the end of
@@ -306,7 +327,10 @@ def _start_interpreter(
 
 
 def _ground(used: Layers, task: Task) -> Ground | None:
-    """The root that a task shares with others; None when it has one to itself, because it is given more than they are."""
+    """Return the root that a task shares with others; None when it needs its own.
+
+    It needs its own when it may read more than they may.
+    """
     common = _common_ground(used, task.places)
     if common is not None and task.own and set(readable(task.places, task.own)) != set(common.read):
         return None
@@ -314,12 +338,12 @@ def _ground(used: Layers, task: Task) -> Ground | None:
 
 
 def _common_ground(used: Layers, places: Places) -> Ground | None:
-    """The root of all tasks with these places; None where each task has one to itself."""
+    """Return the root of all tasks with these places; None without a common root."""
     return Ground(readable(places), writable(places)) if used.common_root else None
 
 
 def confinement(folder: Path, task: Task, ground: Ground | None = None) -> Confinement:
-    """What a task is left with on this machine.
+    """Return the rights that a task keeps on this machine.
 
     Raises InfrastructureError when the layers of this machine cannot be found out, OSError when ``folder`` cannot be handed over.
     """
@@ -347,7 +371,7 @@ def confinement(folder: Path, task: Task, ground: Ground | None = None) -> Confi
 
 
 def count_threads(user: int) -> int:
-    """Of all processes of ``user``, as its limit counts them."""
+    """Count the threads of all processes of ``user``, as its limit counts them."""
     total = 0
     wanted = str(user).encode()
     for place in Path("/proc").iterdir() if sys.platform == "linux" else ():
@@ -362,7 +386,9 @@ def count_threads(user: int) -> int:
 
 @cache
 def protect_own_memory() -> None:
-    """Make this process non-dumpable: its memory and environment are closed to others of the same user.
+    """Make this process non-dumpable: others of the same user cannot read its memory.
+
+    Its environment is closed to them, too.
 
     Raises OSError when Linux refuses. Other systems have no such switch and need none: without /proc,
     reading another process takes a privilege that a confined process has not got.

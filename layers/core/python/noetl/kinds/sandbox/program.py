@@ -32,7 +32,9 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is to run. ``command``: the absolute path of the program first. ``env`` comes over the scrubbed environment.
+    """A program to run.
+
+    ``command``: the absolute path of the program first. ``env`` comes over the scrubbed environment.
 
     ``own``: files or folders that this one may read and others may not.
     """
@@ -103,7 +105,10 @@ class _Run:
             self._poller.register(self._process.fileno(), select.POLLIN)
 
     def to_the_end(self) -> Finished:
-        """Serve the program until it has ended; what it started may hold its output open, and is not waited for."""
+        """Serve the program until it has ended.
+
+        What it started may hold its output open, and is not waited for.
+        """
         while self._process.poll() is None:
             self._watch.refuse_late("the script")
             self._watch.refuse_cancelled("the script")

@@ -41,7 +41,10 @@ def call_frame(call_id: str, code: str, values: Mapping[str, Any], seconds: floa
 
 @lru_cache(MOST_COMPILED)
 def _compiled(code: str, names: tuple[str, ...]) -> tuple[bytes, bool] | None:
-    """Compile code for values of those names; None: the process that runs it has to, or reports why that is not possible."""
+    """Compile code for values of those names.
+
+    None: the process that runs it has to, or reports why that is not possible.
+    """
     if len(code) > MOST_CHARACTERS:
         return None
     try:

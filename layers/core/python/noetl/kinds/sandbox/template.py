@@ -1,4 +1,6 @@
-"""The worker's side of the template: a process that has loaded the guest and forks a child for each task (Linux).
+"""The worker's side of the template, a process that forks a child for each task (Linux).
+
+The template has loaded the guest.
 
 An interpreter takes 15 to 40 ms to start; a fork of one takes less than a millisecond. Where the machine has namespaces, the
 template also makes the root that all tasks have in common, so there is a template for each such root.
@@ -53,7 +55,10 @@ class Forked:
     """A child of the template, as ``subprocess.Popen`` shows one of this process."""
 
     def __init__(self, status: int) -> None:
-        """Wait for its number. Raises TemplateGoneError, and OSError when the system allows no process."""
+        """Wait for the child's number.
+
+        Raises TemplateGoneError, and OSError when the system allows no process.
+        """
         self._status = status
         self.returncode: int | None = None
         try:
@@ -67,11 +72,14 @@ class Forked:
         os.set_blocking(status, False)
 
     def fileno(self) -> int:
-        """The descriptor that can be read when the process has ended."""
+        """Return the descriptor that can be read when the process has ended."""
         return self._status
 
     def poll(self) -> int | None:
-        """Exit code, negative for a signal; None while it runs. That of a child whose template has died is not known: -9."""
+        """Return the exit code, negative for a signal; None while the child runs.
+
+        That of a child whose template has died is not known: -9.
+        """
         if self.returncode is None:
             with suppress(BlockingIOError):
                 told = os.read(self._status, NUMBER)
@@ -106,14 +114,14 @@ class Forked:
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """What the root holds that tasks have in common: places of the worker's settings, none of any task."""
+    """The content of the tasks' common root: places of the worker's settings, none of a task."""
 
     read: tuple[Place, ...]
     write: tuple[Place, ...]
 
 
 class Kept(Protocol):
-    """A cell, while nobody uses it (see ``noetl.kinds.sandbox.cell``)."""
+    """A cell, while no task uses it (see ``noetl.kinds.sandbox.cell``)."""
 
     @property
     def kind(self) -> Hashable: ...
@@ -121,7 +129,10 @@ class Kept(Protocol):
 
 
 class Template:
-    """One process, and the folder in which its children have theirs. It ends when this one closes its socket or dies, and no child is left."""
+    """One template process, and the folder in which its children have theirs.
+
+    It ends when this process closes its socket or dies, and no child is left.
+    """
 
     def __init__(self, ground: Ground | None) -> None:
         """Start it; children can be asked for at once. Raises OSError."""
@@ -133,7 +144,7 @@ class Template:
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-tasks-")).resolve()
         # Each task's own folder is closed to others; one that becomes another user has to come that far.
         self.folder.chmod(0o711)
-        self._told: tuple[Any, ...] = _identities(ground)
+        self._identities_at_start: tuple[Any, ...] = _identities(ground)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         order = as_file(
             {"folder": str(self.folder), "ground": None if ground is None else self._message(ground)}
@@ -173,11 +184,17 @@ class Template:
         }
 
     def fits(self, ground: Ground | None) -> bool:
-        """Whether its root still holds what is at those places now: they may have been replaced, and others mounted."""
-        return self._told == _identities(ground)
+        """Report whether its root still holds what is at those places now.
+
+        They may have been replaced, and others mounted.
+        """
+        return self._identities_at_start == _identities(ground)
 
     def new_folder(self) -> Path:
-        """An empty folder for one child. Raises OSError, FileNotFoundError too when the template has died."""
+        """Make an empty folder for one child.
+
+        Raises OSError, FileNotFoundError too when the template has died.
+        """
         made = self.folder / secrets.token_hex(8)
         made.mkdir(0o700)
         return made
@@ -204,7 +221,7 @@ class Template:
             send_descriptors(self._socket, mode, descriptors)
 
     def take(self, kind: Hashable) -> Any:
-        """The cell of that kind which was used last; None when there is none."""
+        """Take the cell of that kind which was used last; None when there is none."""
         found = None
         with self._sending:
             fresh = time.monotonic() - IDLE_SECONDS
@@ -239,7 +256,10 @@ class Template:
             cell.leave()
 
     def ended(self) -> bool:
-        """Whether nothing of it is left; reap it, if it has ended. One that died leaves the folder, which may have those of its children."""
+        """Report whether nothing of it is left; reap it, if it has ended.
+
+        A template that died leaves the folder, which may have those of its children.
+        """
         if self._process.poll() is None:
             return False
         with suppress(OSError):
@@ -247,7 +267,7 @@ class Template:
         return not self.folder.exists()
 
     def forget(self) -> None:
-        """This process ends now; the template sees that, and nobody waits for it."""
+        """Close the template without waiting for it: this process ends now, and it sees that."""
         self.close()
         if not self.ended():
             self._process.returncode = 0
@@ -268,7 +288,7 @@ def _identities(ground: Ground | None) -> tuple[Any, ...]:
 
 
 class _MountChanges:
-    """Counts how often this machine's mounts have changed, as far as anybody has asked."""
+    """A counter of the changes of this machine's mounts, as far as it was asked."""
 
     def __init__(self) -> None:
         self._file = os.open("/proc/self/mounts", os.O_RDONLY | os.O_CLOEXEC)
@@ -290,11 +310,14 @@ def _mount_changes() -> _MountChanges:
 
 
 MOST_TEMPLATES = 4
-"""One for each root that tasks of this process have in common; that which was used longest ago gives way."""
+"""One for each root that tasks of this process have in common; the one that was used longest ago is closed first."""
 
 
 class Templates:
-    """Those of this process, the one that was used last at the end. Safe to use from many threads."""
+    """The templates of this process, the one that was used last at the end.
+
+    Safe to use from many threads.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -304,7 +327,7 @@ class Templates:
         atexit.register(self._forget)
 
     def one_for(self, ground: Ground | None, instead_of: Template | None) -> Template:
-        """A template that is not ``instead_of``, which has died. Raises OSError."""
+        """Return a template that is not ``instead_of``, which has died. Raises OSError."""
         with self._lock:
             self._tidy()
             found = self._current.pop(ground, None)
@@ -336,7 +359,7 @@ _shared: Templates | None = None
 
 
 def templates() -> Templates:
-    """Those of this process."""
+    """Return the templates of this process."""
     global _shared
     with _lock:
         if _shared is None or _shared._process_id != os.getpid():

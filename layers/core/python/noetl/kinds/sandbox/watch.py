@@ -20,7 +20,7 @@ class Watch(msgspec.Struct, frozen=True):
 
     @staticmethod
     def start(context: TaskContext) -> Watch:
-        """The task's time begins now."""
+        """Start the task's time."""
         return Watch(context, time.monotonic() + context.timeout)
 
     @property
@@ -29,7 +29,10 @@ class Watch(msgspec.Struct, frozen=True):
         return self.deadline - time.monotonic()
 
     def refuse_late(self, what: str) -> None:
-        """Raises TaskError(kind="timeout") once time is up; ``what`` ("the code") is what was stopped."""
+        """Raise TaskError(kind="timeout") once time is up.
+
+        ``what`` ("the code") is what was stopped.
+        """
         if self.left <= 0:
             raise TaskError(
                 f"{what} ran longer than {self.context.timeout:g} s and was stopped",
@@ -38,7 +41,7 @@ class Watch(msgspec.Struct, frozen=True):
             )
 
     def refuse_cancelled(self, what: str) -> None:
-        """Raises TaskError(kind="cancelled") when the execution is."""
+        """Raise TaskError(kind="cancelled") when the execution is cancelled."""
         if self.context.cancelled():
             raise TaskError(
                 f"the execution was cancelled; {what} was stopped", kind="cancelled", code="cancelled"

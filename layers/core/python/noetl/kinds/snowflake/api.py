@@ -1,4 +1,7 @@
-"""Statements over Snowflake's SQL API: submitted once, waited for, read part by part, cancelled when nobody waits any more."""
+"""Statements over Snowflake's SQL API.
+
+A statement is submitted once, waited for, read part by part, and cancelled when its task no longer waits for it.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ class Session:
     def __init__(
         self, credential: Credential, places: Mapping[str, str | None], context: TaskContext
     ) -> None:
-        """``places``: database, schema, warehouse, role; what is None comes from the credential. Raises TaskError(kind="auth")."""
+        """Open a session for a task.
+
+        ``places``: database, schema, warehouse, role; what is None comes from the credential. Raises TaskError(kind="auth").
+        """
         data = credential.data
         account = str(data.get("account") or "")
         if not _ACCOUNT.fullmatch(account):
@@ -89,8 +95,10 @@ class Session:
     def run(
         self, statement: RenderedStatement, number: int, waits: Mapping[str, Any] | None, *, keep: bool
     ) -> dict[str, Any] | Later:
-        """Its rows, or how many it changed; or it is not over yet. ``number``: which statement of the task. ``waits``: what ``Later`` said of it
-        before. Raises TaskError."""
+        """Run a statement; return its rows, its count of changes, or that it is not over yet.
+
+        ``number``: which statement of the task. ``waits``: what ``Later`` said of it before. Raises TaskError.
+        """
         if waits is None:
             answer = self._finished(self._submit(statement, number), statement)
         else:
@@ -104,13 +112,16 @@ class Session:
         return self._read(json_of(answer), keep=keep)
 
     def cancel(self, handle: str) -> None:
-        """Raises TaskError."""
+        """Cancel a statement. Raises TaskError."""
         self._post(f"{self._base}/api/v2/statements/{handle}/cancel", b"")
 
     # --- one statement -------------------------------------------------------------------------------
 
     def _submit(self, statement: RenderedStatement, number: int) -> Answer:
-        """Hand it in, to be run there. What was lost on the way is handed in again under the same id, which runs nothing twice."""
+        """Submit the statement to run on the server.
+
+        A submission that was lost is sent again under the same id, so the server runs nothing twice.
+        """
         names: list[str] = []
 
         def placeholder(name: str) -> str:
@@ -142,7 +153,7 @@ class Session:
         try:
             return self._api.call("POST", url, body, {"Content-Type": "application/json"})
         except TaskError as error:
-            raise _told(error, statement) from None
+            raise _snowflake_error(error, statement) from None
 
     def _finished(self, answer: Answer, statement: RenderedStatement) -> Answer:
         """Wait a moment for it: most statements are short."""
@@ -153,7 +164,7 @@ class Session:
             if answer.status != 202 or time.monotonic() + wait > until:
                 return answer
             if self._context.cancelled() or wait > self._remaining():
-                raise self._given_up()
+                raise self._cancel_unneeded()
             time.sleep(wait)
             wait *= GROWTH
             answer = self._look(statement)
@@ -162,7 +173,7 @@ class Session:
         try:
             return self._api.call("GET", f"{self._base}/api/v2/statements/{self.query_id}")
         except TaskError as error:
-            raise _told(error, statement) from None
+            raise _snowflake_error(error, statement) from None
 
     def _remaining(self) -> float:
         return self._left - (time.monotonic() - self._began)
@@ -171,13 +182,16 @@ class Session:
         """Ask ever more seldom; the last time while there is time left to cancel it."""
         left = self._remaining()
         if self._context.cancelled() or left <= FIRST_DELAY:
-            raise self._given_up()
+            raise self._cancel_unneeded()
         delay = float(before.get("delay", FIRST_DELAY / GROWTH)) * GROWTH
         state = {"handle": self.query_id, "delay": min(LONGEST_DELAY, delay)}
         return Later(state, min(delay, LONGEST_DELAY, left))
 
     def _missed(self, error: TaskError, waits: Mapping[str, Any]) -> Later:
-        """A question that went wrong on the way says nothing of the statement. Raises what says something, or went wrong too often."""
+        """Count a status question that failed on the way, which says nothing of the statement.
+
+        Raises the error when it says something, or when questions failed too often.
+        """
         misses = int(waits.get("misses", 0)) + 1
         on_the_way = error.kind in ("connection", "timeout", "rate_limit", "server_error")
         if not on_the_way or misses > MISSES:
@@ -185,8 +199,8 @@ class Session:
         later = self._later(waits)
         return Later({**later.state, "misses": misses}, later.delay)
 
-    def _given_up(self) -> TaskError:
-        """Nobody waits any more: the statement is ended there too."""
+    def _cancel_unneeded(self) -> TaskError:
+        """Cancel the statement on the server, because its task no longer waits; return the error."""
         with suppress(TaskError):
             self.cancel(self.query_id)
         if self._context.cancelled():
@@ -219,8 +233,8 @@ class Session:
         table.add([[read(cell, column) for cell, column in zip(row, columns, strict=True)] for row in rows])
 
 
-def _told(error: TaskError, statement: RenderedStatement | None) -> TaskError:
-    """What Snowflake says went wrong; an error of the connection as it is."""
+def _snowflake_error(error: TaskError, statement: RenderedStatement | None) -> TaskError:
+    """Convert Snowflake's error; return an error of the connection as it is."""
     body = error.details.get("body")
     if not isinstance(body, Mapping) or "code" not in body:
         return error
@@ -244,7 +258,10 @@ def _told(error: TaskError, statement: RenderedStatement | None) -> TaskError:
 
 
 def _authorization(credential: Credential, account: str) -> dict[str, str]:
-    """A signed token for a key pair; otherwise the OAuth or programmatic access token that the credential holds."""
+    """Make the authorization headers: a signed token for a key pair, or the given token.
+
+    The given token is the credential's OAuth or programmatic access token.
+    """
     data = credential.data
     if data.get("private_key"):
         user = str(data.get("user") or data.get("username") or "")
@@ -262,7 +279,10 @@ def _authorization(credential: Credential, account: str) -> dict[str, str]:
 
 
 def key_pair_token(account: str, user: str, pem: str, passphrase: str | None) -> str:
-    """The issuer ends with the fingerprint of the public key, by which Snowflake finds it."""
+    """Sign the token of a key pair.
+
+    The issuer ends with the fingerprint of the public key, by which Snowflake finds it.
+    """
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     public = private_key(pem, passphrase).public_key()

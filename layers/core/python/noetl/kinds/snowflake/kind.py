@@ -60,11 +60,13 @@ class Params(SqlParams):
 
 
 def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
-    """Hand the statements in, one after the other; what is not over after a moment is asked about later (``context.pending``).
+    """Run the statements one after the other, and return the last one's result.
 
-    The last statement's ``{columns, rows, row_count}`` or ``{affected_rows}``; several also give ``results``.
+    A statement that is not over after a moment is asked about later (``context.pending``).
 
-    Each statement is a transaction of its own. Raises TaskError: ``code`` is the number that Snowflake gives (docs/kinds.md has the kinds);
+    The last statement's ``{columns, rows, row_count}`` or ``{affected_rows}``; several also have ``results``.
+
+    Each statement is a transaction of its own. Raises TaskError: ``code`` is Snowflake's number (docs/kinds.md has the kinds);
     on a timeout or a cancel the statement is cancelled there.
     """
     from noetl.kinds.snowflake.api import Later, Session

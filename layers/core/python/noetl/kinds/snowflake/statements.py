@@ -1,4 +1,7 @@
-"""Statements of Snowflake that are waited for in place, by kinds that carry out several of them."""
+"""Statements of Snowflake that their caller waits for in place.
+
+Kinds that carry out several statements use them.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,20 @@ class Statements(Session):
         self._serial = time.time_ns()
 
     def begun(self, statement: RenderedStatement, count: int = 1) -> Mapping[str, Any]:
-        """What Snowflake says when it is over. ``count``: statements in its text. Raises TaskError."""
+        """Run a statement and return Snowflake's answer when it is over.
+
+        ``count``: statements in its text. Raises TaskError.
+        """
         self._serial += 1
         self.statement_count = count
         answer = self._finished(self._submit(statement, self._serial), statement)
         return self._over(answer, statement)
 
     def kept(self, handle: str) -> Mapping[str, Any]:
-        """The result of a statement of before. Raises TaskError(code="source_changed") when it is not kept any more."""
+        """Return the result of an earlier statement.
+
+        Raises TaskError(code="source_changed") when it is not kept any more.
+        """
         self.query_id = handle
         try:
             return self._over(self._look(RenderedStatement("")), RenderedStatement(""))
@@ -50,7 +59,7 @@ class Statements(Session):
         return json_of(self._api.call("GET", url)).get("data") or []
 
     def rows(self, text: str, **params: Any) -> list[dict[str, Any]]:
-        """Of a statement with few of them; by lower-case names."""
+        """Return the rows of a statement with few of them, by lower-case names."""
         said = self.begun(RenderedStatement(text, params))
         columns = columns_of(said)
         return [
@@ -62,7 +71,7 @@ class Statements(Session):
         wait = 0.2
         while answer.status == 202:
             if self._context.cancelled() or wait > self._remaining():
-                raise self._given_up()
+                raise self._cancel_unneeded()
             time.sleep(wait)
             wait = min(_LONGEST_WAIT, wait * 1.5)
             answer = self._look(statement)
@@ -82,7 +91,10 @@ def rows_in(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[str | 
 
 
 def exact_name(table: str) -> str:
-    """Names are taken exactly: Snowflake's own are in capitals. Raises TaskError(code="name_invalid")."""
+    """Quote a name exactly as it is written: Snowflake's own are in capitals.
+
+    Raises TaskError(code="name_invalid").
+    """
     try:
         return str(quote_name(table))
     except TemplateError as error:

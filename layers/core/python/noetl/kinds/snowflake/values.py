@@ -22,7 +22,10 @@ OFFSET = 1440
 
 
 def bind(value: Any) -> dict[str, Any]:
-    """``{type, value}``. A mapping or a list goes as JSON text: write ``PARSE_JSON(%(name)s)``. Raises TaskError(kind="client_error")."""
+    """Bind a value as ``{type, value}``.
+
+    A mapping or a list goes as JSON text: write ``PARSE_JSON(%(name)s)``. Raises TaskError(kind="client_error").
+    """
     if value is None:
         return {"type": "TEXT", "value": None}
     if isinstance(value, bool):
@@ -44,7 +47,7 @@ def bind(value: Any) -> dict[str, Any]:
 
 
 def read(value: str | None, column: Mapping[str, Any]) -> Any:
-    """A cell as JSON. What a column's type does not explain stays text."""
+    """Convert a cell to JSON. What a column's type does not explain stays text."""
     if value is None:
         return None
     reader = _READERS.get(str(column.get("type", "")).lower())

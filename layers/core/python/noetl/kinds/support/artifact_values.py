@@ -1,4 +1,7 @@
-"""What a reference stands for, loaded: a value, rows, text, bytes, or a slice of them, read as a stream up to there."""
+"""The content of a reference, loaded: a value, rows, text, bytes, or a slice of them.
+
+A slice is read as a stream up to its end.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """``limit`` elements after the first ``offset``: of a list, rows, characters of a text, or bytes."""
+    """``limit`` elements after the first ``offset``.
+
+    The elements are of a list, rows, characters of a text, or bytes.
+    """
 
     offset: int = 0
     limit: int | None = None
@@ -39,7 +45,7 @@ class Slice:
         return None if self.limit is None else self.offset + self.limit
 
     def of(self, value: Any) -> Any:
-        """A list or a text is cut; anything else is as it is."""
+        """Cut a list or a text; return anything else as it is."""
         return value[self.offset : self.stop] if isinstance(value, (list, str)) else value
 
 
@@ -52,7 +58,9 @@ def load(
     path: str | None = None,
     part: Slice = Slice(),
 ) -> Any:
-    """What ``ref`` stands for, or the ``part`` of it. ``format``: instead of what the reference says.
+    """Load the content of ``ref``, or the ``part`` of it.
+
+    ``format`` replaces the format that the reference states.
 
     Raises TaskError: code ``REFERENCE_NOT_AVAILABLE``; ``result_too_large_to_load`` above the deployment's ``output_max_bytes``;
     ``object_format``, ``result_not_a_value`` when it is not what it is wanted as.
@@ -88,7 +96,7 @@ class _Reading:
         return self._gathered(islice(self._elements(), self.part.offset, self.part.stop))
 
     def whole(self) -> Any:
-        """All of it, decoded."""
+        """Return all of it, decoded."""
         if self.form != "json":
             return _Reading(self.ref, self.context, self.form, Slice()).value()
         found = stored_manifest(self.ref, self.context.artifacts)
@@ -145,7 +153,7 @@ class _Reading:
             return decoded(stream.read(), ref)
 
     def _elements(self) -> Iterator[Any]:
-        """Those of a list, one by one."""
+        """Yield the elements of a list, one by one."""
         form = cast(Literal["json", "jsonl"], self.form)
         for one in parts_of(self.ref, self.context.artifacts):
             if isinstance(one, list):
@@ -155,7 +163,7 @@ class _Reading:
                 yield from read_values(stream, form, what=_named(self.ref))
 
     def _blocks(self) -> Iterator[bytes]:
-        """The last one is empty."""
+        """Yield blocks; the last one is empty."""
         with self.context.artifacts.open(self.ref) as stream:
             while block := stream.read(_BLOCK):
                 yield block

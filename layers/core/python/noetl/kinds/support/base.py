@@ -37,7 +37,7 @@ def seconds_schema(at_least: float, at_most: float) -> WithJsonSchema:
 
 
 class KindParams(BaseModel):
-    """Parameters of one kind. Subclasses declare fields and, where it helps, the two tables below."""
+    """Parameters of one kind. Subclasses declare fields and, if needed, the two tables below."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Alarm:
-    """``with Alarm(deadline, stop) as alarm: …``; ``alarm.rang`` tells whether ``stop`` was called.
+    """``with Alarm(deadline, stop) as alarm: …``; ``alarm.rang``: whether ``stop`` was called.
 
     ``deadline`` is on ``time.monotonic()``. ``stop`` runs on another thread, at most once, never after the
     block was left, and must not block for long.
@@ -47,7 +47,7 @@ class Alarm:
         with self._lock:
             self._open = False
             # The clock keeps an alarm until its time; what it would have stopped must not live that long.
-            self._stop = _nothing
+            self._stop = _do_nothing
         _clock.discard(self)
 
     def ring(self) -> None:
@@ -63,8 +63,8 @@ class Alarm:
                 _log.exception("an alarm could not stop its call")
 
 
-def _nothing() -> None:
-    """What a cleared alarm would do."""
+def _do_nothing() -> None:
+    """Do nothing: the call of a cleared alarm."""
 
 
 class _Clock:

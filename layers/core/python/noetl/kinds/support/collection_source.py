@@ -1,4 +1,4 @@
-"""The stream of a loop's collection: an object of S3, the objects under a prefix, or a file.
+"""The stream of a loop's collection: an object of S3, a prefix's objects, or a file.
 
 It is read element by element.
 """
@@ -77,7 +77,10 @@ def _parse(source: Any) -> Params:
 
 
 def _listed(bucket: str, prefix: str, params: Params, context: TaskContext) -> Iterator[Any]:
-    """In the order of their keys. What stands for the folder itself (an object called like the prefix) is none of its objects."""
+    """List the objects below the prefix in the order of their keys.
+
+    The object that represents the folder itself (its key is the prefix) is left out.
+    """
     s3, what = client("s3", params, context), f"s3://{bucket}/{prefix}"
     request: dict[str, Any] = {"Bucket": bucket, "Prefix": prefix, "MaxKeys": PAGE}
     while True:
@@ -147,7 +150,10 @@ def _format(params: Params, name: str, content_type: str, what: str) -> RowForma
 def read_elements(
     stream: Readable, format: RowFormat, what: str, params: Params | None, context: TaskContext
 ) -> Iterator[Any]:
-    """The elements of a stream of rows or values, a chunk of them in memory. Raises TaskError as ``elements``."""
+    """Read the elements of a stream of rows or values, a chunk of them in memory.
+
+    Raises TaskError as ``elements``.
+    """
     if format in ("jsonl", "json"):
         member = params.member if params is not None else "rows"
         yield from read_values(stream, format, what=what, member=member)

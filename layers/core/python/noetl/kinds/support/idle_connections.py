@@ -17,13 +17,16 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment on two clocks: a machine that was frozen may have stopped the one, and somebody may have set the other."""
+    """A moment on two clocks.
+
+    A frozen machine may have stopped the one, and an operator may have set the other.
+    """
 
     steady: float
     wall: float
 
     def age(self, now: Moment) -> float:
-        """Seconds until ``now`` by the clock that counts more of them."""
+        """Return the seconds until ``now`` by the clock that counts more of them."""
         return max(now.steady - self.steady, now.wall - self.wall)
 
 
@@ -40,9 +43,10 @@ class _Entry(Generic[Key, Thing]):
 
 
 class Idle(Generic[Key, Thing]):
-    """Idle connections by key. Safe to share between threads; a forked process starts with none.
+    """Idle connections by key, safe to share between threads.
 
-    What has been idle longest gives way to one too many. What is too old is closed without a call that asks for it.
+    A forked process starts with none. Above the limit, the connection that has been idle longest is closed. One that is too old is closed
+    without a call that asks for it.
     """
 
     def __init__(
@@ -84,7 +88,7 @@ class Idle(Generic[Key, Thing]):
             self._set_sweep(self._seconds)
 
     def take(self, key: Key) -> Thing | None:
-        """Give the connection that was used last, which is the caller's from now on; None where there is none."""
+        """Take the connection that was used last, or None; it is the caller's from now on."""
         now = self._now()
         with self._lock:
             self._own()

@@ -1,4 +1,7 @@
-"""A mapping inside a parameter, checked where templates stand in it: then its model does not see it before the task runs."""
+"""Checks of a mapping inside a parameter that contains templates.
+
+Its model does not see such a mapping before the task runs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from noetl.kinds.support.params import accept_hole, plain_message
 def nested_problems(
     model: type[BaseModel], given: Any, path: tuple[str | int, ...], what: str
 ) -> Iterator[ParamProblem]:
-    """What ``model`` says of a mapping whose templates fit anything. For a kind's own ``check``, which is asked when its model found nothing."""
+    """Check a mapping against ``model``, where templates fit anything.
+
+    It is for a kind's own ``check``, which is called when the kind's model found nothing.
+    """
     if not isinstance(given, Mapping):
         return
     known = {field.alias or name: field.is_required() for name, field in model.model_fields.items()}
@@ -29,10 +35,10 @@ def nested_problems(
         if required and name not in given:
             yield ParamProblem(path, f"{what} needs {name!r}")
     if given.keys() <= known.keys():
-        yield from _said(model, given, path, what)
+        yield from _problems_of(model, given, path, what)
 
 
-def _said(
+def _problems_of(
     model: type[BaseModel], given: Mapping[str, Any], path: tuple[str | int, ...], what: str
 ) -> Iterator[ParamProblem]:
     try:

@@ -110,7 +110,10 @@ class Target:
 
 
 def parse_url(url: str) -> Target:
-    """Read a URL. Raises TaskError(kind="client_error", code="url_invalid") for all that is not plainly one."""
+    """Read a URL.
+
+    Raises TaskError(kind="client_error", code="url_invalid") for all that is not plainly one.
+    """
     text = url.strip()
     if not text or len(text) > MAX_URL:
         raise _invalid(
@@ -139,7 +142,7 @@ def parse_url(url: str) -> Target:
 
 
 def joined(base: str, reference: str) -> Target:
-    """Where ``reference`` leads from ``base``. Raises TaskError as ``parse_url``."""
+    """Join ``reference`` to ``base``. Raises TaskError as ``parse_url``."""
     try:
         return parse_url(urljoin(base, reference))
     except ValueError as error:  # urljoin's, of brackets that do not fit
@@ -170,7 +173,7 @@ class _NoHostError(Exception):
 
 @lru_cache(HOSTS_KEPT)
 def _read_host(host: str) -> str:
-    """A host as it is connected to. Raises _NoHostError."""
+    """Normalize a host as it is connected to. Raises _NoHostError."""
     if host.startswith("["):
         try:
             return str(ipaddress.IPv6Address(host[1:-1]))
@@ -231,13 +234,16 @@ def _carried(address: Address) -> ipaddress.IPv4Address | None:
 
 @lru_cache(16)
 def allowed_of(entries: tuple[str, ...]) -> Allowed:
-    """The same one each time: its entries are read once."""
+    """Return the same ``Allowed`` each time: its entries are read once."""
     return Allowed(entries)
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """Internal places that a deployment lets playbooks reach: host names, addresses, networks (CIDR)."""
+    """Internal places that a deployment lets playbooks reach.
+
+    They are host names, addresses, and networks (CIDR).
+    """
 
     entries: tuple[str, ...] = ()
 
@@ -250,7 +256,7 @@ class Allowed:
         return frozenset(entry.strip().lower() for entry in self.entries if _network(entry) is None)
 
     def check(self, host: str, address: Address) -> None:
-        """Raises TaskError(code="address_refused") when ``host`` may not be reached at ``address``."""
+        """Raise TaskError(code="address_refused") when ``host`` may not be reached there."""
         reason = why_internal(address)
         if reason is None or host in self._hosts:
             return
@@ -316,9 +322,10 @@ def resolve(host: str, port: int, timeout: float) -> list[Address]:
 
 
 class Names:
-    """Answers of DNS, for some seconds. They permit nothing: whoever connects asks the guard about each address.
+    """Answers of DNS, kept for some seconds.
 
-    Failures are not kept. Safe to share between threads.
+    They permit nothing: every caller that connects asks the guard about each address. Failures are not kept. Safe to share between
+    threads.
     """
 
     def __init__(
@@ -334,7 +341,10 @@ class Names:
         self._answers: OrderedDict[str, tuple[Moment, tuple[Address, ...]]] = OrderedDict()
 
     def resolve(self, host: str, port: int, timeout: float) -> tuple[Address, ...]:
-        """Every address of ``host``, in the order to try them. Raises TaskError as ``resolve``."""
+        """Resolve every address of ``host``, in the order to try them.
+
+        Raises TaskError as ``resolve``.
+        """
         asked = self._now()
         with self._lock:
             known = self._answers.get(host)

@@ -1,4 +1,4 @@
-"""The content of an object as a value, and back: one reading for every kind that carries objects (s3, gcs)."""
+"""The content of an object as a value, and back: one reader for s3 and gcs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ _TYPES: Mapping[str, str] = {**MEDIA_TYPES, "base64": MEDIA_TYPES["bytes"]}
 
 
 def read_object(data: bytes, format: Format, content_type: str, key: str, what: str) -> Any:
-    """``data`` as a value: JSON, a list of lines' values, a list of rows (mappings of text), text, or base64.
+    """Read ``data`` as a value: JSON, values of lines, rows, text, or base64.
+
+    Rows are mappings of text.
 
     ``auto`` that is nothing of these is text when it is UTF-8, base64 otherwise. Raises TaskError(kind="parse",
     code="object_format") when the content is not what ``format`` says. ``what``: the object in words.
@@ -58,7 +60,9 @@ def read_object(data: bytes, format: Format, content_type: str, key: str, what: 
 
 
 def write_object(value: Any, format: Format, key: str, what: str) -> tuple[bytes, str]:
-    """(bytes, media type). ``auto``: by the suffix of ``key``; else text is text, and every other value JSON.
+    """Write a value as (bytes, media type).
+
+    ``auto``: by the suffix of ``key``; else text is text, and every other value JSON.
 
     Raises TaskError(kind="schema", code="object_format") for a value that the format cannot say.
     """
@@ -106,14 +110,17 @@ _READERS: Mapping[str, Any] = {
 }
 
 
-def _said_as_lines(value: Any) -> bytes:
+def _encode_lines(value: Any) -> bytes:
     if not isinstance(value, list):
         raise ValueError("it takes a list, one value for each line")
     return b"".join(codec.encode(one) + b"\n" for one in value)
 
 
-def _said_as_rows(value: Any) -> bytes:
-    """A header of all names in the order they come up; null is an empty field; a mapping or list inside is JSON."""
+def _encode_rows(value: Any) -> bytes:
+    """Write CSV with a header of all names in the order they occur.
+
+    Null is an empty field; a mapping or list inside is JSON.
+    """
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise ValueError("it takes a list of mappings, one for each line")
     names = list(dict.fromkeys(name for row in value for name in row))
@@ -131,24 +138,24 @@ def _field(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _said_as_text(value: Any) -> bytes:
+def _encode_text(value: Any) -> bytes:
     if not isinstance(value, str):
         raise ValueError(f"it takes text, not {type(value).__name__}")
     return value.encode()
 
 
 def bytes_of_base64(value: Any) -> bytes:
-    """Raises ValueError."""
+    """Decode base64. Raises ValueError."""
     try:
-        return base64.b64decode(_said_as_text(value), validate=True)
+        return base64.b64decode(_encode_text(value), validate=True)
     except binascii.Error as error:
         raise ValueError(f"it is not base64: {error}") from None
 
 
 _WRITERS: Mapping[str, Any] = {
     "json": codec.encode,
-    "jsonl": _said_as_lines,
-    "csv": _said_as_rows,
-    "text": _said_as_text,
+    "jsonl": _encode_lines,
+    "csv": _encode_rows,
+    "text": _encode_text,
     "base64": bytes_of_base64,
 }

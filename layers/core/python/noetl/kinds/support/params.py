@@ -1,4 +1,4 @@
-"""Parameters of a kind: from what a playbook writes to the kind's model, and what is wrong with them.
+"""Parameters of a kind: from the playbook's text to the kind's model, and their problems.
 
 Three views of one ``Params`` model: ``parse`` for rendered values (a TaskError names the first bad field),
 ``check`` for parameters with ``HOLE`` where templates stand (every problem, by the spelling the author used),
@@ -97,7 +97,10 @@ class ParamsChecker:
         return [alias for alias, target in self._spec.aliases.items() if target == name]
 
     def _clashes(self, params: Mapping[str, Any]) -> list[ParamProblem]:
-        """Two spellings of one parameter: which of them wins is nothing an author should have to know."""
+        """Report two spellings of one parameter.
+
+        An author should not have to know which of them wins.
+        """
         seen: dict[str, str] = {}
         problems = []
         for given in params:
@@ -112,7 +115,7 @@ class ParamsChecker:
         return problems
 
     def _problems(self, error: ValidationError, params: Mapping[str, Any]) -> list[ParamProblem]:
-        """One problem for each place; where a union offers several types, what each of them wanted."""
+        """Return one problem for each place; of a union, what each of its types wanted."""
         given = self.canonical(params)
         places: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
         for detail in error.errors(include_url=False):
@@ -178,7 +181,7 @@ def _model_schema(model: type[KindParams]) -> bytes:
 
 @lru_cache(128)
 def _tolerant(model: type[KindParams]) -> type[KindParams]:
-    """The model that takes ``HOLE`` everywhere."""
+    """Make a model that takes ``HOLE`` everywhere."""
     return create_model(
         model.__name__,
         __base__=model,
@@ -196,12 +199,15 @@ def has_hole(value: Any) -> bool:
 
 
 def accept_hole(cls: type[BaseModel], value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    """A validator of every field: a template is taken as it is."""
+    """Validate a field, and take a template as it is."""
     return value if has_hole(value) else validate(value)
 
 
 def _or_template(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """``schema``, or a string with a template in it; annotations stay on the outside, where editors look."""
+    """Allow ``schema`` or a string with a template in it.
+
+    Annotations stay on the outside, where editors look.
+    """
     outside = {key: schema[key] for key in ("title", "description", "default") if key in schema}
     inside = {key: value for key, value in schema.items() if key not in outside}
     if not inside or inside == {"type": "string"}:
@@ -217,7 +223,7 @@ def _shown(value: Any) -> str:
 
 
 def _place(detail: ErrorDetails, given: Mapping[str, Any]) -> tuple[str | int, ...]:
-    """The error's location without the parts that name a branch of a union."""
+    """Return the error's location without the parts that name a branch of a union."""
     absent = detail["type"] in ("missing", "extra_forbidden")
     value: Any = given
     place: list[str | int] = []
@@ -235,7 +241,7 @@ def _is_index(value: Any, part: str | int) -> bool:
 
 
 def plain_message(detail: ErrorDetails) -> str:
-    """What is wrong, in the words of a playbook's author."""
+    """Describe what is wrong, in the words of a playbook's author."""
     if detail["type"] == "model_type":
         return "input should be a mapping"
     if detail["type"] == "union_tag_invalid":

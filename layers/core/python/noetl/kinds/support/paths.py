@@ -1,4 +1,4 @@
-"""The check that a path named by a playbook stays inside the folders that a deployment allows."""
+"""The check that a playbook's path stays inside the folders that a deployment allows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl.domain.errors import TaskError
 
 
 def resolve_inside(path: str, roots: Iterable[str | Path], *, must_exist: bool = True) -> Path:
-    """The real path behind ``path`` (symbolic links and ``..`` followed), which lies inside one of ``roots``.
+    """Resolve ``path`` (symbolic links and ``..`` too) to a real path inside one of ``roots``.
 
     A relative path is looked for below each root in turn; the first that exists wins. With
     ``must_exist=False`` the file itself may be missing (it is about to be written); its folder is still

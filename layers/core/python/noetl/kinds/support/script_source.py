@@ -1,4 +1,4 @@
-"""Sources of a script: a file beside the playbook, S3, Google Cloud Storage, an address, or a result.
+"""Sources of a script: a file beside the playbook, S3, GCS, an address, or a result.
 
 A script that is pinned by its digest is fetched once by a process, and has that digest or is refused.
 """
@@ -84,7 +84,7 @@ class Fetched:
 
 
 def fetch(source: Source, pin: str | None, context: TaskContext) -> Fetched:
-    """A script that is no file. ``pin``: its SHA-256 in hexadecimal.
+    """Fetch a script that is no file. ``pin``: its SHA-256 in hexadecimal.
 
     Raises TaskError: ``checksum``, ``script_too_large``, ``script_unpinned``, and what the service says.
     """
@@ -112,7 +112,7 @@ def fetch(source: Source, pin: str | None, context: TaskContext) -> Fetched:
 
 def unpinned(uri: str) -> TaskError:
     return TaskError(
-        f"the script of {uri} is not pinned, and whoever serves it could serve another one",
+        f"the script of {uri} is not pinned, and its server could serve another one",
         kind="schema",
         code="script_unpinned",
         hint="pin it: checksum: sha256:… (sha256sum of the file)",
@@ -265,5 +265,8 @@ _FETCH = {"http": _of_http, "s3": _of_s3, "gcs": _of_gcs, "result": _of_result}
 
 
 def time_left(context: TaskContext, began: float) -> TaskContext:
-    """The context of what comes after fetching: with the time that is left. ``began``: on the monotonic clock."""
+    """Return the context with the time that is left after fetching.
+
+    ``began``: on the monotonic clock.
+    """
     return replace(context, timeout=max(0.001, context.timeout - (time.monotonic() - began)))

@@ -14,7 +14,10 @@ from noetl.domain.errors import TaskError
 def sign(
     claims: Mapping[str, Any], pem: str, *, passphrase: str | None = None, key_id: str | None = None
 ) -> str:
-    """``header.claims.signature``. Raises TaskError(kind="auth", code="credential_shape") for what is no RSA key in PEM."""
+    """Sign the claims: ``header.claims.signature``.
+
+    Raises TaskError(kind="auth", code="credential_shape") for what is no RSA key in PEM.
+    """
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import padding
 
@@ -26,7 +29,10 @@ def sign(
 
 @lru_cache(maxsize=32)
 def private_key(pem: str, passphrase: str | None) -> Any:
-    """The RSA key; reading one takes a millisecond, so those in use are kept."""
+    """Read an RSA key.
+
+    Reading one takes a millisecond, so those in use are kept.
+    """
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 

@@ -45,7 +45,7 @@ STREAM_ALIASES = {**ALIASES, "save": "result"}
 
 
 def _format_of(value: Any) -> Any:
-    """``save: {format: csv}``, as `http` has it, is ``result: csv``."""
+    """Read ``save: {format: csv}``, as `http` has it, as ``result: csv``."""
     return value["format"] if isinstance(value, dict) and value.keys() == {"format"} else value
 
 
@@ -61,7 +61,7 @@ RowsResult = Annotated[
     BeforeValidator(_format_of),
     WithJsonSchema({"anyOf": [_CHOICE, _SAVE]}),
     Field(
-        description="What the last query's rows become: `rows` as a value, else a stream that nobody holds."
+        description="What the last query's rows become: `rows` as a value, else an artifact that is streamed."
     ),
 ]
 
@@ -114,7 +114,10 @@ class SqlParams(KindParams):
 def statements_of(
     texts: tuple[str | RenderedSql, ...], given: Mapping[str, Any] | None
 ) -> list[RenderedStatement]:
-    """Every statement of every text, ``%(name)s`` bound from ``given``. Raises TaskError(kind="schema")."""
+    """Return every statement of every text, with ``%(name)s`` bound from ``given``.
+
+    Raises TaskError(kind="schema").
+    """
     found: list[RenderedStatement] = []
     try:
         for text in texts:
@@ -135,7 +138,7 @@ def statements_of(
 
 
 def _rebound(statement: RenderedStatement, given: Mapping[str, Any]) -> RenderedSql:
-    """A rendered statement whose own placeholders stay, and in which those of the author are bound too."""
+    """Bind the author's placeholders in a rendered statement, beside its own."""
     if not statement.params:
         return plain_sql(statement.text, given)
     # Rendering doubled every percent sign of the author's text, those of ``%(name)s`` included.
@@ -145,20 +148,23 @@ def _rebound(statement: RenderedStatement, given: Mapping[str, Any]) -> Rendered
 
 
 def native_text(statement: RenderedStatement, placeholder: Callable[[str], str]) -> str:
-    """The statement with ``placeholder(name)`` in the place of each parameter, and plain percent signs."""
+    """Write the statement with ``placeholder(name)`` for each parameter, and plain percents."""
     if not statement.params:
         return statement.text
     return _MARK.sub(lambda match: "%" if match[1] is None else placeholder(match[1]), statement.text)
 
 
 def first_line(text: str) -> str:
-    """How an error names a statement."""
+    """Return the line by which an error names a statement."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= 120 else line[:119] + "…"
 
 
 def insert_statements(table: str, rows: list[dict[str, Any]]) -> list[RenderedStatement]:
-    """INSERT statements for ``rows``; a key a row does not have takes the column's default. None for no rows."""
+    """Write INSERT statements for ``rows``; without rows there is no statement.
+
+    A key that a row does not have takes the column's default.
+    """
     try:
         target = quote_name(table)
         columns = list(dict.fromkeys(name for row in rows for name in row))

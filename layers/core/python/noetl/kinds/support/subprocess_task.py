@@ -1,4 +1,4 @@
-"""Shared base of kinds that run a program: its arguments and environment, and what its end means."""
+"""Shared base of kinds that run a program: arguments, environment, and exit codes."""
 
 from __future__ import annotations
 

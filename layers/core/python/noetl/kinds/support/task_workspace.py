@@ -1,4 +1,4 @@
-"""A private folder of one task: other tasks cannot name it, and it is removed with the task."""
+"""A private folder of one task: no other task can name it, and it ends with the task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUFFIX = "-spill"
 """Beside the work folder and not in it: what lies in the work folder may be read by every task."""
 YOUNG_SECONDS = 60.0
 OLD_SECONDS = 24 * 3600.0
-"""A copy of a result that nobody reads any more."""
+"""A copy of a result that no task reads any more."""
 _LOCK = ".owner"
 _swept: set[Path] = set()
 _swept_lock = threading.Lock()
@@ -50,7 +50,10 @@ def private_folder(context: TaskContext) -> Iterator[Path]:
 
 
 def copies_folder(work: str | None) -> str | None:
-    """Where copies of results lie that a task reads as files: where private folders are; None: the system's folder. Raises OSError."""
+    """Return the folder for copies of results that a task reads as files.
+
+    It is where private folders are; None: the system's folder. Raises OSError.
+    """
     return None if work is None else str(_place(work))
 
 
@@ -63,7 +66,7 @@ def _place(work: str) -> Path:
 
 
 def _made(work: str | None) -> tuple[Path, int]:
-    """The folder, and the handle that says that it is in use."""
+    """Make a folder; return it with the handle that says that it is in use."""
     if work is None:
         folder = Path(tempfile.mkdtemp(prefix="noetl-"))
     else:
@@ -72,7 +75,7 @@ def _made(work: str | None) -> tuple[Path, int]:
 
 
 def _own(folder: Path) -> int:
-    """A lock that ends with this process, however it ends."""
+    """Take a lock that ends with this process, however it ends."""
     handle = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return handle

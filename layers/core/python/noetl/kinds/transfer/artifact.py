@@ -9,7 +9,7 @@ from noetl.domain.results.references import canonical, is_ref, plain_loop
 from noetl.kinds.rows.formats import CHUNK_ROWS
 from noetl.kinds.rows.reading import behind
 from noetl.kinds.rows.sources import references, row_chunks, rows_of
-from noetl.kinds.rows.writing import told
+from noetl.kinds.rows.writing import rows_meta
 from noetl.kinds.support.task_workspace import private_folder
 from noetl.kinds.transfer.endpoint_base import From, IntoFile, RowFile
 from noetl.kinds.transfer.endpoints import Chunk, Counted, Position, Row, Source, changed, in_chunks
@@ -46,7 +46,10 @@ class FromArtifact(From[ArtifactSource]):
 
 
 class IntoArtifact(IntoFile[ArtifactTarget]):
-    """A new artifact, there when it is complete; a transfer that was cut off begins again with another one."""
+    """A new artifact as a target, there when it is complete.
+
+    A transfer that was cut off begins again with another one.
+    """
 
     def __enter__(self) -> Self:
         folder = self._stack.enter_context(private_folder(self._context))
@@ -63,4 +66,4 @@ class IntoArtifact(IntoFile[ArtifactTarget]):
 
     def finish(self, source: Source) -> dict[str, Any]:
         written = self._rows.close(source, "the artifact")
-        return {"rows_written": written, "artifact": self._file.close(told(written, self._rows.columns))}
+        return {"rows_written": written, "artifact": self._file.close(rows_meta(written, self._rows.columns))}

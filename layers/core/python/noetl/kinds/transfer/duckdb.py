@@ -1,6 +1,6 @@
-"""DuckDB as an end of a transfer: a query over granted files or a database file, or a table of a database file.
+"""DuckDB as an end of a transfer: a query over files, or a table of a database file.
 
-What says how far the transfer is lies in the same file and changes in the same transaction.
+The query may also read a database file. The transfer's progress is in the same file and changes in the same transaction.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _BINARY = frozenset({"BLOB", "BYTEA", "VARBINARY"})
 
 
 class FromDuckdb(From[DuckdbSource]):
-    """The query is carried out at once, into a file, and its rows are read from there: the database file is free while they are moved."""
+    """A query as a source. It runs at once, into a file, and its rows are read from there.
+
+    So the database file is free while the rows are moved.
+    """
 
     def __enter__(self) -> Self:
         self._folder = self._stack.enter_context(private_folder(self._context))
@@ -72,8 +75,11 @@ class FromDuckdb(From[DuckdbSource]):
 
 
 class IntoDuckdb(Into[DuckdbTarget]):
-    """Each chunk a transaction. For ``replace``, and when the source has no order, rows are gathered in a table beside the target, which
-    goes into it in one transaction at the end."""
+    """A table as a target; each chunk is a transaction.
+
+    For ``replace``, and when the source has no order, rows are gathered in a table beside the target, which goes into it in one transaction
+    at the end.
+    """
 
     def __init__(self, params: DuckdbTarget, plan: Plan, context: TaskContext) -> None:
         super().__init__(params, plan, context)
@@ -189,7 +195,7 @@ class IntoDuckdb(Into[DuckdbTarget]):
         return int(self._run(session, text)["affected_rows"])
 
     def _exchange(self, session: Session) -> None:
-        """What was gathered beside the table goes into it."""
+        """Move the rows that were gathered beside the table into it."""
         if self._plan.mode == "replace":
             self._run(session, "DELETE FROM $table")
         if not self._progress.rows_read:
@@ -257,7 +263,7 @@ class IntoDuckdb(Into[DuckdbTarget]):
     # --- one session ----------------------------------------------------------------------------------
 
     def _opened(self, rows: Sequence[Row] | None = None) -> AbstractContextManager[Session]:
-        """A transaction; ``rows`` are the view ``noetl_chunk`` in it."""
+        """Open a transaction; ``rows`` are the view ``noetl_chunk`` in it."""
         tables = [self._view(rows)] if rows is not None else []
         return open_session(self._params.database, self._context, tables, folder=self._folder)
 

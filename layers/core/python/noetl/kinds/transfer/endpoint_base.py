@@ -1,4 +1,4 @@
-"""What the ends of transfers have in common, whatever their store is."""
+"""Common parts of the ends of transfers, for every store."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class Into(End[P]):
 
 
 class IntoFile(Into[P]):
-    """A file that is there when it is complete; a transfer that was cut off begins it anew. ``_rows``: made when it is entered."""
+    """A target file that exists only when it is complete.
+
+    A transfer that was cut off begins it again. ``_rows``: made when it is entered.
+    """
 
     _rows: RowFile
 
@@ -65,9 +68,11 @@ class IntoFile(Into[P]):
 
 
 class RowFile:
-    """A file that rows are written into as they come: there when it is complete, and begun anew by a transfer that was cut off.
+    """A file that rows are written into as they come; it exists only when it is complete.
 
-    ``types``: of Parquet columns; those of the source go before them, unless the playbook names the columns."""
+    A transfer that was cut off begins it again. ``types``: of Parquet columns; those of the source go before them, unless the playbook
+    names the columns.
+    """
 
     def __init__(
         self,
@@ -92,13 +97,16 @@ class RowFile:
         self.columns: Sequence[str] = plan.columns
 
     def write(self, rows: Sequence[Row], source: Source) -> None:
-        """Raises TaskError."""
+        """Write rows. Raises TaskError."""
         self._writer(source).write(rows)
         self.columns = self.columns or tuple(rows[0])
         self.progress.rows_read += len(rows)
 
     def close(self, source: Source, where: str) -> int:
-        """How many rows it has. Raises TaskError: others than were read."""
+        """Close the file; return its number of rows.
+
+        Raises TaskError when it differs from the rows that were read.
+        """
         written = self._writer(source).close()
         if written != self.progress.rows_read:
             raise counts_differ(self.progress.rows_read, written, where)

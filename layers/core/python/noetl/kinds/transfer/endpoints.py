@@ -31,7 +31,10 @@ class Chunk:
 
 @dataclass(slots=True)
 class Progress:
-    """``position``: None when nothing is committed yet. ``done``: it has been carried out already."""
+    """The progress of a transfer.
+
+    ``position``: None when nothing is committed yet. ``done``: it has been carried out already.
+    """
 
     position: Position | None = None
     rows_read: int = 0
@@ -43,12 +46,15 @@ class Source(Protocol):
     """Rows in an order."""
 
     columns: Sequence[str] | None
-    """Their names, where the source tells them apart from its rows; known when ``chunks`` has begun."""
+    """Their names, where the source states them apart from its rows; known when ``chunks`` has begun."""
     types: Mapping[str, str]
     """Their types, as DuckDB names them, where the source knows them."""
 
     def chunks(self, position: Position | None) -> Iterator[Chunk]:
-        """From ``position`` on. Raises TaskError; code ``source_changed`` when it is not what the position is of."""
+        """Yield chunks from ``position`` on.
+
+        Raises TaskError; code ``source_changed`` when the position belongs to another state of the source.
+        """
 
 
 class Target(Protocol):
@@ -57,15 +63,18 @@ class Target(Protocol):
     def begin(self) -> Progress: ...
 
     def write(self, rows: Sequence[Row], position: Position, source: Source) -> None:
-        """Raises TaskError, with ``details.row`` where it is known."""
+        """Write rows. Raises TaskError, with ``details.row`` where it is known."""
 
     def finish(self, source: Source) -> dict[str, Any]:
-        """All rows are there: what is to be told of them, ``rows_written`` among it."""
+        """Complete the target after the last row; return its report, with ``rows_written``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a transfer is, apart from its stores. ``resumable``: its source can be read from a place on: chunks are committed one by one."""
+    """A transfer, apart from its stores.
+
+    ``resumable``: its source can be read from a place on, so chunks are committed one by one.
+    """
 
     key: str
     fingerprint: str
@@ -82,7 +91,7 @@ class Plan:
 
 
 def plan_of(params: Params, idempotency_key: str) -> Plan:
-    """The same for every attempt of one transfer."""
+    """Return the plan, which is the same for every attempt of one transfer."""
     key = f"key:{params.resume_key}" if params.resume_key else f"task:{idempotency_key}"
     target = params.target
     told = [
@@ -104,13 +113,13 @@ def plan_of(params: Params, idempotency_key: str) -> Plan:
 
 
 def resumable(params: Params) -> bool:
-    """Whether rows come in the same order again: of a query only when it is told by what."""
+    """Report whether rows come in the same order again: of a query only with ``order_by``."""
     source = params.source
     return source.kind not in ("postgres", "duckdb") or source.order_by is not None
 
 
 def check_begun(plan: Plan, fingerprint: str) -> None:
-    """Raises TaskError(code="transfer_differs")."""
+    """Refuse another plan. Raises TaskError(code="transfer_differs")."""
     if fingerprint != plan.fingerprint:
         raise TaskError(
             "a transfer of this `resume_key` was begun with another source, target, mode or other columns",
@@ -142,15 +151,18 @@ def counts_differ(expected: int, counted: int, where: str) -> TaskError:
 
 def changed(what: str, why: str) -> TaskError:
     return TaskError(
-        f"{what} {why} since the transfer began, so it cannot go on where it was",
+        f"{what} {why} since the transfer began, so it cannot continue where it was",
         kind="client_error",
         code="source_changed",
-        hint="start the transfer anew: run the step again, or give it another `resume_key`",
+        hint="start a new transfer: run the step again, or give it another `resume_key`",
     )
 
 
 def in_chunks(pieces: Iterable[Sequence[Row]], size: int) -> Iterator[list[Row]]:
-    """Pieces of any length as chunks of ``size`` rows; fewer where the pieces are few rows each, for then rows are wide."""
+    """Regroup pieces of any length into chunks of ``size`` rows.
+
+    Chunks have fewer rows where the pieces are few rows each, for then rows are wide.
+    """
     held: list[Row] = []
     count = 0
     for piece in pieces:
@@ -168,7 +180,7 @@ def in_chunks(pieces: Iterable[Sequence[Row]], size: int) -> Iterator[list[Row]]
 
 @dataclass(slots=True)
 class Counted:
-    """Positions that are a number of rows and what else tells the source's identity."""
+    """Positions that are a number of rows and the source's identity."""
 
     about: Mapping[str, Any] = field(default_factory=dict)
     rows: int = 0

@@ -1,4 +1,4 @@
-"""The kind ``transfer``: moves rows from one store to another, a chunk at a time, each exactly once."""
+"""The kind ``transfer``: moves rows between stores, a chunk at a time, each exactly once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLE", "SPEC", "Params", "check", "run"]
 
 CALL_SECONDS = 780.0
-"""What one call may take, so that it fits into a function; a transfer that can go on does so in a further one."""
+"""What one call may take, so that it fits into a function; a transfer that can continue does so in a further one."""
 _RESERVE = 0.1
 """The part of a call's time that is kept for committing what was read."""
 _TABLES = frozenset({"postgres", "duckdb", "snowflake"})
@@ -47,7 +47,7 @@ EXAMPLE: dict[str, Any] = {
 
 
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
-    """What is wrong inside a source or target that has templates in it."""
+    """Check a source or target that has templates in it."""
     from noetl.kinds.support.params import ParamsChecker, has_hole
 
     found = []
@@ -75,10 +75,11 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
-    """``{rows_read, rows_written, resumed_at, mode}`` and what the target tells: ``table``, ``uri`` and ``bytes``, or ``artifact``.
+    """Move the rows; return ``{rows_read, rows_written, resumed_at, mode}`` and the target.
 
-    What does not fit into one call goes on in another one, when it can. Raises TaskError: ``copy_count``, ``source_changed``,
-    ``transfer_overtaken``, ``transfer_differs``, ``order_not_unique``, ``transfer_unfinished``, and those of the stores.
+    The target adds ``table``, ``uri`` and ``bytes``, or ``artifact``. A transfer that does not fit into one call continues in another one,
+    when it can. Raises TaskError: ``copy_count``, ``source_changed``, ``transfer_overtaken``, ``transfer_differs``, ``order_not_unique``,
+    ``transfer_unfinished``, and those of the stores.
     """
     from noetl.kinds.transfer.endpoints import plan_of
 
@@ -110,14 +111,14 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
 
 
 def _where(params: Params) -> dict[str, Any]:
-    """What a table as a target tells of itself, by whichever attempt."""
+    """Return what a table as a target states of itself; it is the same for every attempt."""
     target = params.target
     told = {"table": getattr(target, "table", None)}
     return told | {"database": target.database} if target.kind == "duckdb" else told
 
 
 def _first(context: TaskContext, resumed: int) -> int:
-    """Where this attempt began, in its first call."""
+    """Return where this attempt began, in its first call."""
     return int((context.pending or {}).get("resumed_at", resumed))
 
 
@@ -142,7 +143,10 @@ def _carry(params: Params, source: Source, target: Target, progress: Progress, c
 
 
 def _mapped(rows: Sequence[Row], pairs: Mapping[str, str], before: int) -> list[Row]:
-    """Rows with the columns of the target. Raises TaskError: a row has not what they come from."""
+    """Map rows to the columns of the target.
+
+    Raises TaskError when a row lacks a column that they come from.
+    """
     try:
         return [{name: row[given] for name, given in pairs.items()} for row in rows]
     except KeyError as error:
@@ -163,7 +167,7 @@ def _unfinished(progress: Progress, context: TaskContext) -> TaskError:
         kind="timeout",
         code="transfer_unfinished",
         retryable=True,
-        hint="a source with `order_by`, and a table as its target, goes on where it was; or give it more time: spec.timeout",
+        hint="a source with `order_by`, and a table as its target, continues where it was; or give it more time: spec.timeout",
         details={"rows_read": progress.rows_read},
     )
 
@@ -179,7 +183,10 @@ def _target(params: Params, plan: Plan, context: TaskContext) -> AbstractContext
 
 
 def _ends(store: str) -> tuple[_MakeSource, _MakeTarget]:
-    """How rows leave a store, and how they come into it. Stores are imported when a transfer names them."""
+    """Return the makers of a store's source and target.
+
+    Stores are imported when a transfer names them.
+    """
     if store == "postgres":
         from noetl.kinds.transfer.postgres import FromPostgres, IntoPostgres
 

@@ -63,7 +63,7 @@ class Ordered(Query):
     order_by: Annotated[
         Names | None,
         Field(
-            description="Columns whose values are unique together and never null: a transfer that was cut off goes on after the last."
+            description="Columns whose values are unique together and never null: a transfer that was cut off continues after the last."
         ),
     ] = None
 
@@ -246,7 +246,7 @@ class Params(KindParams):
     def _fits(self) -> Params:
         kind, mode = getattr(self.target, "kind", None), self.mode
         if kind in ("s3", "artifact") and mode in ("append", "upsert"):
-            raise ValueError(f"`mode: {mode}` needs a table; {kind} is always written anew (`mode: replace`)")
+            raise ValueError(f"`mode: {mode}` needs a table; {kind} is always replaced (`mode: replace`)")
         if (
             mode is not None
             and mode in ("append", "replace", "upsert")

@@ -1,7 +1,7 @@
 """Postgres as an end of a transfer.
 
-Rows are read through a cursor of the server. They are written by COPY; what says how far the transfer is (``noetl_transfer``, in the schema
-of the table) changes in the same transaction, so a chunk is there exactly once whoever dies when.
+Rows are read through a cursor of the server. They are written by COPY. The transfer's progress (``noetl_transfer``, in the schema
+of the table) changes in the same transaction, so a chunk is there exactly once after any crash.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ _LOCK = 0x6E6F65746C
 
 
 class FromPostgres(From[PostgresSource]):
-    """``order_by`` makes the query go on behind the last row that was committed, by the values of these columns."""
+    """A query as a source.
+
+    With ``order_by`` it continues behind the last committed row, by the values of these columns.
+    """
 
     def __enter__(self) -> Self:
         self._session = self._stack.enter_context(opened(self._params.auth, self._context))
@@ -85,7 +88,10 @@ class FromPostgres(From[PostgresSource]):
 
 
 def _type(column: Column) -> str:
-    """What DuckDB calls it; nothing for a ``numeric`` without a precision, whose values tell what holds them exactly."""
+    """Return DuckDB's name of a column's type.
+
+    It is empty for a ``numeric`` without a precision, whose values decide which type holds them exactly.
+    """
     from noetl.kinds.duckdb.values import duckdb_type
 
     found = "BLOB" if column.type == _BYTEA else duckdb_type(column)
@@ -99,8 +105,10 @@ def _mappings(rows: Rows) -> Iterator[list[Row]]:
 
 
 class IntoPostgres(Into[PostgresTarget]):
-    """Each chunk a transaction, or all of them one when the source has no order. ``replace`` gathers rows in a table beside the target
-    and exchanges the content in one transaction at the end."""
+    """A table as a target; each chunk is a transaction, or all of them without an order.
+
+    ``replace`` gathers rows in a table beside the target and exchanges the content in one transaction at the end.
+    """
 
     def __init__(self, params: PostgresTarget, plan: Plan, context: TaskContext) -> None:
         super().__init__(params, plan, context)
@@ -112,7 +120,10 @@ class IntoPostgres(Into[PostgresTarget]):
         return self
 
     def begin(self) -> Progress:
-        """What was committed before. Raises TaskError: the table is not there, or may not be written."""
+        """Return what was committed before.
+
+        Raises TaskError: the table is not there, or may not be written.
+        """
         schema = self._schema()
         self._staging = f"{schema}.{self._plan.staging}"
         self._names = {
@@ -190,7 +201,7 @@ class IntoPostgres(Into[PostgresTarget]):
             raise _placed(error, before, len(rows)) from None
 
     def _note(self, before: int, position: Position | None, *, done: bool) -> None:
-        """Where the transfer is now; it must be where this attempt left it."""
+        """Record the transfer's place; it must be where this attempt left it."""
         kept = codec.encode(position).decode() if position is not None else None
         changed = self._run(
             "UPDATE $books SET rows_read = %(read)s, rows_written = %(written)s, columns = %(columns)s::json, done = %(done)s,"
@@ -221,7 +232,7 @@ class IntoPostgres(Into[PostgresTarget]):
     # --- what is beside the target --------------------------------------------------------------------
 
     def _schema(self) -> str:
-        """The schema that the table lies in."""
+        """Return the schema of the table."""
         try:
             found = self._run(
                 "SELECT n.nspname AS name FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
@@ -263,7 +274,10 @@ class IntoPostgres(Into[PostgresTarget]):
             self._session.command(f"DROP TABLE IF EXISTS {quoted(f'{schema}.{name}')}")
 
     def _make_staging(self) -> None:
-        """With the constraints of the target, so that a row that breaks one is told where it is."""
+        """Make the staging table with the constraints of the target.
+
+        So the error of a row that breaks one names the row.
+        """
         if self._progress.rows_read:
             return
         self._run("DROP TABLE IF EXISTS $staging")
@@ -278,14 +292,14 @@ class IntoPostgres(Into[PostgresTarget]):
         )
 
     def _run(self, text: str, **params: Any) -> dict[str, Any]:
-        """``text`` with the tables' names in the place of ``$books``, ``$table`` …"""
+        """Run ``text`` with the tables' names in the place of ``$books``, ``$table`` …"""
         names = {name: sql.replace("%", "%%") if params else sql for name, sql in self._names.items()}
         text = string.Template(text).substitute(names)
         return self._session.run(RenderedStatement(text, params), keep=True)
 
 
 def _placed(error: TaskError, before: int, count: int) -> TaskError:
-    """The row at fault, counted over all chunks."""
+    """Number the row at fault over all chunks."""
     row = error.details.get("row")
     if isinstance(row, int):
         error.details["row"] = row + before

@@ -43,7 +43,7 @@ def _format(params: S3Object) -> RowFormat:
     found = params.format or format_of(params.place[1])
     if found is None:
         raise TaskError(
-            f"what rows {params.uri} has is not told by its name",
+            f"the format of {params.uri} is not known from its name",
             kind="schema",
             code="object_format",
             hint=f"say `format: {' | '.join(FORMATS)}`",
@@ -52,7 +52,7 @@ def _format(params: S3Object) -> RowFormat:
 
 
 class _Body:
-    """The content of an object, whose errors are told as a task's."""
+    """The content of an object; its errors are reported as a task's."""
 
     def __init__(self, answer: Mapping[str, Any], what: str) -> None:
         self._body = answer["Body"]
@@ -68,7 +68,10 @@ class _Body:
 
 
 class FromS3(From[S3Source]):
-    """The object as it was when the transfer began (by its entity tag): rows are counted off to where the transfer was."""
+    """An object as a source, as it was when the transfer began (by its entity tag).
+
+    Rows are skipped up to the place where the transfer was.
+    """
 
     def chunks(self, position: Position | None) -> Iterator[Chunk]:
         bucket, key = self._params.place
@@ -80,7 +83,7 @@ class FromS3(From[S3Source]):
         self._stack.callback(body.close)
         etag = str(answer.get("ETag", "")).strip('"')
         if position and position.get("etag") != etag:
-            raise changed(self._params.uri, "was written anew")
+            raise changed(self._params.uri, "was written again")
         skip = int(position["rows"]) if position else 0
         counted = Counted({"etag": etag}, skip)
         for chunk in in_chunks(self._pieces(body, form, skip), self._chunk_rows):
@@ -126,7 +129,7 @@ class Upload:
             self._send(self._part_bytes())
 
     def finish(self) -> str:
-        """The object is there, as large as what was sent. Its entity tag."""
+        """Complete the object, as large as what was sent; return its entity tag."""
         with answering("s3", self._what):
             if not self._id:
                 answer = self._s3.put_object(**self._place, Body=bytes(self._held), ContentType=self._type)
@@ -141,7 +144,7 @@ class Upload:
             return str(answer.get("ETag", "")).strip('"')
 
     def abort(self) -> None:
-        """What was sent is thrown away; nothing happens when it is complete."""
+        """Discard what was sent; nothing happens when it is complete."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         if self._id:

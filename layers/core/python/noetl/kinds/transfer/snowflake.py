@@ -1,8 +1,10 @@
-"""Snowflake as an end of a transfer, through its SQL API, where each request is a session of its own.
+"""Snowflake as an end of a transfer, through its SQL API.
 
-Read: Snowflake keeps the result of a statement for a day, so a transfer that was cut off goes on in the same result. Written: rows are gathered
-in a table beside the target, whose rows say themselves how far the transfer is (each statement that inserts is atomic); in the end one request
-with one transaction carries them into the target and notes that the transfer is over.
+Each request is a session of its own.
+
+Read: Snowflake keeps the result of a statement for a day, so a transfer that was cut off continues in the same result. Written: rows
+are gathered in a table beside the target, whose rows record the transfer's progress (each statement that inserts is atomic). In the end
+one request with one transaction carries them into the target and records that the transfer is over.
 """
 
 from __future__ import annotations
@@ -107,8 +109,11 @@ def _duckdb_type(column: Mapping[str, Any]) -> str:
 
 
 class IntoSnowflake(Into[SnowflakeTarget]):
-    """Rows of a source without an order are marked as those of this attempt, and others are left out. What is not over stays beside the target,
-    for the next attempt."""
+    """A table as a target.
+
+    Rows of a source without an order are marked as those of this attempt, and others are left out. What is not over stays beside the target,
+    for the next attempt.
+    """
 
     def __init__(self, params: SnowflakeTarget, plan: Plan, context: TaskContext) -> None:
         super().__init__(params, plan, context)
@@ -211,7 +216,10 @@ class IntoSnowflake(Into[SnowflakeTarget]):
     # --- rows ------------------------------------------------------------------------------------------
 
     def _insert(self, rows: Sequence[Row], position: str | None) -> None:
-        """One statement, and so one transaction. All values travel as text, and become what their columns are."""
+        """Insert rows by one statement, which is one transaction.
+
+        All values travel as text, and are converted to the types of their columns.
+        """
         width = len(self._columns)
         values: dict[str, Any] = {}
         lines = []
@@ -258,7 +266,10 @@ class IntoSnowflake(Into[SnowflakeTarget]):
     # --- the end ---------------------------------------------------------------------------------------
 
     def _exchange(self, any_rows: bool) -> list[str]:
-        """Into the target: each row once, whatever came twice; of rows with one key the last one."""
+        """Write the statements that carry gathered rows into the target, each row once.
+
+        Repeated rows are dropped; of rows with one key the last one is taken.
+        """
         cleared = [" ".join(["DELETE FROM", self._table])] if self._plan.mode == "replace" else []
         if not any_rows:
             return cleared
@@ -308,7 +319,7 @@ class IntoSnowflake(Into[SnowflakeTarget]):
             )
 
     def _say(self, *parts: str) -> Mapping[str, Any]:
-        """A statement of words and of names that are quoted."""
+        """Run a statement of words and of names that are quoted."""
         return self._session.begun(RenderedStatement(" ".join(parts)))
 
 

@@ -1,4 +1,4 @@
-"""Queries that a transfer reads: one statement each, wrapped so that it goes on behind a row."""
+"""Queries that a transfer reads: one statement each, wrapped to continue behind a row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AFTER = "noetl_after_"
 
 
 def statement_of(params: Query, context: TaskContext, quoted: Callable[[str], str]) -> RenderedStatement:
-    """The query, or all of ``table``. Raises TaskError."""
+    """Return the query, or one of all of ``table``. Raises TaskError."""
     if params.query is None:
         return RenderedStatement(" ".join(["SELECT * FROM", quoted(str(params.table))]))
     statements = statements_of(params.query, params.params)
@@ -34,7 +34,10 @@ def statement_of(params: Query, context: TaskContext, quoted: Callable[[str], st
 
 
 def _loaded(value: Any, context: TaskContext) -> Any:
-    """``source`` reaches the kind with references in it; what is bound to a query is the value itself."""
+    """Load a reference for a query, which needs the value itself.
+
+    ``source`` reaches the kind with references in it.
+    """
     from noetl.kinds.support.artifact_values import load
 
     return load(value, context) if is_ref(value) else value
@@ -43,7 +46,7 @@ def _loaded(value: Any, context: TaskContext) -> Any:
 def after_clause(
     statement: RenderedStatement, order: Sequence[str], after: Sequence[str] | None
 ) -> RenderedStatement:
-    """``statement`` ordered by columns (quoted names), behind the row whose values of them are ``after``."""
+    """Order ``statement`` by columns (quoted names), behind the row with the values ``after``."""
     names = ", ".join(order)
     params = dict(statement.params)
     text, where = statement.text, ""
@@ -66,9 +69,11 @@ def last_key(
     before: Sequence[str] | None,
     binary: Collection[str] = (),
 ) -> list[str]:
-    """The values of ``order`` in the last row, as texts that the database reads. ``binary``: columns whose values are base64.
+    """Return the values of ``order`` in the last row, as texts that the database reads.
 
-    Raises TaskError: they do not tell where to go on.
+    ``binary``: columns whose values are base64.
+
+    Raises TaskError: the values do not identify where to continue.
     """
     first, last = (_key(rows[at], order, binary) for at in (0, -1))
     if before is not None and list(before) == first:

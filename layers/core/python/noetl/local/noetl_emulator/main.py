@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Patch, then serve until the process is told to stop."""
+    """Patch the emulator, then serve until the process gets a signal to stop."""
     config = json.loads(Path(sys.argv[2]).read_text())
     del sys.argv[1:]
     os.umask(0o077)

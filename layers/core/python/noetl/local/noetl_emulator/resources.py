@@ -1,7 +1,8 @@
 """CloudFormation resource types: those that are accepted and ignored, and real databases.
 
 An ignored type has no effect on what a test can see (addresses, NAT, rotation, autoscaling, ...). Each use of one is reported, so that
-nobody takes a green deployment here for a proof of it. A type that is neither known to the emulator nor listed here fails the deployment.
+no reader takes a green deployment here for a proof of it. A type that is neither known to the emulator nor listed here fails the
+deployment.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ IGNORED: dict[str, tuple[str, ...]] = {
 }
 """Type -> its attributes (``Fn::GetAtt``)."""
 HOSTS = ("Endpoint", "PublicIp")
-"""Attributes that somebody connects to: the loopback address, where the database listens."""
+"""Attributes that clients connect to: the loopback address, where the database listens."""
 
 Grant = tuple[str, ...]
 
@@ -86,7 +87,10 @@ def made_up(kind: str, host: str) -> tuple[str, dict[str, str]]:
 
 
 def attributes(kind: str, physical_id: str, host: str) -> dict[str, str]:
-    """The values of ``Fn::GetAtt``: addresses lead to this machine, ARNs look like one, anything else is the id."""
+    """Return the values of ``Fn::GetAtt``.
+
+    Addresses lead to this machine, ARNs look like one, anything else is the id.
+    """
     service = kind.split("::")[1].lower()
     found = {}
     for name in IGNORED[kind]:
@@ -106,7 +110,10 @@ Point = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 
 
 def _real(handler: dict[str, Any], point: Point, postgres: Mapping[str, Any], grant: Grant) -> None:
-    """After the emulator has made or changed its record, make the database and let the record lead there."""
+    """Make the database after the emulator has made or changed its record.
+
+    The record refers to the database afterwards.
+    """
     create, update = handler["create"], handler["update"]
 
     def settle(physical_id: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Requests to an execution store by key, and its answers to starts, changes and publication."""
+"""Requests to an execution store, and its answers to starts, changes and publication."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from noetl.domain.state import Status
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
-    """``fingerprint``: of what was asked; asking for something else under the same key is a conflict."""
+    """An idempotency key.
+
+    ``fingerprint``: of what was asked; asking for something else under the same key is a conflict.
+    """
 
     key: str
     fingerprint: str
 
 
 class ExecutionFilter(msgspec.Struct, frozen=True):
-    """Which executions are meant: all that fit everything given. ``path``: of their playbook. ``parent``: the execution that started them.
+    """Which executions are meant: all that fit everything given.
+
+    ``path``: of their playbook. ``parent``: the execution that started them.
 
     Times are epoch seconds of their start: from ``started_after``, and before ``started_before``. ``program``: what they run now.
     ``ids``: only these. ``statuses``: any of these; empty: any. ``pausing``: also those for which a pause is on its way.
@@ -40,7 +45,9 @@ class ExecutionFilter(msgspec.Struct, frozen=True):
 
 
 class CreatedExecution(msgspec.Struct, frozen=True):
-    """``starts_at``: when it is to start; None: now. Whose its Start is until then says the owner (``domain/owners.later``).
+    """A new execution.
+
+    ``starts_at``: when it is to start; None: now. The owner's name says which process has its Start until then (``domain/owners.later``).
 
     ``start``: id of the Start that makes it; empty when a Cancel does. ``awaited_by``: the run of the parent that waits for it; None when
     none does.
@@ -58,13 +65,16 @@ class CreatedExecution(msgspec.Struct, frozen=True):
 
     @property
     def kept(self) -> bool:
-        """Whether its Start was kept, with a row of its own or in the outbox, before anybody was sent it."""
+        """Return whether its Start was kept, in its own row or in the outbox, before it was sent."""
         return self.parent_execution_id is not None or ids.is_kept_start(self.start)
 
 
 class Creation(msgspec.Struct, frozen=True):
-    """``execution_id``: the one that exists now. ``fresh``: it was made by this call. ``same``: the key (if any) stood for the same wish.
-    ``taken``: another execution has the id that was asked for; nothing was written, and the key (if any) stands for nothing."""
+    """The answer to a request for a new execution.
+
+    ``execution_id``: the one that exists now. ``fresh``: this call made it. ``same``: the key (if any) belonged to the same request.
+    ``taken``: another execution has the id that was asked for; nothing was written, and the key (if any) belongs to nothing.
+    """
 
     execution_id: int
     fresh: bool
@@ -73,7 +83,10 @@ class Creation(msgspec.Struct, frozen=True):
 
 
 class Posted(msgspec.Struct, frozen=True):
-    """``status``: of the execution (None: there is none). ``version`` 0: it has not started. ``posted``: the event is on its way."""
+    """The answer to an event from outside.
+
+    ``status``: of the execution (None: there is none). ``version`` 0: it has not started. ``posted``: the event is on its way.
+    """
 
     status: Status | None
     version: int
@@ -81,7 +94,10 @@ class Posted(msgspec.Struct, frozen=True):
 
 
 class FoundEvent(msgspec.Struct, frozen=True):
-    """An event by its id: applied (``facts``, encoded, and ``at``: when), or still on its way (``event``, encoded; ``at`` is now)."""
+    """An event by its id: applied, or still on its way.
+
+    Applied: ``facts``, encoded, and ``at``: when. On its way: ``event``, encoded; ``at`` is now.
+    """
 
     at: float
     facts: bytes | None = None
@@ -107,8 +123,10 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """Commands that are offered to the workers of ``pool``, or were taken by one of them that fell silent. ``only``: (execution id, command
-    id) of the one that is wanted."""
+    """Commands that are offered to the workers of ``pool``, or that a silent one of them had.
+
+    ``only``: (execution id, command id) of the one that is wanted.
+    """
 
     pool: str
     only: tuple[int, str] | None = None

@@ -18,7 +18,9 @@ from noetl.ports.executions.loop_rows import GateChange, LoopRow
 
 
 class EventRow(msgspec.Struct, frozen=True):
-    """One row of history. ``facts`` is encoded (domain/facts/facts.py). ``lane`` 0 is the main lane; otherwise the run number of a loop.
+    """One row of history.
+
+    ``facts`` is encoded (domain/facts/facts.py). ``lane`` 0 is the main lane; otherwise the run number of a loop.
 
     ``seq``: place in the main lane (1, 2, …); for item rows the item's index. ``type``: stored name of the row's leading fact.
     """
@@ -51,13 +53,16 @@ Word = Literal["pause", "resume", "resume_below"]
 
 
 class ChildrenWord(msgspec.Struct, frozen=True):
-    """A Pause or Resume for every child that has begun and is not over, or below which an execution is left that is not over: a child that
-    has ended passes the word on. ``event_id``: the same for all of them. ``seq``: its place in the parent's history.
+    """A Pause or Resume for every live child of an execution.
+
+    It is for children that have begun and are not over, or below which an execution is left that is not over: a child that has ended
+    passes it on. ``event_id``: the same for all of them. ``seq``: its place in the parent's history.
 
     ``resume_below``: a Resume for those children only that have ended. No request can resume what is below them.
 
     A child that has not begun (it waits for a slot, or its Start is on its way) is paused at once: its row, in version 0, is ``paused``,
-    and no commit applies its Start until the parent's ``release``."""
+    and no commit applies its Start until the parent's ``release``.
+    """
 
     what: Word
     event_id: str
@@ -67,16 +72,16 @@ class ChildrenWord(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """Everything one or more handled events of one execution write, in one commit.
 
-    ``expected``: the version that was read (0: the execution must not exist yet, ``created`` tells how to make it).
+    ``expected``: the version that was read (0: the execution must not exist yet, ``created`` states how to make it).
     ``slots``: values to write (null is a value); ``unset``: slots to delete. ``issue``: new commands, or new turns of
     existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored, but not given
-    out until a Wake.
-    ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs whose commands go and
-    whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``over_runs``: step runs whose slots of the scope
-    ``callback`` go, with the timers of those callbacks. ``end``: the execution is over: all its commands,
+    out until a Wake. ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs
+    whose commands go and whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``over_runs``: step
+    runs whose slots of the scope ``callback`` go, with the timers of those callbacks. ``end``: the execution is over: all its commands,
     timers, loops' gates and slots of the scope ``undo`` go.
     ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child, and for every
-    child that has ended with live executions below it (unless one of this execution is on its way to it).
+    child that has ended with live executions below it (unless one of this execution is on its way to it), but for ``spared``: children whose
+    Start is in ``outbox`` and came after the request. Those that a run of ``drop_runs`` waits for are cancelled all the same.
     ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out, and its children
     that were paused before they began may begin (unless ``cancel_children``).
     """
@@ -102,6 +107,7 @@ class Change(msgspec.Struct, frozen=True):
     handled: tuple[str, ...] = ()
     end: bool = False
     cancel_children: bool = False
+    spared: tuple[int, ...] = ()
     cancel_reason: str = ""
     words: tuple[ChildrenWord, ...] = ()
     release: bool = False
@@ -115,23 +121,30 @@ class Change(msgspec.Struct, frozen=True):
     priority: int = 0
     """Of what it issues."""
     kept: tuple[KeptResult, ...] = ()
-    """Large results that live differently; ``reaches``: executions whose results this one was told of, and which stay while it lives."""
+    """Large results with a lifetime of their own. ``reaches``: executions whose results this one refers to, and which stay while it
+    lives."""
     reaches: tuple[int, ...] = ()
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """``events``: to be handled next (outbox of this commit, loops that ended by a gate). ``commands``: given out to the owner,
+    """The answer to a commit.
+
+    ``events``: to be handled next (outbox of this commit, loops that ended by a gate). ``commands``: given out to the owner,
     woken ones and a new loop's first chunks included, in issue order, without those that wait for a slot; and those of any execution
-    that have theirs now (starts are among ``events``). Without an owner all stay in the store for ``claim``/``undelivered``."""
+    that have theirs now (starts are among ``events``). Without an owner all stay in the store for ``claim``/``undelivered``.
+    """
 
     commands: tuple[Command, ...] = ()
     events: tuple[Event, ...] = ()
 
 
 class ItemBatch(msgspec.Struct, frozen=True):
-    """One ItemsDone, with the encoded row of each item (facts column holds the encoded Outcome). ``chunk``: items per new command
+    """One ItemsDone, with the encoded row of each item.
+
+    The facts column holds the encoded Outcome. ``chunk``: items per new command
     (pure policy decided by the shell). A closed command is followed by at most one new one (of up to ``chunk`` items, within the free
-    window), so the number of commands in flight stays what the loop started with; a partial flush refills nothing."""
+    window), so the number of commands in flight stays what the loop started with; a partial flush refills nothing.
+    """
 
     event: ItemsDone
     rows: tuple[EventRow, ...]
@@ -149,12 +162,14 @@ class ItemBatch(msgspec.Struct, frozen=True):
     outbox: tuple[Event, ...] = ()
     limited: bool = False  # its loop's commands have limits
     kept: tuple[KeptResult, ...] = ()
-    """As of a Change, and noted whatever becomes of the batch, for they exist."""
+    """As in a Change; recorded whether or not the batch is applied, because the results exist."""
     reaches: tuple[int, ...] = ()
 
 
 class ItemsCommitted(msgspec.Struct, frozen=True):
-    """Answer to one ItemBatch. ``superseded``: the fence refused it (nothing was counted). ``counted``: items that were new.
+    """Answer to one ItemBatch.
+
+    ``superseded``: the fence refused it (nothing was counted). ``counted``: items that were new.
 
     ``early``: nothing was counted, because an earlier message of its command has to come first.
     """
@@ -170,7 +185,10 @@ class ItemsCommitted(msgspec.Struct, frozen=True):
 
 
 class Poll(msgspec.Struct, frozen=True):
-    """A command whose work elsewhere is not over: the same turn again after ``delay`` seconds, with what its pipeline knows by now."""
+    """A command whose work in another system is not over.
+
+    The same turn runs again after ``delay`` seconds, with the state that its pipeline has by now.
+    """
 
     execution_id: int
     command_id: str

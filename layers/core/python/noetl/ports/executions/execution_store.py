@@ -74,8 +74,11 @@ class ExecutionInfo(msgspec.Struct, frozen=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What came of an execution, as far as it has. Of one that completed, ``facts`` are those of the last row of its history, and ``slots``
-    is what the steps left that are named there, by step."""
+    """The outcome of an execution, as far as it has one.
+
+    Of one that completed, ``facts`` are those of the last row of its history, and ``slots`` holds what the steps named there left, by
+    step.
+    """
 
     info: ExecutionInfo
     facts: bytes = b"[]"
@@ -94,7 +97,10 @@ class LoopPulse(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Pulse(msgspec.Struct, frozen=True):
-    """What of an execution a watcher sees change. ``seq``: of the last row of its history. ``loops``: the newest ones, newest first."""
+    """What of an execution a watcher sees change.
+
+    ``seq``: of the last row of its history. ``loops``: the newest ones, newest first.
+    """
 
     version: int
     seq: int
@@ -103,7 +109,7 @@ class Pulse(msgspec.Struct, frozen=True):
 
 
 NEWEST = 0
-"""What stands for the list of executions among ids: no execution has this id."""
+"""The id of the list of executions among ids of executions: no execution has it."""
 PULSE_LOOPS = 20
 """Most loops of one pulse."""
 
@@ -118,7 +124,10 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
 
 class VersionConflictError(Exception):
-    """Someone else moved on at least one of the executions, a fence was gone, or an event was applied already: nothing was written."""
+    """A commit that wrote nothing because another process was first.
+
+    It moved on at least one of the executions, a fence was gone, or an event was applied already.
+    """
 
     def __init__(self, execution_ids: Sequence[int] = ()) -> None:
         super().__init__("version conflict")
@@ -146,7 +155,9 @@ class ExecutionStore(LimitStore, Protocol):
         """Read snapshots without locks."""
 
     def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
-        """Write all changes in one transaction, or raise VersionConflictError or ExecutionIdTakenError and write nothing.
+        """Write all changes in one transaction, or nothing.
+
+        Raises VersionConflictError or ExecutionIdTakenError when it writes nothing.
 
         An id is taken when a Start in ``outbox`` names an execution that exists, or for which another Start waits, and when a change
         begins an execution whose row or Start came from another one.
@@ -158,21 +169,29 @@ class ExecutionStore(LimitStore, Protocol):
     def commit_items(
         self, batches: Sequence[ItemBatch], owner: str | None = None
     ) -> tuple[Sequence[ItemsCommitted], Committed]:
-        """Insert items once, count the new ones, refill the window while the gate is open, end the loop when nothing is left.
+        """Record outcomes of loop items, and issue the commands that follow from them.
 
-        In one statement and transaction. A batch whose command is not open with its attempt and turn is superseded as a whole. One after
-        which its command would have more than ``undone`` items to answer for is early and changes nothing. An item goes on alone only
-        once per turn (its row is new). The first alert of a loop emits a LoopAlert; reaching the total (or, with a closed gate, the
-        issued count) emits the LoopDone, once. Raises ExecutionIdTakenError as ``commit`` does.
+        The store inserts items once, counts the new ones, refills the window while the gate is open, and ends the loop when nothing is
+        left. It does so in one statement and transaction. A batch whose command is not open with its attempt and turn is superseded as a
+        whole. One after which its command would have more than ``undone`` items to answer for is early and changes nothing. An item
+        continues alone only once per turn (its row is new). The first alert of a loop emits a LoopAlert; reaching the total (or, with a
+        closed gate, the issued count) emits the LoopDone, once. Raises ExecutionIdTakenError as ``commit`` does.
         """
 
     def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
-        """Keep the machines of commands that are open at their attempt and turn, as their next attempts, given out to ``owner`` after
-        their delay; the others are left alone. No execution is locked, and nothing is told of it: two round trips, however many."""
+        """Keep the machines of open commands as their next attempts.
+
+        A command counts when it is open at its attempt and turn.
+
+        The commands are given out to ``owner`` after their delay; the others are left alone. No execution is locked and history does not
+        record it: two round trips for any number of commands.
+        """
 
     def wake_early(self, commands: Sequence[tuple[int, str]], owner: str | None = None) -> Sequence[Command]:
-        """(execution, command) of work elsewhere that has got on: those that are delayed are due, and given out to ``owner`` as their
-        next attempts."""
+        """Make commands due whose work in another system has advanced.
+
+        ``commands``: (execution, command). Those that are delayed are given out to ``owner`` as their next attempts.
+        """
 
     def create(
         self,
@@ -181,34 +200,47 @@ class ExecutionStore(LimitStore, Protocol):
         owner: str | None = None,
         key: IdempotencyKey | None = None,
     ) -> Creation:
-        """Make an execution row in version 0 with an empty state, put its Start into the outbox, and keep ``key``: all of it or nothing,
-        in one transaction. The caller asks with another id where this one is taken."""
+        """Create an execution in version 0, put its Start into the outbox, and keep ``key``.
+
+        It does all of it or nothing, in one transaction. The state is empty. The caller asks with another id where this one is taken.
+        """
 
     def keyed(self, key: IdempotencyKey) -> Creation | None:
-        """What an earlier ``create`` made under this key; None when there was none, or when it was forgotten."""
+        """Return what an earlier ``create`` made under this key; None: none, or it is gone."""
 
     def post(self, event: Event, owner: str | None = None, variables: Sequence[VariableWrite] = ()) -> Posted:
-        """Put an event from outside into the outbox, if its execution is live and has started (a Cancel: also before it has; a
-        Redrive: if it has ended).
-        ``variables``: rows that it will write, which are there at once."""
+        """Put an event from outside into the outbox, if its execution is live and has started.
+
+        A Cancel: also before it has; a Redrive: if it has ended. ``variables``: rows that it will write, which are there at once.
+        """
 
     def post_all(self, events: Sequence[Event], owner: str | None = None) -> Mapping[int, Posted]:
-        """As ``post``, of at most one event for each of several executions, in one commit. Unknown executions are left out."""
+        """As ``post``, of at most one event for each of several executions, in one commit.
+
+        Unknown executions are left out.
+        """
 
     def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
-        """Pauses and resumes in the outbox, by execution, in the order in which they were accepted. Executions without any are left out."""
+        """Return pauses and resumes in the outbox, by execution, in the order of acceptance.
+
+        Executions without any are left out.
+        """
 
     def hold(self, held: Sequence[Held | Start]) -> Sequence[Held | Start]:
-        """Keep events of paused executions in the outbox, where nobody claims them until a commit releases them. What such an
-        event is the outcome of (the command whose turn it ends, the outbox row that it came from) is not claimed by a process either. The Start
-        of a child that was paused before it began is kept in its own row.
+        """Keep events of paused executions in the outbox, unclaimed until a commit releases them.
 
-        Gives back those whose execution is not paused (any more): nothing was written for them. Serialised with commits."""
+        What such an event is the outcome of (the command whose turn it ends, the outbox row that it came from) is not claimed by a
+        process either. The Start of a child that was paused before it began is kept in its own row.
+
+        Returns those whose execution is not paused (any more): nothing was written for them. Serialised with commits.
+        """
 
     def record_superseded(
         self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()
     ) -> None:
-        """Keep what came too late, without touching any execution (a repeat of the same row is dropped).
+        """Record an outcome that came too late, without touching any execution.
+
+        A repeat of the same row is dropped.
 
         ``handled``: (execution id, event id) of outbox events that are done with.
         """
@@ -232,18 +264,25 @@ class ExecutionStore(LimitStore, Protocol):
         Other processes may claim what is leased to owners without a recent heartbeat."""
 
     def release(self, owner: str) -> None:
-        """This owner ends, or takes its leases anew because an answer was lost: what it holds, due or not yet, belongs to nobody."""
+        """Free all that this owner holds, due or not yet.
+
+        The owner ends, or takes its leases again because an answer was lost.
+        """
 
     def record_lost(self, commands: Sequence[tuple[int, str, int]]) -> None:
-        """Count that a process died while it ran these (execution, command, turn). A turn that two died of waits before it is claimed,
-        and is claimed alone (see ``domain.workers.lost_owners``)."""
+        """Count that a process died while it ran these (execution, command, turn).
+
+        A turn that two died of waits before it is claimed, and is claimed alone (see ``domain.workers.lost_owners``).
+        """
 
     def claim(
         self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
     ) -> Sequence[Command]:
-        """Take commands that are due and belong to nobody alive (``offer``: what is offered; ``lost`` False: but none that a process died
-        of); the attempt goes up, unless it is the first. Loop chunks come with ``skip`` filled from items that are done, and a
-        sequential loop's with the overlay of their patches."""
+        """Take commands that are due and have no live owner.
+
+        ``offer``: what is offered. ``lost`` False: leave out commands that a process died of. The attempt goes up, unless it is the
+        first. Loop chunks come with ``skip`` filled from items that are done, and a sequential loop's with the overlay of their patches.
+        """
 
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
         """Take outbox events that have no live owner."""
@@ -273,14 +312,19 @@ class ExecutionStore(LimitStore, Protocol):
         Unknown executions are left out."""
 
     def pulses(self, execution_ids: Sequence[int]) -> Mapping[int, Pulse]:
-        """Read what changes of these, in one round trip and however long they are. Unknown executions are left out.
+        """Read what changes of these, in one round trip and however long they are.
+
+        Unknown executions are left out.
 
         ``NEWEST`` among them: a pulse whose version is another one when an execution begins, or one of the newest changes its status, or
         one without a parent ends.
         """
 
     def are_related(self, one: int, other: int) -> bool:
-        """Whether one client's start, through sub-playbooks, led to both; False when either does not exist."""
+        """Return whether one client's start, through sub-playbooks, led to both executions.
+
+        False when either does not exist.
+        """
 
     def executions(
         self,
@@ -305,10 +349,13 @@ class ExecutionStore(LimitStore, Protocol):
     def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]: ...
 
     def callback_slots(self, execution_id: int, runs: Sequence[int], limit: int) -> Mapping[str, Any]:
-        """Slots of the scope ``callback`` by place; of the items of a run's loop at most ``limit``."""
+        """Return slots of the scope ``callback`` by place; of items of a run at most ``limit``."""
 
     def find_events(self, execution_id: int, event_ids: Sequence[str]) -> Sequence[FoundEvent]:
-        """Those of ``event_ids`` that were applied, or are in the outbox; what came too late is not found. Applied ones first."""
+        """Return those of ``event_ids`` that were applied, or are in the outbox.
+
+        What came too late is not found. Applied ones first.
+        """
 
     def start_of(self, execution_id: int) -> Start | None:
         """Return the Start of an execution, while it waits in the outbox."""
@@ -323,7 +370,10 @@ class ExecutionStore(LimitStore, Protocol):
         """Stored statuses of the newest executions, at most so many, counted."""
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
-        """Counts of what is outstanding: ``commands``, ``timers``, ``outbox``; ``lost``: commands among them that a process died of."""
+        """Count outstanding work: ``commands``, ``timers``, ``outbox``, ``lost``.
+
+        ``lost``: commands among them that a process died of.
+        """
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
         """All rows of all loop lanes (for replay), read in pages."""

@@ -12,9 +12,12 @@ import msgspec
 
 
 class OpenCommand(msgspec.Struct, frozen=True):
-    """A command that has not been answered. ``waiting``: for a sub-execution. ``owner``: who has it (domain/workers/lease_owners.py), or
-    empty. ``alive``: whether that one still says so. ``due_for``: seconds since it may be run (negative: until then). ``lost``: processes that
-    died while they ran this turn. ``remote``: its work goes on elsewhere, and it asks how far that is."""
+    """A command that has not been answered.
+
+    ``waiting``: for a sub-execution. ``owner``: the process or worker that has it (domain/workers/lease_owners.py), or empty. ``alive``:
+    whether the owner still sends heartbeats. ``due_for``: seconds since it may be run (negative: until then). ``lost``: processes that
+    died while they ran this turn. ``remote``: its work runs in another system, and it asks for its progress.
+    """
 
     command_id: str
     run: int
@@ -29,8 +32,11 @@ class OpenCommand(msgspec.Struct, frozen=True):
 
 
 class PoolWork(msgspec.Struct, frozen=True):
-    """Commands of one pool. ``ready``: due, and nobody's; ``delayed``: not due yet; ``leased``: somebody has them; ``suspended``: they wait
-    for a sub-execution. ``oldest``: seconds that the oldest due one has been due, whoever has it."""
+    """Counts of the commands of one pool.
+
+    ``ready``: due, and without an owner; ``delayed``: not due yet; ``leased``: a worker has them; ``suspended``: they wait for a
+    sub-execution. ``oldest``: seconds that the oldest due one has been due, with or without an owner.
+    """
 
     pool: str
     ready: int
@@ -41,7 +47,10 @@ class PoolWork(msgspec.Struct, frozen=True):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """Who has how many commands (``pool`` of them). ``seconds``: of the lease that are left, where there is one (processes have)."""
+    """Who has how many commands (``pool`` of them).
+
+    ``seconds``: of the lease that are left, where there is one (processes have).
+    """
 
     owner: str
     pool: str
@@ -51,8 +60,11 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Outstanding(msgspec.Struct, frozen=True):
-    """``events``: in the outbox. ``partly``: there is more than was looked at, numbers of commands are those of the oldest.
-    ``unreadable``: rows of commands and of the outbox that are set aside, because they cannot be read."""
+    """Outstanding work of the store.
+
+    ``events``: in the outbox. ``partly``: there is more than was looked at, numbers of commands are those of the oldest. ``unreadable``:
+    rows of commands and of the outbox that are set aside, because they cannot be read.
+    """
 
     pools: Sequence[PoolWork]
     leases: Sequence[Lease]
@@ -63,7 +75,10 @@ class Outstanding(msgspec.Struct, frozen=True):
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """``events``: on their way to the engine, those of accepted batches included. ``commands``: due, and not answered."""
+    """Counts of work that waits.
+
+    ``events``: on their way to the engine, those of accepted batches included. ``commands``: due, and not answered.
+    """
 
     events: int
     commands: int
@@ -79,4 +94,7 @@ class Inspection(Protocol):
         """All executions together; at most ``limit`` commands are looked at."""
 
     def backlog(self, most: int) -> Backlog:
-        """What waits, each counted up to ``most``; without what is held for later (paused executions, later starts)."""
+        """Count what waits, each up to ``most``.
+
+        What is held for later (paused executions, later starts) does not count.
+        """

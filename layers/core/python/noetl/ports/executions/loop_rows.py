@@ -13,11 +13,14 @@ from noetl.domain.outcomes.outcomes import Patch
 
 
 class LoopRow(msgspec.Struct, frozen=True):
-    """A loop run as it starts. ``window``: most items in flight. ``first``: commands it starts with (one item each): enough to keep the
+    """A loop run as it starts.
+
+    ``window``: most items in flight. ``first``: commands it starts with (one item each): enough to keep the
     workers busy; chunks grow from what they measure. ``items``: the collection inline, or ``items_ref`` its reference.
 
-    ``again``: the earlier run it goes on from. Then ``picked`` are the items it runs (``total`` of them), out of the collection's ``whole``,
-    and ``overlay`` what kept items wrote that is not in the context yet."""
+    ``again``: the earlier run it continues. Then ``picked`` are the items it runs (``total`` of them), out of the collection's ``whole``,
+    and ``overlay`` what kept items wrote that is not in the context yet.
+    """
 
     run: int
     round: int
@@ -45,7 +48,10 @@ class LoopRow(msgspec.Struct, frozen=True):
 
 
 class GateChange(msgspec.Struct, frozen=True):
-    """Close a loop's gate: nothing more is issued; when nothing is in flight any more the store emits its ``LoopDone``."""
+    """The closing of a loop's gate: nothing more is issued.
+
+    When nothing is in flight any more the store emits its ``LoopDone``.
+    """
 
     run: int
     round: int

@@ -33,7 +33,10 @@ Listed = tuple[int, str, str]
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """Results whose time is over. ``after``: where to go on; None: everything was looked at."""
+    """Results whose time is over.
+
+    ``after``: where the next call continues; None: everything was looked at.
+    """
 
     results: tuple[Listed, ...]
     after: int | None
@@ -59,36 +62,52 @@ class Retention(Protocol):
     """Times are epoch seconds. Raises InfrastructureError when the store cannot be reached."""
 
     def claim(self, before: float, limit: int) -> Sequence[int]:
-        """Return executions of trees that ended before then as a whole, those that others started first.
+        """Claim trees that ended before ``before`` as a whole, and return their executions.
 
-        A tree that is claimed goes, whichever of its members this names: none of them can be redriven any more, and no event moves one. A
-        tree that is being redriven at this moment is left alone. Until a claimed tree is gone, each claim names its members again, before
-        other trees and whatever ``before`` is.
+        Executions that others started come first. A claimed tree is removed as a whole, whichever of its members this names: none of them
+        can be redriven any more, and no event moves one. A tree that is being redriven at this moment is left alone. Until a claimed tree
+        is gone, each claim names its members again, before other trees and for every value of ``before``.
         """
 
     def old(self, before: float, limit: int) -> Sequence[int]:
         """What ``claim`` would name, and nothing is changed."""
 
     def remove_events(self, execution_ids: Sequence[int], limit: int) -> int:
-        """Rows of history of claimed executions: how many went. Fewer than ``limit``: none is left."""
+        """Rows of history of claimed executions: how many went.
+
+        Fewer than ``limit``: none is left.
+        """
 
     def remove(self, execution_ids: Sequence[int], deferred: range = NOTHING) -> Removed:
-        """Everything else of claimed executions: rows, keys, cached credentials, and the executions themselves.
+        """Remove everything else of claimed executions.
+
+        It removes rows, keys, cached credentials, and the executions themselves.
 
         ``deferred``: ids of executions whose history may stay, unseen, until ``drop_history`` removes it.
         """
 
     def partition_history(self, now: float, kept: float) -> HistoryLayout:
-        """Make partitions ahead, for executions that are kept ``kept`` seconds after their end. A store without partitions does nothing."""
+        """Make partitions ahead, for executions that are kept ``kept`` seconds after their end.
+
+        A store without partitions does nothing.
+        """
 
     def drop_history(self, before: float, overdue: float) -> bool:
-        """Remove history that ``remove`` deferred: partitions that ended before ``before``, and rows of those that ended before ``overdue`` and
-        hold too much that is still needed. The work of one call is bounded; True: ask again."""
+        """Remove history that ``remove`` deferred; True: call it again.
+
+        It removes partitions that ended before ``before``, and rows of those that ended before ``overdue`` and hold too much that is
+        still needed. The work of one call is bounded.
+        """
 
     def claim_expired(self, now: float, after: int, limit: int) -> Expired:
-        """Of the next ``limit`` executions, by their ids, that have results with a time of their own: those whose time was over by then. A
-        tree is over when its last member has ended and nobody else can reach its results. What was claimed is named again until it is
-        forgotten. A tree that is being redriven at this moment is left for the next time."""
+        """Claim results whose own time was over by ``now``, of the next ``limit`` executions.
+
+        The executions are in the order of their ids.
+
+        Only executions count that have results with a time of their own. A tree is over when its last member has ended and no other tree
+        can reach its results. What was claimed is named again until it is forgotten. A tree that is being redriven at this moment is left
+        for the next time.
+        """
 
     def permanent(self, before: float, limit: int) -> Sequence[Listed]:
         """Results of scope ``permanent`` that were made before then, the oldest first."""

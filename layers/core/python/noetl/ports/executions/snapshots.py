@@ -13,7 +13,7 @@ from noetl.domain.state import Status
 class LoadRequest(msgspec.Struct, frozen=True):
     """A request for the snapshot of one execution, answered in one round trip.
 
-    ``names``: slot names, in whatever scope they are. ``scopes``: scopes wanted whole. ``commands``: command ids whose fence is needed.
+    ``names``: slot names, in any scope. ``scopes``: scopes wanted whole. ``commands``: command ids whose fence is needed.
     ``events``: event ids of which it must know whether they were applied already.
     """
 
@@ -32,7 +32,10 @@ class Fence(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """An execution at one version. ``state`` is encoded (domain/state.py). ``now``: the store's clock, epoch seconds."""
+    """An execution at one version.
+
+    ``state`` is encoded (domain/state.py). ``now``: the store's clock, epoch seconds.
+    """
 
     execution_id: int
     version: int
@@ -45,8 +48,11 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """``executions`` lacks the ids that do not exist. ``fetched``: pools with a worker over HTTP that lives. ``sizes``: bytes that were read
-    of an execution, where the store tells."""
+    """The snapshots of several executions.
+
+    ``executions`` lacks the ids that do not exist. ``fetched``: pools with a live worker over HTTP. ``sizes``: bytes that were read
+    of an execution, where the store reports them.
+    """
 
     now: float
     executions: Mapping[int, Snapshot]

@@ -1,4 +1,4 @@
-"""Events that come in over HTTP, on a deployment: what was let in goes to the engine's queue."""
+"""Events over HTTP on a deployment: admitted ones go to the engine's queue."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ def events_in(
     *,
     limit: int,
     refused: Callable[[str], None],
-    sign_of_life: Callable[[int, str, int, int], bool],
+    renew_lease: Callable[[int, str, int, int], bool],
 ) -> EventsDeps:
-    """``limit``: bytes of a message. What is sent carries its own token, which the engine looks at once more; a repeat has the same text,
-    and so the queue drops it."""
+    """Return the dependencies of events over HTTP.
+
+    ``limit``: bytes of a message. Each message has its own token, which the engine checks again. A repeat has the same text, so the queue
+    drops it.
+    """
 
     def forward(found: Sequence[tuple[str, Event]]) -> None:
         messages = [
@@ -41,4 +44,4 @@ def events_in(
             raise InfrastructureError(f"{len(unsent)} events could not be sent", code="events_not_sent")
 
     batches = PostgresEventBatches(database)
-    return EventsDeps(door, door.store, batches, forward, refused=refused, sign_of_life=sign_of_life)
+    return EventsDeps(door, door.store, batches, forward, refused=refused, renew_lease=renew_lease)

@@ -16,7 +16,10 @@ KEPT_SECONDS = 300.0
 
 
 class CloudKeys:
-    """``keys(fresh)`` gives the key ring; ``fresh``: it does not know a token that it should."""
+    """The key ring of a deployment, read from its secret.
+
+    ``keys(fresh)`` returns it. ``fresh``: read it again, because a token has a key that the ring does not contain.
+    """
 
     def __init__(self, secret: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._secret = secret

@@ -20,9 +20,9 @@ COPY_BYTES = 8 * 1024 * 1024
 
 
 def open_results(settings: CloudSettings) -> TieredResults:
-    """The tiers that the environment has. The disk goes with the function, so what is written waits for the cloud tier.
+    """Open the result tiers that the environment has.
 
-    Raises InvalidInputError, InfrastructureError.
+    The disk is lost with the function, so each write waits for the cloud tier. Raises InvalidInputError, InfrastructureError.
     """
     storage = settings.storage
     tiers: dict[str, ResultStore] = {
@@ -38,8 +38,11 @@ def open_results(settings: CloudSettings) -> TieredResults:
 
 
 def make_link(results: TieredResults) -> Callable[[str, int, str], str]:
-    """(URI, seconds, tier) → a URL at which anybody can read the object for so long. What lies in a tier that gives no such URLs is
-    copied into the results bucket first."""
+    """Return the function that makes a link: (URI, seconds, tier) → a URL.
+
+    Every client that has the URL can read the object for that time. An object in a tier that has no such URLs is first copied into the
+    results bucket.
+    """
     bucket: Any = results.tiers["s3"]
 
     def link(uri: str, seconds: int, store: str) -> str:

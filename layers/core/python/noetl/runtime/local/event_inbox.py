@@ -1,4 +1,4 @@
-"""The inbox of the engine: events of this process, and the engine thread that handles them in batches."""
+"""The engine's inbox: events of this process, and the thread that handles them in batches."""
 
 from __future__ import annotations
 
@@ -125,7 +125,10 @@ class Inbox:
                 self.hurry()
 
     def hurry(self) -> None:
-        """Have the engine wait for no more events: workers soon have nothing to do. It takes no lock."""
+        """Have the engine wait for no more events, since workers will soon be idle.
+
+        It takes no lock.
+        """
         if self._gathering:
             self._gathering = False
             self._enough.release()
@@ -144,7 +147,7 @@ class Inbox:
     def ask(self, event: Event) -> Handled | None:
         """Have the engine handle an event in its next batch, and return its answer for that batch.
 
-        Return None when this process cannot handle the event now. A batch that fails gives up the events that threads
+        Return None when this process cannot handle the event now. A batch that fails abandons the events that threads
         wait for, so that each thread can deal with its own. So does a batch that does not begin within
         ``TURN_SECONDS``.
         """
@@ -268,7 +271,7 @@ class Inbox:
                 if not batch:
                     return
                 pause = RETRY_SECONDS[min(outages, len(RETRY_SECONDS) - 1)]
-                self._log(f"the database is away ({error}); trying again in {pause:g} s")
+                self._log(f"the database is unreachable ({error}); trying again in {pause:g} s")
                 outages += 1
                 self._pause(pause)
 

@@ -31,7 +31,7 @@ TAKEN = 4 * MAX_BODY
 PIPELINED = 65536
 """Bytes of later requests that are taken before an earlier one is answered."""
 LINGER_SECONDS = 1.0
-"""How long a client that was refused may go on sending, so that it reads why."""
+"""How long a refused client may continue to send, so that it reads the reason."""
 _END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:", re.IGNORECASE)
@@ -304,7 +304,7 @@ class Connection(H11Protocol):
         self._say(refused(status, detail, hint, details))
 
     def _say(self, found: Answer, more: dict[str, str] | None = None) -> None:
-        """Send an answer to what was no request, and hang up when the client has had time to read it."""
+        """Answer what was no request, and close when the client has had time to read that."""
         self._refused, self._began, self._body_began = True, None, None
         self._pending.clear()
         body = found.body().encode()

@@ -1,4 +1,4 @@
-"""The HTTP server of ``noetl serve``: uvicorn in a thread, with connection caps and a graceful end."""
+"""The HTTP server of ``noetl serve``: uvicorn in a thread, with limits of connections."""
 
 from __future__ import annotations
 
@@ -158,7 +158,10 @@ class HttpServer:
         return bool(idle)
 
     def _on_trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Make room when no descriptor is left for a new connection; asyncio tries to accept it again in a second."""
+        """Close an idle connection when no descriptor is left for a new one.
+
+        asyncio tries to accept the new one again in a second.
+        """
         if "out of system resource" in str(context.get("message")):
             self._close_idle()
         else:

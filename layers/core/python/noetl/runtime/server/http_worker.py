@@ -1,4 +1,7 @@
-"""``noetl worker start``: a worker that reaches its server over HTTP alone, with the same batches and the same kinds as any other."""
+"""The worker of ``noetl worker start``, which reaches its server over HTTP alone.
+
+It has the same batches and the same kinds as any other worker.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +50,12 @@ Sign = Callable[[str, str, Mapping[str, str], bytes | None], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class WorkerWish:
-    """``server``: its address. ``token``: with the scope worker, or ``sign``: (method, url, headers, body) → the headers to send.
-    ``idle``: seconds without work after which it ends (None: never). ``grace``: seconds to end what runs in, when it is told to end.
-    ``name``: how it is known there; made up unless given."""
+    """The settings of an HTTP worker.
+
+    ``server``: the server's address. ``token``: one with the scope worker; or ``sign``: (method, url, headers, body) → the headers to send.
+    ``idle``: seconds without work after which the worker ends (None: never). ``grace``: seconds that running commands have to finish when
+    it ends. ``name``: the name under which the server lists the worker; a random one unless given.
+    """
 
     server: str
     token: str
@@ -62,7 +68,10 @@ class WorkerWish:
 
 
 class HttpWorker:
-    """``ready`` is called when the server knows it. ``run`` returns when it was stopped, or idle for long enough."""
+    """A worker that takes commands over HTTP.
+
+    ``run`` calls ``ready`` when the server knows the worker. It returns when the worker was stopped, or was idle for long enough.
+    """
 
     def __init__(self, wish: WorkerWish, settings: Settings, registry: Registry | None = None) -> None:
         self._pool = connections()
@@ -114,7 +123,10 @@ class HttpWorker:
         self.loop = WorkerLoop(CloudWorker(deps, wish.capacity), grace=wish.grace, idle=wish.idle)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Raises InvalidInputError (no such pool), InfrastructureError when the server cannot be reached at first."""
+        """Register the worker and run commands until it ends.
+
+        Raises InvalidInputError for an unknown pool, and InfrastructureError when the server is unreachable at first.
+        """
         self.commands.register()
         ready()
         try:
@@ -123,14 +135,16 @@ class HttpWorker:
             try:
                 self.commands.deregister()
             except NoetlError as away:
-                telemetry.log(f"the server was not told of the end: {away}", level="warning")
+                telemetry.log(
+                    f"the server did not receive the news that this worker ended: {away}", level="warning"
+                )
 
     def close(self) -> None:
         """Drop connections; ``run`` has returned."""
         self._pool.clear()
 
     def stop(self) -> None:
-        """Returns at once."""
+        """Ask the worker to end; return at once."""
         self.loop.stop()
 
 
@@ -143,7 +157,10 @@ def _bearer(token: str) -> Sign:
 
 
 def exchange_with(pool: urllib3.PoolManager, server: str, sign: Sign) -> Exchange:
-    """Requests to one server. Redirects are not followed: what is told there about who asks is for nobody else."""
+    """Return the function that makes requests to one server.
+
+    It follows no redirects: the credentials of a request are for this server only.
+    """
     base = server.rstrip("/")
 
     def exchange(method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:

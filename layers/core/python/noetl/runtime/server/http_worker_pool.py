@@ -1,4 +1,4 @@
-"""The HTTP workers of a server: they also take commands that its own threads have not begun."""
+"""The HTTP workers of a server, which share its commands with the server's own threads."""
 
 from __future__ import annotations
 

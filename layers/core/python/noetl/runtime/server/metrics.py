@@ -72,7 +72,7 @@ class Metrics:
                     [({"method": method}, value) for method, value in sorted(seconds.items())]),
             _metric("events_refused_total", "counter", "Events from outside that were not let in.",
                     [({"reason": reason}, n) for reason, n in sorted(refused.items())]),
-            _metric("requests_turned_away_total", "counter", "Requests that were told to come back later.",
+            _metric("requests_turned_away_total", "counter", "Requests that were refused with a time to try again.",
                     [({"reason": reason}, n) for reason, n in sorted(turned_away.items())]),
             _metric("executions_ended_total", "counter", "Executions that ended.",
                     [({"status": status}, n) for status, n in sorted(ends.items())]),

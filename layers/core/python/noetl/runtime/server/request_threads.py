@@ -1,4 +1,4 @@
-"""The threads of requests: a number that work, one more for each that waits, and one for health."""
+"""The threads of requests: some that work, one more for each that waits, one for health."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ class RequestThreads:
                 pool.fill()
 
     async def run(self, work: Callable[[], T], *, apart: bool = False) -> T:
-        """Run ``work`` in a thread. Raises what it raises, and CancelledError when no thread has begun it before the end."""
+        """Run ``work`` in a thread.
+
+        Raises what it raises, and CancelledError when no thread has begun it before the end.
+        """
         loop = asyncio.get_running_loop()
         result: asyncio.Future[T] = loop.create_future()
 

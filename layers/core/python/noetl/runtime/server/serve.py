@@ -52,10 +52,10 @@ from noetl.services.support.group_calls import Together
 from noetl.services.support.store_time import store_clock
 
 RESUME_SECONDS = 5.0
-"""How often batches of events are looked for that nobody handles; at most so many at once:"""
+"""How often the server looks for batches of events that no process handles; at most so many at once:"""
 RESUMED = 10
 WAITING_REQUESTS = 500
-"""Requests that wait for a thread before others are told to come back."""
+"""Most requests that wait for a thread; further ones are refused with a time to try again."""
 WAITERS_PER_THREAD = 16
 """Requests that wait for the end of an execution, for each that is worked on: a waiting one has a thread of its own. Further ones are
 answered at once."""
@@ -66,7 +66,7 @@ STARTS_PER_THREAD = 3
 TOGETHER = 128
 """Most requests that share a round trip."""
 ANSWERING_SECONDS = 5.0
-"""What requests that are being worked on get to end, when the server is told to end."""
+"""Seconds that running requests have to finish when the server ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class ServeSettings:
     worker_lease: float = 60.0
     """Seconds that a worker may be silent about a command."""
     grace: float = 1.0
-    """Seconds that running tasks get to end, when it is told to end."""
+    """Seconds that running tasks have to finish when the server ends."""
     external: tuple[str, ...] = ()
     """Pools whose commands only workers run that fetch them over HTTP."""
     accept_unconfined: bool = False
@@ -315,7 +315,7 @@ class Server:
             opened.store,
             PostgresEventBatches(opened.database),
             forward=lambda found: _emit(runtime, found),
-            sign_of_life=self.workers.sign_of_life,
+            renew_lease=self.workers.renew_lease,
             refused=self.metrics.refused,
         )
 

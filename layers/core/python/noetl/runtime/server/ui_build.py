@@ -11,7 +11,7 @@ PACKAGED = "ui_static"
 
 
 def ui_folder(package: Path | None = None) -> Path:
-    """Find the build: of the package, or of the checkout that the package lies in, where `make ui` puts it."""
+    """Find the build of the UI: in the package, or in its checkout, where `make ui` puts it."""
     root = package or Path(noetl.__file__).parent
     packaged = root / PACKAGED
     if (packaged / "index.html").is_file() or len(root.parents) < 4:

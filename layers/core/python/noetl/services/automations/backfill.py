@@ -1,4 +1,4 @@
-"""Backfill: starts the executions of past fire times, each once, under the key of its firing."""
+"""Backfill: starts for past fire times, each once, under the key of its firing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def backfill(
     row = find_schedule(schedules.store, name)
     if row.rate is not None and schedules.schedules is not None:
         raise InvalidInputError(
-            "EventBridge Scheduler counts rates from a moment of its own, so nobody knows which ones were missed",
+            "EventBridge Scheduler counts rates from its own starting time, so NoETL cannot know which runs were missed",
             code="backfill_rate",
             hint="use cron for what has to be made up for",
         )

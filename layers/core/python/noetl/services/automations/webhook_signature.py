@@ -1,4 +1,4 @@
-"""Signatures of webhooks: an HMAC-SHA256 over the raw body, made with a secret shared with the sender."""
+"""Webhook signatures: an HMAC-SHA256 over the raw body, by a secret of both sides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError,
 from noetl.services.credentials.credentials import CredentialDeps, read_credential
 
 LEAST_SECRET = 16
-"""Characters; shorter ones can be guessed by whoever has seen one request."""
+"""Characters; shorter ones can be guessed by a client that has seen one request."""
 
 
 def check_signer(source: Source, deps: CredentialDeps) -> None:
@@ -37,7 +37,7 @@ def verify(source: WebhookSource, body: bytes, sent: str, deps: CredentialDeps) 
         raise ConflictError(
             "requests to this webhook cannot be verified",
             code="hook_unverifiable",
-            hint="whoever keeps the trigger: its credential is gone, or has no `secret` any more",
+            hint="ask the owner of the trigger: its credential is gone, or has no `secret` any more",
         ) from missing
     return hmac.compare_digest(_read(sent), hmac.new(secret, body, hashlib.sha256).digest())
 

@@ -1,4 +1,4 @@
-"""The tokens that the templates of one command read: those of the callbacks that its runs wait for."""
+"""Callback tokens that the templates of one command read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from noetl.services.redaction.redaction import Secrets
 
 
 def callback_tokens(command: Command, key: str, base: str, secrets: Secrets) -> CallbackToken:
-    """``key``: of the command's step run. Whatever holds one of the tokens is kept without it, like any secret."""
+    """Return the function that makes the callback tokens of a command.
+
+    ``key``: the key of the command's step run. Stored values that contain a token are redacted, as those with any secret are.
+    """
 
     def made(place: str, serial: int) -> str:
         return make_token(key, CallbackId(command.execution_id, place, serial))

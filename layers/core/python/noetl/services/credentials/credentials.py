@@ -1,4 +1,4 @@
-"""The credential service: keep, list, read and remove credentials, and exchange them for tokens.
+"""The credential service: store, list, read, remove, and exchange for tokens.
 
 What is kept is sealed by the cipher with the credential's name as associated data, so a row that was moved to another name does not open.
 Reading uses the cache first (``auth_cache``): one copy per execution that asked, or one for all.
@@ -49,7 +49,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 Exchange = Callable[[str, Mapping[str, Any]], Token]
-"""(credential's name, its data) → a token. Raises TaskError(kind="auth") when it is refused, kind "connection" when nobody answers."""
+"""(credential's name, its data) → a token. Raises TaskError(kind="auth") when the server refuses it, kind "connection" when none answers."""
 
 
 @dataclass(frozen=True, slots=True)

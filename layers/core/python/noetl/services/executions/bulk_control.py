@@ -1,4 +1,7 @@
-"""Cancel, pause, resume or redrive executions by what they have in common: each gets its own event, posted in batches."""
+"""Bulk control: cancel, pause, resume or redrive every execution that a filter selects.
+
+Each execution gets its own event; they are posted in batches.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,11 @@ _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 
 
 class ManyFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Executions that fit everything given; at least one thing has to be. ``version``: of the playbook ``path``. Moments are RFC 3339, or
-    seconds since 1970. ``ids``: only these. ``labels``: all of them. ``roots``: true leaves out those that
-    another execution started."""
+    """A filter of executions, which has at least one condition and selects what fits them all.
+
+    ``version``: of the playbook ``path``. Moments are RFC 3339, or seconds since 1970. ``ids``: only these. ``labels``: all of them.
+    ``roots``: true leaves out those that another execution started.
+    """
 
     status: str | None = None
     path: str | None = None
@@ -56,9 +61,12 @@ class ManyFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class ManyWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """``limit``: most executions, the newest first. ``after``: the ``next`` of the answer before. ``dry_run``: only tell what would be
+    """A request to control many executions.
+
+    ``limit``: most executions, the newest first. ``after``: the ``next`` of the previous answer. ``dry_run``: only report what would be
     done. ``cascade``: their children as well (cancel, pause, resume). ``from``, ``version``: as of a single redrive; a version needs a path
-    in the filter."""
+    in the filter.
+    """
 
     filter: ManyFilter = ManyFilter()
     limit: int = 100
@@ -71,7 +79,10 @@ class ManyWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class Steered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One execution. ``status``: before. ``outcome``: ``done`` (its event is durable), ``would`` (in a dry run), or ``refused``, and why."""
+    """The outcome for one execution.
+
+    ``status``: before the request. ``outcome``: ``done`` (its event is durable), ``would`` (in a dry run), or ``refused``, with the reason.
+    """
 
     execution_id: str
     path: str
@@ -93,7 +104,10 @@ class SteeredMany(msgspec.Struct, frozen=True):
 
 
 class ManyDeps(msgspec.Struct, frozen=True):
-    """``publish``: told of each batch once it is durable. ``clock``: epoch seconds."""
+    """The dependencies of a bulk request.
+
+    ``publish``: called with each batch of events once the store has committed it. ``clock``: epoch seconds.
+    """
 
     store: ExecutionStore
     catalog: Catalog
@@ -103,8 +117,11 @@ class ManyDeps(msgspec.Struct, frozen=True):
 
 
 def steer_many(verb: Verb, wish: ManyWish, asked: Asked, deps: ManyDeps) -> SteeredMany:
-    """Raises InvalidInputError(code="empty_filter", "invalid_filter", "invalid_limit" or "invalid_redrive") and NotFoundError (of a
-    version); what is refused for one execution is told of that one."""
+    """Cancel, pause, resume or redrive every execution that a filter selects.
+
+    The answer states for each execution whether it was refused. Raises InvalidInputError(code="empty_filter", "invalid_filter",
+    "invalid_limit" or "invalid_redrive"), and NotFoundError for a version that does not exist.
+    """
     if not 1 <= wish.limit <= MOST:
         raise InvalidInputError(f"a limit is a number from 1 to {MOST}", code="invalid_limit")
     wanted = _wanted(verb, wish, deps.catalog)
@@ -135,7 +152,10 @@ def _wanted(verb: Verb, wish: ManyWish, catalog: Catalog) -> ExecutionFilter:
 
 
 def execution_filter(asked: ManyFilter, catalog: Catalog, statuses: tuple[str, ...] = ()) -> ExecutionFilter:
-    """``asked`` without its status, checked. Raises InvalidInputError(code="invalid_filter"), NotFoundError (of a version)."""
+    """Check ``asked`` and return its conditions, without the status.
+
+    Raises InvalidInputError(code="invalid_filter"), and NotFoundError for an unknown version.
+    """
     if asked.status is not None and asked.status not in STATUSES:
         raise _invalid(f"{asked.status[:40]!r} is not a status", f"one of {', '.join(STATUSES)}")
     if asked.ids is not None and not 1 <= len(asked.ids) <= MOST:
@@ -195,7 +215,10 @@ def _select(wish: ManyWish, wanted: ExecutionFilter, deps: ManyDeps) -> tuple[li
 
 
 def _unknown(wish: ManyWish, found: Sequence[ExecutionInfo], more: bool, deps: ManyDeps) -> Iterator[Steered]:
-    """Ids that are no executions, or do not fit the rest of the filter: told with the last part of the answer."""
+    """Yield the ids of the filter that it does not select.
+
+    They are unknown, or another condition excludes them. They come with the last page of the answer.
+    """
     if more or not wish.filter.ids:
         return
     known = {info.execution_id for info in found}
@@ -222,7 +245,7 @@ class _Again:
         self.program = ""
         if wish.version is not None:
             if wish.filter.path is None:
-                raise _invalid("a version to go on with belongs to a path", "name the path in the filter")
+                raise _invalid("a version to continue with needs a path", "name the path in the filter")
             self.program = find_playbook(deps.catalog, wish.filter.path, wish.version).program
 
 
@@ -265,7 +288,7 @@ def _told(
     error: NoetlError | None,
     outcome: Literal["done", "would"] = "done",
 ) -> Steered:
-    """``shown``: statuses as lists show them, by execution."""
+    """Make the answer for each execution. ``shown``: its status as lists show it."""
     status = shown[info.execution_id]
     if error is None:
         return Steered(str(info.execution_id), info.path, status, outcome)
@@ -281,7 +304,10 @@ def _event(
     again: _Again,
     deps: ManyDeps,
 ) -> Event:
-    """Raises ConflictError or InvalidInputError when this one does not fit."""
+    """Make the event of one execution.
+
+    Raises ConflictError or InvalidInputError when the request does not fit it.
+    """
     if verb == "redrive":
         return redrive_execution.plan(
             deps.store,

@@ -38,10 +38,13 @@ _TOLD = 3
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """Who wants what. ``playbook``: path and version it was found under. ``key``/``asked``: an idempotency key (of this principal's), and
-    everything that was asked for under it. ``told``: what the workload is told of the start itself; the payload's own names win, and
-    ``input`` is not held against it. ``at``: when it is to start (epoch seconds); what has passed is now.
-    ``priority``: instead of the playbook's own. ``labels``: over those of the playbook."""
+    """A request to start an execution.
+
+    ``path``/``version``: the playbook's, in the catalog. ``key``/``asked``: an idempotency key of this principal, and everything that the
+    request asks for under it. ``told``: values about the start itself that the workload receives. Names of the payload win over them, and
+    they are not checked against ``input``. ``at``: when it starts (epoch seconds); a time that has passed means now. ``priority``:
+    replaces the playbook's own. ``labels``: override those of the playbook.
+    """
 
     payload: dict[str, Any]
     path: str = ""
@@ -57,8 +60,11 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Started(msgspec.Struct, frozen=True):
-    """``event`` is durable and has to be published; None when the execution was there already (an earlier call under the same key),
-    starts later, or has begun (``begun``)."""
+    """A started execution.
+
+    ``event`` is durable and has to be published. It is None when an earlier call under the same key made the execution, when it starts
+    later, or when it has begun (``begun``).
+    """
 
     execution_id: int
     event: Start | None
@@ -88,15 +94,17 @@ def start_execution(
     begin: Begin | None = None,
     origin: str = "",
 ) -> Started:
-    """Keep a start: execution, Start event and idempotency key in one transaction. Whoever owns it publishes the event then.
+    """Store an execution, its Start event and its idempotency key in one transaction.
 
-    ``begin``: where an engine runs, it takes a start for now at once, instead of by an event. Starts with a key, or that may have to wait,
-    take the event. ``origin`` tells a Start from others that might get its id, and is the same when the call is repeated.
+    The ``owner`` publishes the event afterwards. ``begin``: in a process that runs an engine, it decides a start that is due now at once,
+    without an event. A start that has a key, or that may have to wait, always takes the event. ``origin`` distinguishes this Start from
+    others that might have its id; a repeated call has the same one.
 
-    ``again``: an earlier attempt with these numbers and this origin ended in doubt: an execution that it made is this one. ``names``: what
-    the playbook's keychain is held against; without it, the engine does that. A repeat under the same key gets what the first call made,
-    also when it would be refused by now. Raises ConflictError(code="idempotency_key_reused") when the key stands for another wish, and
-    InvalidInputError(code="payload_invalid", "keychain_unresolved" or "invalid_trigger_at").
+    ``again``: the outcome of an earlier attempt with these numbers and this origin is unknown; an execution that it made is this one.
+    ``names``: the credentials that the playbook's keychain may refer to; without it, the engine checks them. A repeat under the same key
+    returns the execution of the first call, even when that start would be refused now. Raises
+    ConflictError(code="idempotency_key_reused") when the key was used for another request, and InvalidInputError(code="payload_invalid",
+    "keychain_unresolved" or "invalid_trigger_at").
     """
     key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
     try:
@@ -173,7 +181,7 @@ def _start(
 
 
 def _is_begun_by(start: Start, store: ExecutionStore) -> bool:
-    """Tell whether the execution that has the id of ``start`` begins, or began, with it."""
+    """Return whether the execution that has the id of ``start`` begins, or began, with it."""
     waiting = store.start_of(start.execution_id)
     if waiting is not None:
         return waiting.event_id == start.event_id
@@ -191,7 +199,10 @@ def _same(found: Creation) -> Creation:
 
 
 def _ahead(at: float, now: float) -> float | None:
-    """Return ``at`` while it is to come. Raises InvalidInputError(code="invalid_trigger_at") for what is too far ahead."""
+    """Return ``at``, or None when it has passed.
+
+    Raises InvalidInputError(code="invalid_trigger_at") for a time too far ahead.
+    """
     if at <= now:
         return None
     if at - now > MAX_AHEAD:
@@ -202,7 +213,7 @@ def _ahead(at: float, now: float) -> float | None:
 
 
 def fingerprint(asked: Any) -> str:
-    """The same for the same JSON value, however its keys are ordered."""
+    """Return a digest of a JSON value, the same for every order of its keys."""
     return hashlib.sha256(codec.encode(_ordered(asked))).hexdigest()
 
 
@@ -226,7 +237,7 @@ def start_event(
     kept: bool = False,
     found: tuple[str, int | None] | None = None,
 ) -> Start:
-    """The event that starts ``program``; hand it to ``handle_events``, and the execution exists when that returns.
+    """Make the event that starts ``program``; the execution exists once the engine handled it.
 
     ``now_ms`` and ``random_bits`` make the execution id. ``origin`` and ``kept``: see ``ids.start_event``.
     ``found``: path and version of the playbook; without them, the path that it calls its own.
@@ -263,8 +274,11 @@ def created_by(event: Start, program: Program | None) -> CreatedExecution:
 
 
 def refuse_excess(program: Program, start: Start, store: ExecutionStore, now: float) -> None:
-    """Raises ConflictError(code="concurrency_limit") when the playbook wants to be refused where too many run. Two starts that pass here
-    at the same moment are told apart when they begin."""
+    """Refuse a start beyond its concurrency limit when the playbook says ``on_excess: refuse``.
+
+    When two starts pass this check at the same moment, the engine applies the limit as they begin. Raises
+    ConflictError(code="concurrency_limit").
+    """
     if program.concurrency is None or program.concurrency.on_excess != "refuse":
         return
     from noetl.engine.admission import admission_of  # templates: loaded by who needs them
@@ -279,7 +293,7 @@ def refuse_excess(program: Program, start: Start, store: ExecutionStore, now: fl
 
 
 def check_payload(program: Program, payload: Any) -> None:
-    """Hold a payload against the limits, and against the playbook's ``input`` schema (JSON Schema), if it has one.
+    """Check a payload against the limits and the playbook's ``input`` schema, if it has one.
 
     Raises InvalidInputError(code="size_limit" or "payload_invalid").
     """

@@ -1,4 +1,7 @@
-"""Start a registered playbook because something happened, once however often that is told."""
+"""Starts of registered playbooks by external events.
+
+Each event starts one execution, even when it is delivered again.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,11 @@ from noetl.services.executions.start_execution import Started, Wish, start_execu
 
 @dataclass(frozen=True, slots=True)
 class StartDeps:
-    """``programs``: hash → Program. ``owner``: who publishes (or handles) the Start event. ``clock``: epoch seconds; ``random_bits``: of an
-    execution id."""
+    """The dependencies of a start.
+
+    ``programs``: hash → Program. ``owner``: the process that publishes (or handles) the Start event. ``clock``: epoch seconds.
+    ``random_bits``: of an execution id.
+    """
 
     store: ExecutionStore
     catalog: Catalog
@@ -37,7 +43,10 @@ def start_playbook(
     deps: StartDeps,
     told: Mapping[str, Any] | None = None,
 ) -> Started:
-    """``by``/``kind``: the principal. ``key``: the same happening has the same; the first payload counts. ``told``: see ``Wish``.
+    """Start a registered playbook for an external event.
+
+    ``by``/``kind``: the principal. ``key``: the same for each delivery of one event; the payload of the first counts. ``told``: see
+    ``Wish``.
 
     Raises NotFoundError(code="playbook_not_found"), InvalidInputError(code="payload_invalid"), InfrastructureError.
     """

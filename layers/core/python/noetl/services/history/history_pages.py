@@ -1,4 +1,4 @@
-"""Reader of the lanes of an execution's history: whole, as it grows, or by pages from a position."""
+"""Reader of an execution's history: whole, as it grows, or by pages from a position."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ FIRST_ROUND = 1
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """Where a reader stopped. ``seq``: last main-lane row that was told; ``lanes``: live loops (run, step, place of the last item told).
+    """The position at which a reader stopped.
 
-    ``skip``: events of what comes next that were told already.
+    ``seq``: the last main-lane row that it returned. ``lanes``: live loops (run, step, place of the last item returned). ``skip``: how many
+    events of the next row it has returned already.
     """
 
     seq: int = 0
@@ -37,12 +38,15 @@ _POSITION: msgspec.json.Decoder[Position] = codec.decoder(Position)
 
 
 def encode_position(position: Position) -> str:
-    """A cursor: text for URLs that ``decode_position`` understands."""
+    """Encode a position as a cursor: text for URLs, which ``decode_position`` reads."""
     return base64.urlsafe_b64encode(codec.encode(position)).decode().rstrip("=")
 
 
 def decode_position(text: str) -> Position:
-    """Decode a cursor. Raises InvalidInputError(code="invalid_cursor") for anything that ``encode_position`` did not make."""
+    """Decode a cursor.
+
+    Raises InvalidInputError(code="invalid_cursor") for anything that ``encode_position`` did not make.
+    """
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         found = _POSITION.decode(data)
@@ -62,9 +66,10 @@ def decode_position(text: str) -> Position:
 
 
 class HistoryReader:
-    """Reads an execution's history once, from the start or a position, or from where the last ``read`` stopped.
+    """A reader of an execution's history, from the start or from a position.
 
-    While a loop runs, its items are told as far as they are complete in index order; the others follow when the loop ends.
+    Each ``read`` continues from where the last one stopped. While a loop runs, the reader returns its items as far as they are complete in
+    index order; the others follow when the loop ends.
     """
 
     def __init__(
@@ -80,7 +85,7 @@ class HistoryReader:
         self._vocabulary = vocabulary
         self._seq = position.seq
         self._lanes: dict[int, tuple[str, int]] = {run: (step, last) for run, step, last in position.lanes}
-        """Run of a live loop → its step, and the place of the last item that was told."""
+        """Run of a live loop → its step, and the place of the last item that was returned."""
         self._places: dict[int, Places] = {}
 
     @property
@@ -89,14 +94,17 @@ class HistoryReader:
         return Position(self._seq, tuple((run, step, last) for run, (step, last) in self._lanes.items()))
 
     def read(self, *, everything: bool = False) -> Iterator[HistoryEvent]:
-        """Yield the events since the last call. ``everything``: also items that wait for earlier ones (nothing more will be read)."""
+        """Yield the events since the last call.
+
+        ``everything``: also items that wait for earlier ones, since nothing more will be read.
+        """
         for unit in self.units(everything=everything):
             yield from unit
 
     def units(self, *, everything: bool = False, page: int = 0) -> Iterator[list[HistoryEvent]]:
-        """Events that belong together (of one row, of one item): a reader may stop after any of them and go on from its position.
+        """Yield groups of events that belong together: those of one row, or of one item.
 
-        ``page``: rows asked for at once, when not the usual number.
+        A reader may stop after any group and continue from its position. ``page``: rows to read at once; 0: the usual number.
         """
         for row in self._main_rows(page or PAGE):
             yield from self._row(row)
@@ -111,9 +119,10 @@ class HistoryReader:
                 return
 
     def _row(self, row: StoredEvent) -> Iterator[list[HistoryEvent]]:
-        """A row whose loops end is told after their items, one that ends the execution after all items.
+        """Yield the events of a row, after the items of the loops that end with it.
 
-        It counts as read with its own events: who stops before reads it again.
+        A row that ends the execution comes after all items. A row counts as read when its own events were returned: a reader that stops
+        before that reads it again.
         """
         facts = facts_of(row)
         loops = [fact for fact in facts if fact.get("name") in ("loop.started", "loop.done")]
@@ -153,7 +162,10 @@ class HistoryReader:
                 yield told
 
     def _called(self, run: int, place: int) -> int:
-        """An item's index in the whole loop: of one that was redriven in part, the loop's row knows."""
+        """Return an item's index in the whole loop.
+
+        The row of a loop that was redriven in part maps its places to these indexes.
+        """
         places = self._places.get(run)
         if places is None:
             row = self._store.loop_run(self._execution_id, run, FIRST_ROUND)
@@ -161,7 +173,10 @@ class HistoryReader:
         return places.index(place)
 
     def _item_page(self, run: int, after: int) -> tuple[Sequence[StoredEvent], bool]:
-        """Rows of whole items, and whether there are more. (An item that was suspended has a row for each turn.)"""
+        """Read rows of whole items; also return whether there are more.
+
+        An item that was suspended has a row for each turn.
+        """
         limit = PAGE
         while True:
             page = self._store.item_events(self._execution_id, run, after=after, limit=limit)
@@ -178,7 +193,10 @@ def _suspended(row: StoredEvent) -> bool:
 
 
 def _turn_order(row: StoredEvent) -> tuple[bool, int, float]:
-    """Sort the rows of one item. Turns that were committed together have one time, so the number of the turn decides."""
+    """Return the sort key of an item's row.
+
+    Turns that were committed together have one time, so the number of the turn decides.
+    """
     return (not _suspended(row), ids.turn_of_item(row.event_id), row.at)
 
 

@@ -122,8 +122,8 @@ def check_sql(text: str) -> str:
     """
     if len(text) > SQL_TEXT.value:
         raise exceeded(SQL_TEXT, len(text), "sql", code="sql_refused", remedy="ask with a shorter query")
-    if "\x00" in text:
-        raise InvalidInputError("the query has a NUL character", code="sql_refused")
+    if "\x00" in text or any("\ud800" <= one <= "\udfff" for one in text):
+        raise InvalidInputError("the query has a NUL character, or half a surrogate pair", code="sql_refused")
     tokens = [token for token in tokens_of([text]) if token.kind not in _SILENT]
     while tokens and tokens[-1].text == ";":
         tokens.pop()

@@ -21,7 +21,10 @@ AGAIN_SECONDS = 5
 
 
 class Backpressure(msgspec.Struct):
-    """``measure``: what waits, each counted up to a number. ``clock``: monotonic seconds. ``refused``: told of each refusal."""
+    """Refusal of requests while the backlog is too long.
+
+    ``measure``: (a number) → what waits, each counted up to it. ``clock``: monotonic seconds. ``refused``: called for each refusal.
+    """
 
     measure: Callable[[int], Backlog]
     limit: int
@@ -32,17 +35,23 @@ class Backpressure(msgspec.Struct):
     _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def check_start(self) -> None:
-        """Raises OverloadedError when events or commands wait in great numbers."""
+        """Raise OverloadedError when too many events or commands wait."""
         found = self._measured()
         self._check("events", found.events)
         self._check("commands", found.commands)
 
     def check_event(self) -> None:
-        """The same for what workers report: only events count, because reports are what makes commands fewer."""
+        """Refuse a worker's report while too many events wait.
+
+        Commands do not count here, since reports are what reduces them.
+        """
         self._check("events", self._measured().events)
 
     def _measured(self) -> Backlog:
-        """By one of those who ask; the others go on with what is known."""
+        """Return the backlog, measured now and then.
+
+        One caller measures at a time; the others get the last result.
+        """
         if self.clock() >= self._until and self._lock.acquire(blocking=False):
             try:
                 self._found = self.measure(self.limit + 1)

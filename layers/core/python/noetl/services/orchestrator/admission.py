@@ -1,7 +1,7 @@
 """Admission of new executions by concurrency key (``executor.spec.concurrency``).
 
-It costs a round trip, for playbooks that say so only. An execution that waits is a row in version 0, whose Start lies in the outbox, held,
-until the commit that ends a holder gives it out.
+It costs a round trip, and only for playbooks that limit concurrency. An execution that waits is a row of version 0. Its Start is held in
+the outbox until the commit that ends a holder of the key releases it.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def admitted(
 def _resolved(
     event: Start, deps: EngineDeps, programs: dict[tuple[str, int | None], str]
 ) -> tuple[Start, Program | None]:
-    """What is to begin; a playbook that does not exist is told of when the Start is decided.
+    """Resolve a Start's program; None when that fails: the Start's decision reports why.
 
-    ``programs``: what this batch has resolved. A loop over sub-playbooks brings hundreds of Starts of one path.
+    ``programs``: what this batch has resolved already: a loop over sub-playbooks brings hundreds of Starts of one path.
     """
     try:
         if not event.program:
@@ -73,7 +73,10 @@ def _resolved(
 
 
 def _waits(event: Start, program: Program, deps: EngineDeps, handled: Handled) -> bool:
-    """Ask the store for a slot; True when the execution has to wait. Raises ConflictError(code="concurrency_limit"), TemplateError."""
+    """Ask the store for a slot; True when the execution has to wait.
+
+    Raises ConflictError(code="concurrency_limit"), TemplateError.
+    """
     admission = admission_of(program, event, time.time())
     if admission is None:
         return False

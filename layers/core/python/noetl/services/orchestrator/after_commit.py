@@ -12,8 +12,8 @@ MARKED = 100
 """Most runs of an execution that was cut short whose work is called off; what others report is superseded all the same."""
 
 
-def tell_change(change: Change, handled: Handled) -> None:
-    """Add to ``handled`` the timers that ``change`` set, and what it ended, dropped or redrove."""
+def add_effects(change: Change, handled: Handled) -> None:
+    """Add the timers of ``change`` to ``handled``, and what it ended, dropped or redrove."""
     handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
     if change.end:
         handled.ended.append((change.execution_id, change.status))

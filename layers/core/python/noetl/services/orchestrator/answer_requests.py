@@ -1,8 +1,9 @@
-"""The engine by request: decides what a caller hands over, and answers instead of sending where it can.
+"""Decisions by request: a worker sends outcomes, and the answer holds its next commands.
 
-A worker's outcomes are decided as those of a queue are: the same door, decision and commit. The next command of the worker's own queue is
-in the answer, leased to it; all others go to their queues. What is not decided here for any reason is left to the caller, who sends it
-through the queue, where failed events are tried again, judged and laid aside.
+The engine decides these outcomes as it decides those of a queue: the same authentication, decision and commit. The answer contains the
+next commands of the worker's own queue, leased to this worker. All other commands go to their queues. The engine returns every outcome
+that it could not decide, for any reason. The worker sends those through the queue, where failed events are retried and, in the end, set
+aside as dead letters.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from noetl.services.support.lease_owner_id import direct_owner
 
 @dataclass(slots=True)
 class Answered:
-    """``managed``: what the batch did. ``handed``: commands of the answer. ``returned``: commands that a worker gave back."""
+    """The answer to a request, with its counts.
+
+    ``managed``: what the batch did. ``handed``: commands in the answer. ``returned``: commands that the worker returned to their queues.
+    """
 
     answer: DecideAnswer
     managed: Managed
@@ -33,11 +37,11 @@ class Answered:
 
 
 def answer_request(request: DecideRequest, deps: MessageDeps, deadline: Callable[[], float]) -> Answered:
-    """Decide the outcomes of a worker, and extend or end the leases that it speaks of. ``deadline``: seconds left.
+    """Decide a worker's outcomes, and extend or end the leases that its request names.
 
-    Raises InfrastructureError: the worker sends its outcomes through the queue.
+    ``deadline`` returns the seconds left. Raises InfrastructureError; the worker then sends its outcomes through the queue.
     """
-    returned = _speak_of_leases(request, deps, deadline)
+    returned = _update_leases(request, deps, deadline)
     if not request.outcomes:
         return Answered(DecideAnswer(VERSION), Managed(), returned=returned)
     batch = _Request(deps, deadline, request)
@@ -48,7 +52,10 @@ def answer_request(request: DecideRequest, deps: MessageDeps, deadline: Callable
 
 
 class _Request(MessageBatch):
-    """``texts``: messages of the commands that are handed to the caller, at most ``most``."""
+    """A batch of the outcomes of one request.
+
+    ``texts``: messages of the commands in the answer, at most ``most``.
+    """
 
     def __init__(self, deps: MessageDeps, deadline: Callable[[], float], request: DecideRequest) -> None:
         super().__init__(None, deps, deadline, direct_owner(deps.clock(), request.lease))
@@ -66,7 +73,10 @@ class _Request(MessageBatch):
         self._back_off([delivery for delivery, _ in pairs])
 
     def _to_send(self) -> list[Command]:
-        """Keep what the caller gets. What it gets stays leased to it: a commit has made it so."""
+        """Put the chosen commands into the answer; return the others, which go to their queues.
+
+        The commit has already leased the chosen commands to the caller.
+        """
         chosen = self._chosen()
         if not chosen:
             return self.commands
@@ -84,9 +94,11 @@ class _Request(MessageBatch):
         return [command for command in self.commands if id(command) not in kept]
 
     def _chosen(self) -> list[Command]:
-        """Choose commands for the caller: of the workers whose commands it answered, no more than it answered, and one of each execution.
+        """Choose the commands that the caller gets in the answer.
 
-        Another worker of the queue may run the others of a fork at the same time. A chunk of a loop is one of many.
+        They are commands of the worker whose commands the caller answered, at most as many as it answered, and at most one of each
+        execution: other workers of the queue run the other branches of a fork at the same time. A chunk of a loop is never chosen,
+        since it is one of many.
         """
         answered = [event for event in self.decided if isinstance(event, CommandDone)]
         workers = {worker for event in answered if (worker := self._worker_of(event))}
@@ -103,9 +115,10 @@ class _Request(MessageBatch):
         return list(chosen.values())
 
     def _worker_of(self, event: CommandDone) -> str:
-        """Return the worker that runs what ``event`` answers: the grant vouches for its step and stage, and not for what a caller says.
+        """Return the name of the worker that runs the command which ``event`` answers.
 
-        Empty where they do not tell: tasks of a case go where their kinds do.
+        The step and stage come from the event because its token proves them; a name that the caller states would prove nothing. Returns
+        an empty string for tasks of a case: their kinds choose the worker.
         """
         if event.stage == "case":
             return ""
@@ -123,27 +136,32 @@ class _Request(MessageBatch):
             return ""
 
 
-def _speak_of_leases(request: DecideRequest, deps: MessageDeps, deadline: Callable[[], float]) -> int:
-    """Extend leases, and end those of commands that their worker cannot end: they go to their queues at once, as further attempts."""
+def _update_leases(request: DecideRequest, deps: MessageDeps, deadline: Callable[[], float]) -> int:
+    """Extend or end the leases that the request names; return how many ended.
+
+    The request ends the lease of a command that its worker cannot finish. That command goes to its queue at once, as the next attempt.
+    """
     leases = deps.leases
     if leases is None:
         return 0
-    for event in _signs(request.held, deps):
+    for event in _heartbeats(request.held, deps):
         leases.extend(*_turn(event), LEASE_SECONDS)
-    freed = sum(leases.give_back(*_turn(event)) for event in _signs(request.back, deps))
+    freed = sum(leases.give_back(*_turn(event)) for event in _heartbeats(request.back, deps))
     if freed:
         sweep(deps.engine.store, deps.publisher, who=deps.who, clock=deps.clock, deadline=deadline)
     return freed
 
 
-def _signs(texts: Sequence[str], deps: MessageDeps) -> list[CommandDone]:
+def _heartbeats(texts: Sequence[str], deps: MessageDeps) -> list[CommandDone]:
+    """Authenticate a worker's messages about commands that it has not answered."""
     if not texts:
         return []
-    found = deps.door.admit([Delivery(f"sign-{place}", "", text, 1) for place, text in enumerate(texts)])
+    found = deps.door.admit([Delivery(f"heartbeat-{place}", "", text, 1) for place, text in enumerate(texts)])
     return [event for _, event in found.events if isinstance(event, CommandDone)]
 
 
 def _turn(event: CommandDone) -> tuple[int, str, int, int]:
+    """Return (execution, command, attempt, turn), by which the store knows the lease."""
     return event.execution_id, event.command_id, event.attempt, event.turn
 
 
@@ -151,7 +169,10 @@ def _turn(event: CommandDone) -> tuple[int, str, int, int]:
 
 
 def begin_executions(starts: Sequence[Start], deps: MessageDeps, deadline: Callable[[], float]) -> Begun:
-    """Decide Starts of this process's own, which need no token, and send what follows."""
+    """Decide Starts that this process made, and publish the commands that follow.
+
+    These Starts need no token.
+    """
     return _Starts(None, deps, deadline).begin(starts)
 
 

@@ -25,9 +25,12 @@ UNKNOWN_KEY_DELIVERIES = 3
 
 @dataclass(slots=True)
 class Admitted:
-    """``refused``: never retried: they are no messages, or forged (recorded). ``unread``: the queue keeps them until what is away, or a
-    function of a newer version, can read them; or until keys are read that may have been rotated. ``broken``: messages with which this
-    engine can do nothing, each with the reason."""
+    """The events of a batch of messages, and the messages that are no event now.
+
+    ``refused``: never retried, since they are no messages, or forged (which is recorded). ``unread``: the queue keeps them until a
+    dependency is available again, a function of a newer version reads them, or this engine has read keys that may have been rotated.
+    ``broken``: messages that this engine cannot handle at all, each with the reason.
+    """
 
     events: list[tuple[Delivery, Event]] = field(default_factory=list)
     early: list[tuple[Delivery, Message]] = field(default_factory=list)
@@ -43,7 +46,10 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """``keys(fresh)``: the key ring, read again when ``fresh`` (a rotation may have happened). ``clock``: epoch seconds."""
+    """The authentication of messages.
+
+    ``keys(fresh)``: the key ring, read again when ``fresh`` (a rotation may have happened). ``clock``: epoch seconds.
+    """
 
     store: ExecutionStore
     results: ResultStore
@@ -97,7 +103,10 @@ class Door:
         found.broken.append((delivery, why))
 
     def _is_moot(self, delivery: Delivery) -> bool:
-        """Whether a message whose body is gone was about an execution that has been removed: bodies go with their execution alone."""
+        """Return whether a message whose body is gone was for an execution that has been removed.
+
+        Only the removal of its execution removes a body.
+        """
         about = bodies_of(delivery.body)
         if not about or any(self.store.info(one) is not None for one in about):
             return False
@@ -120,7 +129,10 @@ class Door:
     def _put_off(
         self, delivery: Delivery, message: Message, error: InfrastructureError, found: Admitted
     ) -> None:
-        """Let a message of an unknown key come again a few times: its sender may have read a rotated key before this process."""
+        """Leave a message of an unknown key to its queue; refuse it after a few deliveries.
+
+        Its sender may have read a rotated key before this process.
+        """
         if delivery.received >= UNKNOWN_KEY_DELIVERIES:
             self._refuse(delivery, message, error.message, found)
             return
@@ -140,7 +152,7 @@ class Door:
         return verified(message.token, lambda ring: _holds(message, ring), self.keys)
 
     def _record(self, delivery: Delivery, event: Event) -> None:
-        """A row beside the history of the execution it spoke of, if there is one: it changes nothing."""
+        """Record a refused event beside the history of its execution, if that exists."""
         if not 0 < event.execution_id < 2**63 or self.store.info(event.execution_id) is None:
             return
         self.store.record_superseded(

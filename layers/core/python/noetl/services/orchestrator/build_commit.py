@@ -1,4 +1,4 @@
-"""Builder of the ``Change`` that the store writes for one execution from the decisions of a batch."""
+"""Builder of the ``Change`` of an execution from the decisions of a batch."""
 
 from __future__ import annotations
 
@@ -77,6 +77,7 @@ def make_change(
         handled=tuple(event.event_id for event, _ in decisions if not isinstance(event, CommandDone)),
         end=any(d.end for d in each),
         cancel_children=any(d.cancel_children for d in each),
+        spared=_spared(each),
         words=tuple(
             ChildrenWord(what, ids.word_event(what, execution_id, d.state.seq), d.state.seq)
             for d in each
@@ -95,7 +96,10 @@ def make_change(
 
 
 def _kept(event: MainEvent) -> list[KeptResult]:
-    """Large results that live differently from their execution, as far as whoever tells of them may speak for them."""
+    """Return an event's large results that are kept for another time than their execution.
+
+    A worker may state this only of results of its own execution, and of permanent ones.
+    """
     if isinstance(event, CommandDone):
         return own_results(event.execution_id, event.outcome.kept)
     return list(event.summary.kept) if isinstance(event, LoopDone) and event.summary is not None else []
@@ -104,7 +108,7 @@ def _kept(event: MainEvent) -> list[KeptResult]:
 def _reaches(
     execution_id: int, rows: list[EventRow], decisions: list[tuple[MainEvent, Decision]]
 ) -> tuple[int, ...]:
-    """Executions whose results this one is told of: by what history says from now on, or in large results."""
+    """Return the executions whose results this one's history or large results refer to."""
     found: set[int] = set()
     for row in rows:
         found |= mentioned(row.facts, execution_id)
@@ -115,7 +119,10 @@ def _reaches(
 
 
 def _limited(decisions: list[tuple[MainEvent, Decision]], deps: EngineDeps) -> bool:
-    """Whether slots may be asked for, or come free: nothing is looked at for playbooks that have no limits."""
+    """Return whether the decisions may take or free slots of a limit.
+
+    Playbooks without limits cost no look at the slots.
+    """
     name = decisions[-1][1].state.program
     if not name:
         return True
@@ -139,12 +146,26 @@ def _limited(decisions: list[tuple[MainEvent, Decision]], deps: EngineDeps) -> b
 
 
 def _forget_dropped(decisions: list[Decision]) -> None:
-    """Drop the commands that one event of a batch began and a later one gave up (a step's timeout, say). The store closes their loops."""
+    """Drop commands that one event of a batch began and a later one dropped.
+
+    A step's timeout does that, for example. The store closes their loops.
+    """
     dropped: set[int] = set()
     for decision in reversed(decisions):
         decision.issue = [command for command in decision.issue if command.run not in dropped]
         decision.waiting = [command for command in decision.waiting if command.run not in dropped]
         dropped.update(decision.drop_runs)
+
+
+def _spared(decisions: list[Decision]) -> tuple[int, ...]:
+    """Return the children that were started after the last time that children were cancelled."""
+    spared: list[int] = []
+    for decision in decisions:
+        if decision.cancel_children:
+            spared.clear()
+        later = decision.outbox[decision.abandoned :]
+        spared += [event.execution_id for event in later if isinstance(event, Start)]
+    return tuple(spared) if any(decision.cancel_children for decision in decisions) else ()
 
 
 def _leading(decision: Decision) -> str:
@@ -200,7 +221,7 @@ GIVEN_UP = "the step run that waited for it was given up"
 
 PARENT_FAILED = "the parent execution failed"
 MOST_TOLD = 300
-"""Characters of a parent's error that its children are told."""
+"""Characters of a parent's error that its children receive."""
 
 
 def _reason(event: MainEvent, decision: Decision) -> str:
@@ -219,7 +240,10 @@ def _reason(event: MainEvent, decision: Decision) -> str:
 def _created(
     event: MainEvent, decision: Decision, deps: EngineDeps, snapshot: Snapshot | None
 ) -> CreatedExecution | None:
-    """Describe the execution that ``event`` begins; the store makes its row unless ``create`` or ``admit`` did."""
+    """Describe the execution that ``event`` begins.
+
+    The store makes its row unless ``create`` or ``admit`` did.
+    """
     if isinstance(event, Cancel) and snapshot is None:
         parent = ids.cascade_parent(event.event_id)
         return CreatedExecution("", "cancelled before its start", parent_execution_id=parent)
@@ -229,7 +253,7 @@ def _created(
 
 
 def late_row(event: MainEvent, now: float, why: str = "") -> EventRow:
-    """Return the row for an event that came too late, or does not fit (``why``): recorded, changes nothing."""
+    """Return the row that records an event which came too late or does not fit (``why``)."""
     command = event.command_id if isinstance(event, CommandDone) else ""
     attempt = event.attempt if isinstance(event, CommandDone) else 0
     turn = event.turn if isinstance(event, CommandDone) else 0

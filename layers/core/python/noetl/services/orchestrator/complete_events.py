@@ -1,4 +1,4 @@
-"""Fill in what the item lane leaves out of an event: a finished loop's summary, the depth of a loop's sub-execution.
+"""Completion of events from the item lane: a loop's summary, a sub-execution's depth.
 
 The item lane reads no execution and folds nothing, so the main lane does both before it decides.
 """
@@ -14,7 +14,7 @@ from noetl.services.orchestrator.summarize_loop import fold_loop
 
 
 class Completion:
-    """Complete the events of one batch. It reads each parent once, however many children begin."""
+    """The completion of a batch's events, which reads each parent once for all its children."""
 
     def __init__(self, deps: EngineDeps) -> None:
         self._deps = deps

@@ -1,7 +1,7 @@
-"""The engine behind queues: admits, decides and commits a batch of messages, then publishes.
+"""The engine's consumer of queues: it admits, decides and commits a batch, then publishes.
 
-What was delivered before is handled alone, after the rest has been committed, so that a message which breaks the engine takes nothing
-with it. What a batch causes for itself (the end of a loop or of a child) is handled at once, without going through a queue.
+The engine handles a message that was delivered before alone, after it has committed the rest, so that a message which breaks the engine
+harms no other. It handles events that the batch itself causes (the end of a loop or of a child) at once, without a queue.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ EARLY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class MessageDeps:
-    """``clock``: epoch seconds. ``who``: part of the owner's name. ``back_off``: pauses of messages while something is away. ``dead_letters``:
-    (a queue) → where its messages go with which the engine can do nothing; None: they stay."""
+    """The dependencies of a batch of messages.
+
+    ``clock``: epoch seconds. ``who``: part of the owner's name. ``back_off``: pauses of messages while a dependency is unavailable.
+    ``dead_letters``: (a queue) → the queue for its messages that the engine cannot handle; None: they stay.
+    """
 
     door: Door
     engine: EngineDeps
@@ -80,12 +83,18 @@ class Managed:
 def handle_messages(
     deliveries: Sequence[Delivery], source: Queue, deps: MessageDeps, deadline: Callable[[], float]
 ) -> Managed:
-    """Handle the messages of ``source``; return them to it during an outage. ``deadline``: seconds left."""
+    """Handle the messages of ``source``; return them to it during an outage.
+
+    ``deadline`` returns the seconds left.
+    """
     return MessageBatch(source, deps, deadline).handle(list(deliveries))
 
 
 class MessageBatch:
-    """A batch under way. ``source``: None where its messages came from no queue (``answer_requests``)."""
+    """A batch that is being handled.
+
+    ``source``: None when its messages came from no queue (``answer_requests``).
+    """
 
     def __init__(
         self, source: Queue | None, deps: MessageDeps, deadline: Callable[[], float], owner: str = ""
@@ -135,9 +144,10 @@ class MessageBatch:
         return self.managed
 
     def _free_leases(self, asked: Sequence[tuple[Event, str]]) -> None:
-        """Free commands that were leased in answers which did not arrive. A sweep sends them to their queues.
+        """Free commands that were leased in answers which did not arrive.
 
-        Their outcomes come through the queue now, so whoever asked does not run them.
+        A sweep sends them to their queues.         Their outcomes come through the queue now, so the worker that made the request does not
+        run these commands.
         """
         leases = self.deps.leases
         if leases is None:
@@ -211,7 +221,10 @@ class MessageBatch:
             failure = again
 
     def _settled(self, delivery: Delivery, event: Event, error: Exception, tries: int) -> float | None:
-        """Apply the policy for failed events. Returns the pause before the next try; None: the event is settled."""
+        """Apply the policy for failed events.
+
+        Return the pause before the next attempt; None: the event is settled.
+        """
         handled = Handled()
         try:
             if isinstance(error, InfrastructureError) and is_outage(error):

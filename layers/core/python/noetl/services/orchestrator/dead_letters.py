@@ -1,7 +1,8 @@
-"""Dead letters of the engine: events and timers that their queue, or the engine itself, gave up on.
+"""Dead letters of the engine: events and timers that their queue or the engine gave up.
 
-A queue gives up after hundreds of deliveries, so only an outage of days makes a dead letter: it is sent back as soon as the deployment is
-ready. The engine lays aside what it cannot do anything with, and says why: that waits for an operator, who mends the cause first.
+A queue gives up after hundreds of deliveries, so only an outage of days makes such a dead letter; it is sent back as soon as the
+deployment is ready. The engine itself sets aside the messages that it cannot handle, and states the reason. These wait for an operator,
+who removes the cause first.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ MARGIN_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Returned:
-    """``sent``: dead letters that are in their queue again. ``left``: those that stay: the engine judged them, or they could not be sent."""
+    """The count of dead letters that were sent back.
+
+    ``sent``: those that are in their queue again. ``left``: those that stay, because the engine judged them or they could not be sent.
+    """
 
     sent: int = 0
     left: int = 0

@@ -1,4 +1,4 @@
-"""Decision of one event: by the engine, or as a refusal or failure when the engine cannot decide it."""
+"""Decision of one event: by the engine, or a refusal or failure when it cannot decide."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def decide_one(
 
 
 def _start_of(event: Cancel, deps: EngineDeps) -> Start | None:
-    """Return the Start that ``event`` has overtaken; None where the parent sent the cancel, which waits for nothing any more."""
+    """Return the Start that the cancel ``event`` has overtaken.
+
+    None when a parent sent the cancel: that parent no longer waits for its child.
+    """
     if cascade_parent(event.event_id) is not None:
         return None
     return deps.store.start_of(event.execution_id)

@@ -1,4 +1,4 @@
-"""Dependencies of the engine's shell, built once by ``noetl.runtime``, and the outcome of a batch."""
+"""Dependencies of the engine's shell, built by ``noetl.runtime``, and a batch's outcome."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def _silent(message: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EngineDeps:
-    """``programs``: hash → Program (raises NotFoundError); ``resolve``: (path, version) → hash (raises NotFoundError).
+    """The dependencies of the engine's shell.
 
-    ``owner``: this process when it runs commands itself; None when commands go to queues. ``workers``: how many commands of a
-    pool run at once (chunks of a loop are cut accordingly). ``hydrate``: loads what a result reference stands for. ``proofs``: what the
-    wait for a callback keeps of its tokens (domain/callbacks.py).
+    ``programs``: hash → Program (raises NotFoundError). ``resolve``: (path, version) → hash (raises NotFoundError). ``owner``: this process
+    when it runs commands itself; None when commands go to queues. ``workers``: how many commands of a pool run at once (chunks of a loop
+    are cut accordingly). ``hydrate``: loads what a result reference stands for. ``proofs``: what the wait for a callback keeps of its
+    tokens (domain/callbacks.py).
     """
 
     store: ExecutionStore
@@ -58,7 +59,7 @@ class DueTimer(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Handled:
-    """What a batch caused: commands to run and events to handle next (both are durable already)."""
+    """The effects of a batch: commands to run and events to handle next, both durable already."""
 
     commands: list[Command] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)

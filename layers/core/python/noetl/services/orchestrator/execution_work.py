@@ -70,8 +70,11 @@ def settled_names(event: MainEvent) -> tuple[str, ...]:
 
 
 class Decided(msgspec.Struct):
-    """``late``: rows for outcomes that change nothing; ``done``: events that need no handling any more. ``change`` is None when
-    there is nothing else to commit."""
+    """The result of deciding the events of one execution.
+
+    ``late``: rows for outcomes that change nothing. ``done``: events that are settled already. ``change`` is None when there is nothing
+    else to commit.
+    """
 
     change: Change | None = None
     late: list[tuple[int, EventRow]] = msgspec.field(default_factory=list)

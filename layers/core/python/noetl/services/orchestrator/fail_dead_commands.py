@@ -1,4 +1,4 @@
-"""Failure of dead commands: those that no worker could settle and that their queue gave up on."""
+"""Failure of dead commands, which no worker could finish and their queue gave up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policy for events that the engine fails to handle, the same on one machine and in a deployment.
+"""Policy for events that the engine fails to handle, on one machine and in a deployment.
 
 The kind of the error decides. During an outage (``is_outage``) the event waits, however often that happens: it is fine. After any
 other error it is tried again, ``TRIES`` times in all. Then its execution fails, in a commit that holds nothing of the event but its name.
@@ -46,7 +46,7 @@ from noetl.ports.executions.execution_store import (
     VersionConflictError,
 )
 from noetl.services.history.execution_state import state_of
-from noetl.services.orchestrator.after_commit import tell_change
+from noetl.services.orchestrator.after_commit import add_effects
 from noetl.services.orchestrator.build_commit import make_change
 from noetl.services.orchestrator.decide import MISSING_PROGRAM
 from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
@@ -99,7 +99,10 @@ def after_failure(
 
 
 def brief(error: Exception) -> str:
-    """Return the first line of an error as any store takes it; what a database adds may quote rows."""
+    """Return the first line of an error, in characters that any store accepts.
+
+    The lines that a database adds may quote rows.
+    """
     first = (str(error).splitlines() or [""])[0]
     text = f"{type(error).__name__}: {first}"[:SHOWN]
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
@@ -125,7 +128,7 @@ def _give_up_on(event: Event, error: Exception, deps: EngineDeps, handled: Handl
         except VersionConflictError:
             continue
     raise InfrastructureError(
-        f"execution {event.execution_id} is moved on by others all the time", code="contention"
+        f"execution {event.execution_id} is changed by other processes again and again", code="contention"
     )
 
 
@@ -154,7 +157,7 @@ def _commit(event: Event, error: Exception, deps: EngineDeps, handled: Handled) 
     change = msgspec.structs.replace(change, handled=settled, limited=True)
     committed = deps.store.commit([change], deps.owner)
     handled.add(committed.commands, committed.events)
-    tell_change(change, handled)
+    add_effects(change, handled)
 
 
 def _is_wanted(event: Event, snapshot: Snapshot | None) -> bool:
@@ -166,7 +169,7 @@ def _is_wanted(event: Event, snapshot: Snapshot | None) -> bool:
 
 
 def _is_old(event: Event, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
-    """Check whether ``event`` reports a former attempt of a command that undoes something, or is one of the last tasks.
+    """Check whether ``event`` is of a former attempt of a compensation or a last task.
 
     The command was issued again, so it may still complete.
     """
@@ -251,7 +254,10 @@ def _any_program(deps: EngineDeps) -> Callable[[str], Program]:
 
 
 def unapplied_row(event: Event, text: bytes, status: str, reason: str = "") -> EventRow:
-    """Return the row, beside the history of its execution, of an event that was not applied; once per ``text``."""
+    """Return the row that records an event which was not applied.
+
+    It is beside the history of the event's execution, once per ``text``.
+    """
     command = event.command_id[:200].replace("\0", "") if isinstance(event, (CommandDone, ItemsDone)) else ""
     fact = Superseded(type(event).__name__, command, status=status, reason=reason)
     event_id = f"{status}:{hashlib.sha256(text).hexdigest()[:16]}"

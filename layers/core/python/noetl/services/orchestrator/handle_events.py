@@ -1,7 +1,8 @@
-"""The engine's shell: apply one batch of events of any kinds to all executions that it names.
+"""The engine's shell: a batch of events applied to every execution that it names.
 
-One read for all executions, decisions outside any lock, one write. A batch costs two round trips (more only when a decision needs a
-slot that could not be foreseen, or a loop is folded); losers of a race are decided again, alone, so one bad execution harms only itself.
+The engine reads all executions at once, decides outside any lock, and writes once. So a batch costs two round trips; it costs more only
+when a decision needs a slot that could not be foreseen, or when a loop is folded. After a version conflict the engine decides each
+execution again, alone, so that one bad execution harms only itself.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from noetl.services.history.execution_state import state_of
 from noetl.services.history.recover_state import cancels_first, recover_state
 from noetl.services.history.steering_order import in_order
 from noetl.services.orchestrator.admission import admitted
-from noetl.services.orchestrator.after_commit import tell_change
+from noetl.services.orchestrator.after_commit import add_effects
 from noetl.services.orchestrator.build_commit import make_change
 from noetl.services.orchestrator.complete_events import Completion
 from noetl.services.orchestrator.decide import decide_one
@@ -63,8 +64,10 @@ from noetl.services.orchestrator.snapshot_cache import after_commit
 from noetl.services.results.stored_bytes import outages
 
 READS = 4
-"""Times a decision is made again because it needed slots that were not foreseen; then whole scopes are read. Slots of
-``undo`` belong to none of them: those of a run that is undone cost one more read."""
+"""How often the engine repeats a decision that needed slots which were not foreseen; then it reads whole scopes.
+
+Slots of ``undo`` belong to no scope: a run that is compensated costs one more read.
+"""
 TRIES = 20
 """Most times that the engine decides a batch again after a version conflict."""
 
@@ -89,7 +92,7 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
         elif not isinstance(event, (Held, WorkGotOn)):
             found = work.setdefault(event.execution_id, Work(event.execution_id))
             found.events += in_order(event, found.events, deps.store)
-            # What is remembered does not tell a pause or resume that was delivered before and did not fit then.
+            # A remembered snapshot does not show a pause or resume that was delivered before and did not fit then.
             found.trust = found.trust and not isinstance(event, (Pause, Resume))
     for execution_id, error in refused.items():
         work[execution_id].refused = error
@@ -131,7 +134,7 @@ def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Hold
                     _handle([work], deps, handled, holding)
                 return
     raise InfrastructureError(
-        f"execution {works[0].execution_id} is moved on by others all the time", code="contention"
+        f"execution {works[0].execution_id} is changed by other processes again and again", code="contention"
     )
 
 
@@ -189,7 +192,7 @@ def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holdi
         committed = deps.store.commit(changes, deps.owner)
         handled.add(committed.commands, committed.events)
         for change in changes:
-            tell_change(change, handled)
+            add_effects(change, handled)
         _remember(outcome, sizes, executions, committed, deps)
     if late or done:
         # Only now: an event may be too late because of another one of this batch, which is not applied before the commit.
@@ -232,7 +235,7 @@ def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
 
 
 def _reads_whole(work: Work, deps: EngineDeps) -> bool:
-    """Return whether to read all slots of an execution that this process does not know, to know it from then on."""
+    """Return whether to read all slots of an unknown execution, to remember it from then on."""
     runs = [event.run for event in work.events if isinstance(event, CommandDone)]
     return deps.recent is not None and bool(runs) and deps.recent.reads_whole(work.execution_id, max(runs))
 
@@ -246,8 +249,8 @@ def _remember(
 ) -> None:
     """Remember executions whose slots were all known before the commit.
 
-    ``sizes``: bytes, by execution that is known whole. Left out: those that ended, and those that compensate (they need slots that are
-    not kept).
+    ``sizes``: execution → bytes, for executions that are known whole. It leaves out executions that ended, and those that compensate:
+    these need slots that are not remembered.
     """
     if deps.recent is None:
         return

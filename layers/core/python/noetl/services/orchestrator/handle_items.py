@@ -1,7 +1,7 @@
-"""The item lane: counts outcomes of loop items in the loop's row, without the execution's lock.
+"""The item lane: it counts outcomes of items in the loop's row, not in the execution.
 
-One statement for a whole batch inserts the items' rows (once each), counts the new ones, refills the window, and ends the loop when
-nothing is left (adapters' ``commit_items``). What is decided here is pure policy: how large the next chunks are.
+It needs no lock of the execution. One statement for a batch inserts the items' rows (once each), counts the new ones, refills the window,
+and ends the loop when nothing is left (adapters' ``commit_items``). This module decides only pure policy: how large the next chunks are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ GROWTH = 4
 
 
 def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
-    """Return the number of items per command from now on: towards CHUNK_SECONDS of work, never more than a worker's share of the window."""
+    """Return the number of items per command from now on.
+
+    It aims at CHUNK_SECONDS of work, and is never more than a worker's share of the window.
+    """
     share = max(1, window // max(1, BUSY * workers))
     if items == 0:
         return 1
@@ -44,10 +47,10 @@ def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
 
 
 def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
-    """Count a batch of item outcomes. Outcomes of a superseded command are recorded and change nothing.
+    """Count a batch of item outcomes.
 
-    A message that came before earlier ones of its command, and may not, comes back among the events to handle (after a moment, if
-    it is alone: what it waits for is on its way).
+    Outcomes of a superseded command are recorded and change nothing. A message that must not come before an earlier one of its command, but
+    did, is among the events to handle next (after a moment, if it is alone: the earlier message is on its way).
     """
     events = sorted(
         events, key=lambda event: math.inf if event.undone is None else event.undone, reverse=True
@@ -83,7 +86,7 @@ def _count(
 
 
 def _parts(events: Sequence[ItemsDone]) -> Iterator[list[ItemsDone]]:
-    """Cut ``events`` into statements, in order. A report is never cut: its items count together."""
+    """Split ``events`` into statements, in order; the items of one report stay together."""
     part: list[ItemsDone] = []
     items = 0
     for event in events:
@@ -173,7 +176,10 @@ def _batch(event: ItemsDone, deps: EngineDeps, now: float, taken: frozenset[int]
 
 
 def _results(event: ItemsDone) -> tuple[list[KeptResult], set[int]]:
-    """What its outcomes tell of large results: those that live differently, and whose results they mention."""
+    """Return what an event's outcomes report of large results.
+
+    These are the results that are kept for another time than their execution, and the executions whose results they mention.
+    """
     rest = [event.rest.outcome] if event.rest is not None and event.rest.outcome is not None else []
     outcomes = [item.outcome for item in event.items] + rest
     kept = [one for outcome in outcomes for one in own_results(event.execution_id, outcome.kept)]
@@ -188,7 +194,10 @@ def _bare(outcome: Outcome) -> Outcome:
 
 
 def _turn_row(event: ItemsDone, index: int, outcome: Outcome, turn: int) -> EventRow:
-    """What an iteration did before it was suspended. It counts as no item; where an item goes on alone, being new is what lets it."""
+    """Return the row of the turn in which an iteration was suspended.
+
+    It does not count as an item. An item continues alone only when this row is new.
+    """
     if outcome.suspend is not None:
         bare = msgspec.structs.replace(outcome.suspend, machine={})
         outcome = msgspec.structs.replace(outcome, suspend=bare)
@@ -205,7 +214,10 @@ def turn_name(suspend: Suspend | None) -> str:
 
 
 def _item_turn(event: ItemsDone, index: int) -> int:
-    """The turn in which an item of a parallel loop goes on: its own command's next one, or the first after its chunk."""
+    """Return the turn in which an item of a parallel loop continues.
+
+    It is the next turn of the item's own command, or the first turn after its chunk.
+    """
     own = event.command_id == ids.item_command_id(event.run, event.round, index)
     return event.turn + 1 if own else 1
 
@@ -221,7 +233,7 @@ def _detached(event: ItemsDone, index: int, outcome: Outcome, taken: frozenset[i
 
 
 def _with_free_ids(event: ItemsDone, step: Step, taken: frozenset[int]) -> ItemsDone:
-    """``event`` with other ids for the sub-executions that it names and that the store refused.
+    """Return ``event`` with other ids for its sub-executions whose ids the store refused.
 
     In a sequential loop, later items and the rest see what earlier items wrote, ids of their sub-executions among it.
     """

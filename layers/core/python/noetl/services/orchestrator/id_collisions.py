@@ -1,4 +1,4 @@
-"""Collisions of execution ids: children get the next derivation, a client's start is handed back."""
+"""Collisions of execution ids: children get the next id, a client's start is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MOST = 100_000
 
 
 def more_taken(known: frozenset[int], refused: ExecutionIdTakenError) -> frozenset[int]:
-    """Add what the store refused to ``known``. Raises NoetlError when that adds nothing, or too much."""
+    """Return ``known`` with the ids that the store refused.
+
+    Raises NoetlError when that adds nothing, or too much.
+    """
     taken = known | refused.children
     if len(taken) == len(known) or len(taken) > MOST:
         raise NoetlError(
@@ -35,7 +38,7 @@ def commit_with_free_ids(
     known: frozenset[int] = frozenset(),
     refuse_starts: Callable[[frozenset[int]], None] | None = None,
 ) -> Answer:
-    """Call ``commit`` with the ids that its children may not get, until the store refuses none.
+    """Call ``commit`` with the ids that children may not get, until the store refuses none.
 
     ``refuse_starts`` is given the executions whose own Start was refused: ``commit`` leaves those out from then on.
     Raises NoetlError when the store keeps refusing ids.
@@ -62,10 +65,10 @@ def _why(event: Start, store: ExecutionStore) -> str:
 
 
 def refuse_start(event: Start, deps: EngineDeps, handled: Handled) -> None:
-    """Report a Start whose execution id another execution has, or whose own was removed, durably: its execution never begins.
+    """Report a Start whose execution id is taken or removed: its execution never begins.
 
-    A client's start is in ``handled.taken``, so that the client's door asks again. The store keeps the ids of children apart when their
-    parent commits; should one get here, its parent hears that the child failed instead of waiting for ever.
+    The report is durable.     A client's start is in ``handled.taken``, so that the client's door asks again. The store keeps the ids of
+    children apart when their parent commits; should one get here, its parent hears that the child failed instead of waiting for ever.
     """
     deps.log(_why(event, deps.store))
     handled.taken.add((event.execution_id, event.event_id))

@@ -70,15 +70,18 @@ class EventWish(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class EventsDeps:
-    """``forward``: (message's text, its event) of what was let in, to the engine. ``sign_of_life``: (execution, command, attempt, turn) of
-    a command that is being run; False: nobody waits for it any more. ``refused``: counts, by reason."""
+    """The dependencies of events that workers send over HTTP.
+
+    ``forward``: sends the engine (message's text, its event) of each admitted message. ``renew_lease``: (execution, command, attempt,
+    turn) of a command that is running → False when its outcome is no longer wanted. ``refused``: counts, by reason.
+    """
 
     door: Door
     store: ExecutionStore
     batches: EventBatches
     forward: Callable[[Sequence[tuple[str, Event]]], None]
     refused: Callable[[str], None] = lambda reason: None
-    sign_of_life: Callable[[int, str, int, int], bool] = lambda execution_id, command_id, attempt, turn: True
+    renew_lease: Callable[[int, str, int, int], bool] = lambda execution_id, command_id, attempt, turn: True
 
 
 def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
@@ -152,7 +155,10 @@ def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """``told``: what became of each. ``admitted``: what was let in. ``away``: why something can be neither let in nor refused yet."""
+    """The result of checking a batch of messages.
+
+    ``told``: the answer for each message. ``admitted``: those for the engine. ``away``: why some can be neither admitted nor refused yet.
+    """
 
     told: list[EventTold]
     admitted: list[tuple[str, Event]]
@@ -173,7 +179,7 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
     for delivery in deliveries:
         event = let_in.get(delivery.message_id)
         if isinstance(event, (CommandDone, ItemsDone)):
-            wanted = not _goes_on(event) or deps.sign_of_life(
+            wanted = not _still_runs(event) or deps.renew_lease(
                 event.execution_id, event.command_id, event.attempt, event.turn
             )
             told.append(EventTold(event.event_id, str(event.execution_id), wanted=wanted))
@@ -190,8 +196,8 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
     return _Found(told, admitted, away)
 
 
-def _goes_on(event: CommandDone | ItemsDone) -> bool:
-    """Check whether the worker still has the command: a sign of life, or a part of a chunk."""
+def _still_runs(event: CommandDone | ItemsDone) -> bool:
+    """Check whether the worker still has the command: a heartbeat, or a part of a chunk."""
     if isinstance(event, ItemsDone):
         return not event.last
     return _is_sign(event)
@@ -208,7 +214,11 @@ def _is_sign(event: CommandDone | ItemsDone) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BatchWish:
-    """``key``: of the caller, empty for none; ``batch_id``: made from the request. ``again``: an earlier attempt with this id ended in doubt."""
+    """A request to accept a batch of events.
+
+    ``key``: of the caller, empty for none. ``batch_id``: made from the request. ``again``: the outcome of an earlier attempt with this id
+    is unknown.
+    """
 
     batch_id: int
     events: Sequence[EventWish]
@@ -242,7 +252,10 @@ def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
 
 
 def _keep_batch(wish: BatchWish, texts: list[str], deps: EventsDeps) -> tuple[EventBatch, bool]:
-    """Keep it under the first id that no other batch has. Without a key, only a request in doubt is answered with what is there."""
+    """Store a batch under the first id that no other batch has.
+
+    A batch that is there already is the answer only when the request has a key, or its earlier attempt may have stored it.
+    """
     for number in range(TRIES):
         try:
             batch, fresh = deps.batches.accept(
@@ -310,7 +323,10 @@ def resume_batches(deps: EventsDeps, limit: int = 20) -> int:
 
 
 def _give_up(batch_id: int, deps: EventsDeps) -> None:
-    """End a batch that has broken its handler for long: its sender sees it, and may send its events one by one."""
+    """End a batch that has broken its handler for a long time.
+
+    Its sender sees that, and may send the events one by one.
+    """
     batch = deps.batches.get(batch_id)
     if batch is not None and deps.door.clock() - batch.created_at > GIVE_UP_SECONDS:
         told = [EventTold("", "", "batch_broken") for _ in range(batch.total)]

@@ -1,4 +1,4 @@
-"""Loop runs that continue earlier ones: which run's outcome counts for an item, what is left to run.
+"""Loop runs that continue earlier ones: the run that counts for each item, the items left.
 
 Such a run runs the items it picked; the outcomes of the others stay where they are, in the lanes of earlier runs. So a loop's
 outcomes are those of a chain of runs, newest first: an item belongs to the newest one that picked it.
@@ -161,5 +161,5 @@ def _gone(run: int, round_: int) -> TaskError:
         f"what the items of loop run {run}.{round_} came to is not kept any more",
         kind="storage_access",
         code="loop_not_available",
-        hint="redrive the execution from the step: its loop runs anew",
+        hint="redrive the execution from the step: its loop then runs again from the start",
     )

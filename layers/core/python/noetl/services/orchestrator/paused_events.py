@@ -1,4 +1,4 @@
-"""Events of paused executions: kept in the outbox as ``Held``, released when the execution continues."""
+"""Events of paused executions: held in the outbox until the execution continues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def held(event: Waiting | Start) -> Held | Start:
 
 
 def held_id(event: Event) -> str:
-    """Name ``event`` so that no other event has its name: outcomes of two attempts are two, and so are messages that were cut elsewhere."""
+    """Return a name of ``event`` that no other event has.
+
+    Outcomes of two attempts have different names, and so have the messages of a chunk that two runs split at different items.
+    """
     attempt = event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
     digest = hashlib.sha256(encode_event(event)).hexdigest()[:16] if isinstance(event, ItemsDone) else ""
     return ids.held_event(event.event_id, attempt, digest)
@@ -43,8 +46,8 @@ class Holding(msgspec.Struct):
     """By their own id, per execution and event."""
     again: set[str] = msgspec.field(default_factory=set)
     came: dict[tuple[int, str], list[tuple[Event, Event]]] = msgspec.field(default_factory=dict)
-    """What the batch brought, and the event within it that is handled. Outcomes of two attempts have one event id, and so have messages of
-    one command that were cut elsewhere; one event may also come several times, as itself and as what was held of it."""
+    """What the batch brought → the event within it that is handled. One event id may come several times: two attempts have the same one, and
+    so have the messages of a chunk that two runs split at different items. An event may also come both as itself and as a held copy."""
     back: set[int] = msgspec.field(default_factory=set)
     """Identities of the objects that were handed back."""
 
@@ -81,7 +84,10 @@ class Holding(msgspec.Struct):
             deps.store.record_superseded([], done)
 
     def hand_back(self, events: Iterable[Event], handled: Handled) -> None:
-        """Hand ``events`` back to be handled again: every copy that came, once, since each has a row or a message that stays for it alone."""
+        """Return ``events`` to be handled again, every copy of them once.
+
+        Each copy has a row or a message of its own, which stays until that copy is handled.
+        """
         for event in events:
             for one in self._as_it_came(event):
                 if isinstance(one, Held):
@@ -91,8 +97,11 @@ class Holding(msgspec.Struct):
                     handled.events.append(one)
 
     def free(self, early: Sequence[ItemsDone], deps: EngineDeps) -> None:
-        """What was held before an earlier message of its command arrived may wait for it in vain: that was lost with its process if it was not
-        held as well. Nobody has the commands of held messages, so these are for others to run again; what was held is superseded then."""
+        """Release commands whose held messages came before an earlier message of the same command.
+
+        That earlier message may never come: it was lost with its process unless it is held as well. No worker has the commands of held
+        messages, so other workers run them again; their new outcomes supersede the held ones.
+        """
         left = [event for event in early if any(isinstance(one, Held) for one in self._as_it_came(event))]
         if left:
             commands = tuple(
@@ -101,7 +110,10 @@ class Holding(msgspec.Struct):
             deps.store.hand_over(HELD, Published(), freed=Published(commands))
 
     def _as_it_came(self, event: Event) -> list[Event]:
-        """Find what the batch brought. Completing and fitting an event change it, so ids are compared, not events."""
+        """Return the copies of ``event`` as the batch brought them.
+
+        They are compared by id: completing and fitting an event change it.
+        """
         came = self.came.get((event.execution_id, event.event_id), [])
         if len(came) > 1:
             name = held_id(event)

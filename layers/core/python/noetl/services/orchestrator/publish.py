@@ -1,4 +1,7 @@
-"""Publisher of committed commands, events and timers: few requests to queues, one round trip to mark."""
+"""Publisher of committed commands, events and timers.
+
+It makes few requests to queues, and one round trip to mark what it sent.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """``workers``: kind → worker; ``commands``: the queue of a worker. ``timers`` takes delayed messages. ``clock``: epoch seconds.
-    ``fetched``: workers whose commands are fetched over HTTP, as of the latest look: those are offered instead of sent.
-    ``digests``: program → SHA-256 of its stored form, which workers compare (empty: they do not)."""
+    """The publisher of a process.
+
+    ``workers``: kind → worker. ``commands``: the queue of a worker. ``timers`` takes delayed messages. ``clock``: epoch seconds.
+    ``fetched``: workers whose commands are fetched over HTTP, as of the latest look; their commands are offered instead of sent.
+    ``digests``: program → SHA-256 of its stored form, which workers compare (empty: they do not).
+    """
 
     store: ExecutionStore
     results: ResultStore

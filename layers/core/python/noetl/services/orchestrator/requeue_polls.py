@@ -1,6 +1,7 @@
-"""Polls: turns that only asked another system whether its job has ended. They leave no history.
+"""Polls: turns that only asked another system whether its job has ended.
 
-However long the work takes, its execution is not touched: a row per command is written over (``ExecutionStore.ask_again``).
+They leave no history. However long the work takes, its execution is not touched: a row per command is written over
+(``ExecutionStore.ask_again``).
 """
 
 from __future__ import annotations

@@ -40,7 +40,10 @@ def worker_of(command: Command, program: Program, workers: Mapping[str, str]) ->
 
 
 def kinds_of(pipeline: Pipeline) -> frozenset[str]:
-    """Tool kinds that running ``pipeline`` may call, those of sinks, rules, nested loops and computed workbook calls included."""
+    """Return the tool kinds that running ``pipeline`` may call.
+
+    They include those of sinks, rules, nested loops and computed workbook calls.
+    """
     tasks = (*pipeline.tasks, *(sink.task for sink in pipeline.sinks))
     return frozenset(kind for task in tasks for kind in _kinds(task))
 

@@ -1,4 +1,4 @@
-"""Cache of snapshots that this process has just committed, so that it need not read them again.
+"""Cache of snapshots that this process has committed, so that it need not read them again.
 
 An entry is a Snapshot at one version, complete in its slots, so it never goes stale: if another process changed the execution, the commit
 over it conflicts, and the shell reads. Entries are taken out while they are worked on and put back only after a commit.
@@ -20,9 +20,12 @@ SIZE = 256 * 1024
 
 
 class Recent:
-    """Thread-safe. ``clock``: seconds by which to go on from the store's last word about the time; None: those of this machine.
-    ``count``: most entries. ``age``: seconds after which the store is read whatever is known: it tells more than snapshots. ``whole``: up to
-    which step run an execution that is not known is read whole, so that it is known from then on; 0: only those that begin here are."""
+    """A thread-safe cache of the snapshots of recent executions.
+
+    ``clock``: seconds that are added to the store's last reading of the time; None: this machine's clock. ``count``: most entries. ``age``:
+    seconds after which the store is read in any case, since it returns more than snapshots. ``whole``: up to which step run an unknown
+    execution is read whole, so that it is known from then on; 0: only executions that begin in this process are known.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,10 @@ class Recent:
                 self._entries.popitem(last=False)
 
     def reads_whole(self, execution_id: int, run: int) -> bool:
-        """Return whether to read all of an execution at this step run: it is likely to be small, and asked for again."""
+        """Return whether to read an execution whole at this step run.
+
+        Such an execution is probably small, and is probably needed again.
+        """
         return run <= self._whole and execution_id not in self._large
 
     def heard(self, now: float) -> None:

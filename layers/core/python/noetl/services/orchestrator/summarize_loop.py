@@ -1,6 +1,7 @@
-"""Summary of a finished loop for the main lane: outcomes read in pages and folded in index order.
+"""Summary of a finished loop for the main lane.
 
-Results stay inline while they fit; otherwise they become a manifest of parts in the result store, so that memory stays flat.
+The engine reads outcomes in pages and folds them in index order. Results stay inline while they fit; otherwise they become a manifest of
+parts in the result store, so that memory stays flat.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sweeper's relay: outbox rows that a killed invocation left, and timers that were not sent."""
+"""The sweeper's relay of outbox rows that a killed invocation left, and of unsent timers."""
 
 from __future__ import annotations
 

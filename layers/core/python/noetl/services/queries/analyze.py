@@ -1,7 +1,7 @@
-"""Explain why an execution does not progress, and what to try next. Deterministic; reads stored data only.
+"""The analysis of an execution: why it does not progress, and what to try next.
 
-Follow a finding from here: ``_over`` tells of executions that ended, ``_Live`` of those that should go on: what each token waits for, and
-commands that no token stands for.
+It is deterministic and reads stored data only. To follow a finding, start here: ``_over`` explains executions that have ended. ``_Live``
+explains those that should continue: what each token waits for, and commands that have no token.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ CHANGES = 20
 
 
 class AnalyzeDeps(msgspec.Struct, frozen=True):
-    """``programs``: hash → Program (raises NotFoundError). ``clock``: epoch seconds. ``deliveries``: where there are queues."""
+    """The dependencies of an analysis.
+
+    ``programs``: hash → Program (raises NotFoundError). ``clock``: epoch seconds. ``deliveries``: where there are queues.
+    """
 
     store: ExecutionStore
     inspection: Inspection
@@ -58,7 +61,7 @@ class AnalyzeDeps(msgspec.Struct, frozen=True):
 
 
 def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
-    """Raises NotFoundError, InfrastructureError."""
+    """Analyze an execution. Raises NotFoundError, InfrastructureError."""
     info = find(deps.store, execution_id)
     outstanding = dict(deps.store.open_work(execution_id))
     told, now, queued = _Told(), deps.clock(), []
@@ -95,11 +98,15 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
 
 @dataclass(slots=True)
 class _Told:
-    """What history says. ``worked``: step runs whose work was done well; ``changes``: what was asked for from outside; ``paused``: the
-    fact of the last pause; ``undoing``: why what was done is being undone."""
+    """The part of history that an analysis needs.
+
+    ``worked``: step runs whose work succeeded. ``repeated``: step runs that a redrive replaced. ``changes``: requests from outside.
+    ``paused``: the fact of the last pause. ``undoing``: why the execution compensates.
+    """
 
     progress: Progress = field(default_factory=Progress)
     worked: set[int] = field(default_factory=set)
+    repeated: set[int] = field(default_factory=set)
     changes: list[ExternalChange] = field(default_factory=list)
     paused: Mapping[str, Any] = field(default_factory=dict)
     undoing: Finding = field(default_factory=lambda: compensating({}))
@@ -110,6 +117,10 @@ class _Told:
             name = str(fact.get("name", ""))
             if name == "call.done" or (name == "loop.done" and not fact.get("error")):
                 self.worked.add(int(fact.get("run", 0)))
+            elif name == "execution.redriven":
+                began = {arrival["step"]: arrival["run"] for arrival in fact.get("arrivals") or ()}
+                runs = self.progress.runs.values()
+                self.repeated |= {run.run for run in runs if run.run < began.get(run.step, 0)}
             elif name == "execution.paused":
                 self.paused = fact
             elif name == "compensation.started":
@@ -144,7 +155,7 @@ def _over(info: ExecutionInfo, told: _Told, store: ExecutionStore) -> Iterator[F
     elif info.status == "cancelled":
         yield Finding("cancelled", "info", f"it was cancelled: {progress.reason or 'no reason was given'}")
     for run in progress.runs.values():
-        if run.loop is not None and run.loop.failed and run.status == "done":
+        if run.loop is not None and run.loop.failed and run.status == "done" and run.run not in told.repeated:
             yield Finding(
                 "items_failed",
                 "info",
@@ -244,7 +255,7 @@ class _Live:
             )
 
     def _parked(self) -> Iterator[Finding]:
-        """Steps that are not admitted, with the values that their guards read now."""
+        """Report steps that are not admitted, with the values that their guards read now."""
         slots = self.deps.store.slots(self.info.execution_id) if self._waits() else {}
         for parked in parked_steps(self.state, self.deps.programs):
             now = ", ".join(f"ctx.{key} is {_shown(slots, key)}" for key in parked.keys)
@@ -314,7 +325,7 @@ class _Live:
                 f"step {token.step} has {ended} of {loop.total} items, {loop.issued} issued, and no command for the others",
                 token.step,
                 token.run,
-                (f"`noetl replay {self.info.execution_id}` tells whether its history agrees",),
+                (f"`noetl replay {self.info.execution_id}` shows whether its history agrees",),
             )
 
     def _working(self, token: Token, command_id: str) -> Iterator[Finding]:
@@ -352,7 +363,7 @@ class _Live:
 
 
 def _shown(slots: Mapping[tuple[str, str], Any], key: str) -> str:
-    """What ``ctx.<key>`` is now, short."""
+    """Return the current value of ``ctx.<key>``, shortened."""
     for scope in ("ctx", "vars"):
         if (scope, key) in slots:
             text = codec.encode(slots[scope, key]).decode("utf-8", "replace")

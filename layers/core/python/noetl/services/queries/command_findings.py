@@ -27,7 +27,10 @@ CHILDREN = 3
 
 @dataclass(frozen=True, slots=True)
 class CommandFindings:
-    """``awaited``: command → the callback it waits for. ``limited``: step runs that wait for a key, which another finding tells."""
+    """The findings about an execution's open commands.
+
+    ``awaited``: command → the callback it waits for. ``limited``: step runs that wait for a concurrency key; another finding reports them.
+    """
 
     info: ExecutionInfo
     store: ExecutionStore
@@ -36,7 +39,7 @@ class CommandFindings:
     limited: frozenset[int]
 
     def of(self, token: Token, run: StepRun | None, command: OpenCommand) -> Finding | None:
-        """Tell why this command has no outcome. None: another finding of the execution tells it."""
+        """Explain why this command has no outcome; None when another finding explains it."""
         what = f"step {token.step}: command {command.command_id} (attempt {command.attempt}, turn {command.turn})"
         if command.waiting and command.command_id in self.awaited:
             found = self.awaited[command.command_id]
@@ -112,7 +115,7 @@ def who_has(owner: str) -> str:
 
 
 def _aside(token: Token, what: str, command: OpenCommand) -> Finding:
-    """Tell that a process could not read the row of this command."""
+    """Report that a process could not read the row of this command."""
     again = until(command.owner)
     return Finding(
         "unreadable_row",
@@ -125,17 +128,17 @@ def _aside(token: Token, what: str, command: OpenCommand) -> Finding:
 
 
 def _delayed(token: Token, what: str, run: StepRun | None, command: OpenCommand) -> Finding:
-    """Tell what a command waits for that is not due yet."""
+    """Report what a command waits for that is not due yet."""
     soon = f"in {-command.due_for:.0f} s" if command.due_for <= -1 else "in a moment"
     if command.lost:
         died = "a process" if command.lost == 1 else f"{command.lost} processes"
         kind, why = "after_deaths", f"runs again {soon}, alone: {died} died while running it"
     elif command.remote:
-        kind, why = "waits_for_work", f"waits for work that goes on elsewhere; it asks again {soon}"
+        kind, why = "waits_for_work", f"waits for an external job; it asks again {soon}"
     elif run is not None and run.status == "waiting" and run.until is not None:
         kind, why = "waits_for_time", f"waits until {iso(run.until)}"
     elif run is not None and run.loop is not None:
-        kind, why = "delayed", f"goes on {soon}: its item waits, or is tried again"
+        kind, why = "delayed", f"continues {soon}: its item waits, or is tried again"
     else:
         kind, why = "delayed", f"is tried again {soon}"
     return Finding(kind, "info", f"{what} {why}", token.step, token.run)
@@ -145,7 +148,7 @@ def _free(token: Token, what: str, command: OpenCommand) -> Finding:
     """Report that no live worker has a command that is due."""
     pool = pool_of(command.owner)
     lost = bool(command.owner) and pool is None
-    lapsed = f"{who_has(command.owner)} had it and gave no sign of life" if lost else "nobody has taken it"
+    lapsed = f"{who_has(command.owner)} had it and sends no heartbeats" if lost else "no worker has taken it"
     lapsed += "" if pool is None else f"; it is offered to workers of the pool {pool}"
     return Finding(
         "orphan_command" if lost else "not_taken",

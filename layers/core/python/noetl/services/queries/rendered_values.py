@@ -1,4 +1,7 @@
-"""What rendering against an execution tells. Apart from the rendering itself, so that a function which only routes loads no templates."""
+"""The answer of a rendering against an execution.
+
+It is apart from the rendering itself so that a function which only routes requests does not load the template engine.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ import msgspec
 
 
 class RenderError(msgspec.Struct, frozen=True):
-    """A text that could not be rendered. ``path``: where it stands in the template (``args.items[0]``; empty: it is all of it)."""
+    """A text that could not be rendered.
+
+    ``path``: its place in the template (``args.items[0]``; empty: it is the whole template).
+    """
 
     path: str
     code: str
@@ -17,7 +23,10 @@ class RenderError(msgspec.Struct, frozen=True):
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """``rendered``: null where a text could not be rendered (``errors`` tells why). ``context_keys``: names there are."""
+    """Templates rendered against an execution.
+
+    ``rendered``: null where a text could not be rendered; ``errors`` states why. ``context_keys``: the names available to templates.
+    """
 
     rendered: Any
     errors: list[RenderError]

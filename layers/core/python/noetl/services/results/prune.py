@@ -1,4 +1,4 @@
-"""Retention: removes executions that ended long ago, with all their data, in bounded batches.
+"""Retention: removal of executions that ended long ago, with their data, in batches.
 
 Results are removed before the rows that name them, and rows of history before their execution: a process that dies in between leaves work
 that the next round finds again.
@@ -25,12 +25,12 @@ BATCH = 200
 ROWS = 10_000
 """Rows of history, variables or moments in one statement."""
 COUNTED = 10_000
-"""Most executions that a dry run tells of."""
+"""Most executions that a dry run lists."""
 MOMENT_DAYS = 366
 """How long it is known which moments of a schedule started something, where executions are kept for ever or longer than that."""
 LEAST_SECONDS = 3600.0
 """How long an execution is kept after its end, at least. It has to outlast every delivery of the Start that began it: a Start whose execution
-is gone begins it anew."""
+is gone begins it again."""
 TOO_LARGE = "retention deletes history row by row: the last partition of noetl.event is too large to get an end while commits wait"
 TOO_LARGE_FIX = 'give it one by hand: "Partitions of history" in docs/operations.md'
 KEY_SECONDS = 7 * DAY

@@ -1,4 +1,4 @@
-"""The writer of large values: stores them in the result store, then replaces them by references."""
+"""The writer of large values to the result store, which replaces them by references."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from noetl.dsl.program import ResultSpec
 from noetl.ports.results import ResultStore
 
 MAX_INLINE = INLINE_MOST.value
-"""Most bytes one value may travel with, whatever ``inline_max_bytes`` says: a message has to hold it."""
+"""Most bytes of a value inside a message, even when ``inline_max_bytes`` allows more: a message has to hold it."""
 MAX_REFERENCE = 4 * MAX_INLINE
 """Most bytes of a reference, with the longest preview there is."""
 SMALL = 512

@@ -1,4 +1,4 @@
-"""Lists in the result store as sequences, of which only the parts that are needed are read.
+"""Lists in the result store as sequences that read only the parts they need.
 
 An element, a slice or an iteration reads the parts that hold it, one or a few at a time.
 """
@@ -20,8 +20,8 @@ from noetl.ports.results import ResultStore
 from noetl.services.results.stored_bytes import fetch, store_calls
 
 CACHE_BYTES = 4 * 1024 * 1024
-"""Most bytes of encoded parts and manifests kept decoded in one process (where rows take some ten times as much). Whoever goes over a
-list needs a part at a time."""
+"""Most bytes of encoded parts and manifests kept decoded in one process (where rows take some ten times as much). A reader of a
+list needs one part at a time."""
 
 
 def is_parted(value: Any) -> TypeGuard[Mapping[str, Any]]:

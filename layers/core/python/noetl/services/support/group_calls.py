@@ -1,4 +1,4 @@
-"""Grouping of concurrent calls: one round trip or commit for all calls that arrive during another one."""
+"""Grouping of concurrent calls: one round trip for all that arrive during another one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True, eq=False)
 class _Call(Generic[Asked]):
-    """``woken``: held while its thread waits. ``settled``: it was worked on; ``answers`` holds the answer, and nothing when that failed."""
+    """A call that waits for its group.
+
+    ``woken``: held while its thread waits. ``settled``: the call was handled; ``answers`` holds the answer, or nothing when it failed.
+    """
 
     asked: Asked
     woken: threading.Lock = field(default_factory=threading.Lock)
@@ -22,8 +25,10 @@ class _Call(Generic[Asked]):
 
 
 class Together(Generic[Asked, Answer]):
-    """``work`` answers many calls at once, in their order. A call that finds nobody at work is done at once, in its own thread; what comes
-    meanwhile waits, and one of those threads then works for all of them. Nothing ever waits for others to come.
+    """Grouped calls of several threads.
+
+    ``work`` answers many calls at once, in their order. A call that comes while no thread works is done at once, in its own thread. Calls
+    that come meanwhile wait, and one of their threads then works for all of them. No call waits for further calls to come.
 
     When ``work`` fails for several, each of them is done alone: one that fails harms only itself. ``most``: calls at once.
     """

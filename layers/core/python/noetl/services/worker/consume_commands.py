@@ -1,12 +1,12 @@
-"""The consumer of a batch of commands: runs them together and sends their outcomes together.
+"""The consumer of a batch of commands: it runs them and sends their outcomes together.
 
 No command is lost and no failure is silent. A command is done when the queue of events has accepted all its outcomes. Any other command
 is returned to the queue, and the worker that receives it next runs it again. While a dependency is unavailable, the command waits,
 however often that happens. A command that broke its worker, or that no worker ended, three times is answered as ``worker_lost``: tries
 are counted, not deliveries.
 
-Outcomes may be decided by request (``direct_outcomes``). The next command comes with the answer then, leased to this worker, and runs in
-the same invocation; whatever fails goes through the queues.
+The worker may ask the engine to decide outcomes by request (``direct_outcomes``). The answer then contains the next command, leased to
+this worker, which runs it in the same invocation. Every outcome that a request fails for goes through the queue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from noetl.domain.text.masking import loggable
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.messaging.large_messages import pack, unpack
 from noetl.services.worker.batch_deps import BatchDeps, Worked
-from noetl.services.worker.direct_outcomes import ASKED_BYTES, REQUEST_SECONDS, sign_of_life, unanswered
+from noetl.services.worker.direct_outcomes import ASKED_BYTES, REQUEST_SECONDS, heartbeat, unanswered
 from noetl.services.worker.direct_outcomes import SECONDS as DIRECT_SECONDS
 from noetl.services.worker.ready_commands import Turns
 from noetl.services.worker.run_command import run_command
@@ -72,9 +72,9 @@ class _Job:
     leased: float | None = None
 
     @property
-    def sign(self) -> str:
-        """By what this worker speaks of a leased command."""
-        return sign_of_life(self.command, self.token)
+    def heartbeat(self) -> str:
+        """The message that names this leased command to the engine."""
+        return heartbeat(self.command, self.token)
 
 
 @dataclass(slots=True, eq=False)
@@ -199,7 +199,10 @@ class _Batch:
             self._staff()
 
     def _put_in_line(self, job: _Job, places: int) -> None:
-        """Make a job ready, under the lock. ``places``: of a pool that is new: executions that keep something warm in it."""
+        """Make a job ready, under the lock.
+
+        ``places``: for a new pool: how many executions keep a warm process in it.
+        """
         name = job.command.pool if job.command.pool in self.deps.slots else "io"
         pool = self.pools.get(name)
         if pool is None:
@@ -398,11 +401,14 @@ class _Batch:
             self._send_to_queue(batch)
 
     def _send_by_request(self, batch: Sequence[tuple[_Job, Outgoing]]) -> Sequence[tuple[_Job, Outgoing]]:
-        """Have outcomes decided, and run what comes with the answer. Returns what has to go through the queue."""
+        """Have the engine decide outcomes, and start the commands of its answer.
+
+        Returns the outcomes that have to go through the queue.
+        """
         direct = self.deps.direct
         if direct is None or self.takes <= 0 or self.clock() >= self.takes_until or not direct.is_open():
             return batch
-        if self.worker.deadline() < REQUEST_SECONDS:
+        if not self._may_ask():
             return batch
         # Items of loops are many, and never wait for one another: the queue gathers them.
         asked = [place for place, (job, _) in enumerate(batch) if job.command.loop is None]
@@ -425,7 +431,10 @@ class _Batch:
         ]
 
     def _take_on(self, texts: Sequence[str]) -> None:
-        """Run commands that are leased to this worker. One that cannot be read is another's when its lease is over."""
+        """Start commands that are leased to this worker.
+
+        Another worker runs a command that this one cannot read, once its lease is over.
+        """
         for text in texts:
             job = self._leased(text)
             if job is None:
@@ -444,7 +453,9 @@ class _Batch:
         try:
             message = unpack(text, self.worker.results)
         except (InfrastructureError, InvalidInputError, NotFoundError) as error:
-            self.worker.log(f"a command of an answer is left to others: {error}")
+            self.worker.log(
+                f"a command in an answer cannot be read; another worker runs it when its lease is over: {error}"
+            )
             return None
         if message.command is None:
             self.worker.log("an answer holds a message that is no command")
@@ -456,7 +467,7 @@ class _Batch:
     def _settle(self, jobs: Sequence[_Job]) -> None:
         """Remove commands from the queue whose outcomes are decided.
 
-        The invocation goes on: if it died, they would come again.
+        Otherwise the queue would deliver them again if this invocation died while it runs further commands.
         """
         done = [one for job in jobs if job.leased is None for one in (job.delivery, *job.twins)]
         if not done:
@@ -464,7 +475,9 @@ class _Batch:
         try:
             self.deps.commands.ack(done)
         except InfrastructureError as away:
-            self.worker.log(f"{len(done)} message(s) are removed with the rest: {away}")
+            self.worker.log(
+                f"{len(done)} message(s) are removed from the queue only at the end of the batch: {away}"
+            )
 
     def _send_to_queue(self, batch: Sequence[tuple[_Job, Outgoing]]) -> None:
         self.worked.sends += 1
@@ -510,9 +523,9 @@ class _Batch:
             try:
                 self.deps.commands.nack(held, seconds)
             except InfrastructureError as away:
-                self.worker.log(f"{len(held)} command(s) could not be held: {away}")
-        if leased and self.deps.direct is not None:
-            self.deps.direct.hold([job.sign for job in leased])
+                self.worker.log(f"the leases of {len(held)} command(s) could not be extended: {away}")
+        if leased and self.deps.direct is not None and self._may_ask():
+            self.deps.direct.hold([job.heartbeat for job in leased])
             for job in leased:
                 job.leased = now
 
@@ -540,8 +553,6 @@ class _Batch:
             returned = [job for job in self.jobs if job.back is not None and job.leased is None]
             for job in returned:
                 self.backs.setdefault(job.back or 0, []).extend((job.delivery, *job.twins))
-        if leased and self.deps.direct is not None:
-            self.deps.direct.give_back([job.sign for job in leased])
         for job in returned:
             if job.back is not None and job.tries and job.away:
                 self.tries.excuse(job.command, job.tries, job.delivery.received, job.away)
@@ -552,4 +563,16 @@ class _Batch:
             try:
                 self.deps.commands.nack(deliveries, delay)
             except InfrastructureError as away:
-                self.worker.log(f"{len(deliveries)} message(s) come back later than meant: {away}")
+                self.worker.log(
+                    f"{len(deliveries)} message(s) are delivered again later than intended: {away}"
+                )
+        # Last: the engine may not answer, and what came from queues must not wait for it.
+        if leased and self.deps.direct is not None and self._may_ask():
+            self.deps.direct.give_back([job.heartbeat for job in leased])
+
+    def _may_ask(self) -> bool:
+        """Return whether there is time for a request that is never answered.
+
+        A lease that is not extended lasts longer than this invocation, and ends by itself.
+        """
+        return self.worker.deadline() >= REQUEST_SECONDS

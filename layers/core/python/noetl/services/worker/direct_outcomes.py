@@ -1,4 +1,7 @@
-"""Outcomes by request: the engine is asked directly, and the queue is there for whatever that cannot do."""
+"""Outcomes by request: a worker asks the engine directly to decide them.
+
+It sends every outcome that such a request fails for through the queue.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ from noetl.ports.decisions import Decisions
 from noetl.services.messaging.back_off import BackOff
 
 SECONDS = 10.0
-"""How long an invocation takes commands from answers. Then they go through the queue, where those of others wait as well."""
+"""How long an invocation takes commands from answers. Later ones go through the queue, behind the commands of other executions."""
 REQUEST_SECONDS = 28.0
-"""Time that has to be left for a request: it may take so long until it counts as unanswered."""
+"""Least time left to make a request: a request counts as unanswered after so long."""
 PAUSES = BackOff(first=1.0, most=60.0)
-"""Pauses after requests that failed, one after the other."""
+"""Pauses after consecutive requests that failed."""
 ASKED_BYTES = 64
 """Bytes by which ``unanswered`` makes a message longer, at most."""
 NOT_ASKED = frozenset({"aws_throttled", "aws_refused", "aws_not_configured"})
@@ -33,9 +36,12 @@ NOT_ASKED = frozenset({"aws_throttled", "aws_refused", "aws_not_configured"})
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """``left``: places of outcomes that have to go through the queue, each with the lease of the request that was not answered (empty: it
-    leased nothing). ``commands``: texts of messages, leased to this worker."""
+class RequestAnswer:
+    """The engine's answer to one request.
+
+    ``left``: places of outcomes that have to go through the queue, each with the lease of the request that was not answered (empty: that
+    request leased nothing). ``commands``: texts of messages, leased to this worker.
+    """
 
     left: Mapping[int, str]
     commands: Sequence[str] = ()
@@ -43,7 +49,10 @@ class Told:
 
 @dataclass(slots=True)
 class DirectOutcomes:
-    """One per process, for all threads. ``most``: commands that an invocation takes from answers. ``clock``: monotonic seconds."""
+    """The requests of a process to the engine, for all its threads.
+
+    ``most``: commands that an invocation takes from answers. ``clock``: monotonic seconds.
+    """
 
     decisions: Decisions
     most: int
@@ -54,41 +63,44 @@ class DirectOutcomes:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_open(self) -> bool:
-        """Return whether to ask now, and not to leave the engine alone for a while after it did not answer."""
+        """Return whether requests may be made: none are made for a while after a failure."""
         return self.clock() >= self._until
 
-    def decide(self, outcomes: Sequence[str], most: int) -> Told:
-        """Have outcomes decided. ``most``: commands that the caller takes."""
+    def decide(self, outcomes: Sequence[str], most: int) -> RequestAnswer:
+        """Ask the engine to decide outcomes. ``most``: commands that the caller takes."""
         count = fitting(outcomes, MOST_MESSAGES)
         left = dict.fromkeys(range(count, len(outcomes)), "")
         if not count:
-            return Told(left)
+            return RequestAnswer(left)
         lease = secrets.token_hex(16)
         try:
             found = self.decisions.decide(DecideRequest(VERSION, list(outcomes[:count]), max(0, most), lease))
         except InfrastructureError as away:
             self._note_failure(f"{count} outcome(s) go through the queue", away)
             refused = away.code in NOT_ASKED
-            return Told(dict.fromkeys(range(count), "" if refused else lease) | left)
+            return RequestAnswer(dict.fromkeys(range(count), "" if refused else lease) | left)
         self._failed = 0
-        return Told(dict.fromkeys(found.left, "") | left, found.commands)
+        return RequestAnswer(dict.fromkeys(found.left, "") | left, found.commands)
 
-    def hold(self, signs: Sequence[str]) -> None:
-        """Extend the leases of commands that still run. One that cannot be extended is anybody's when it is over."""
-        for start in range(0, len(signs), MOST_MESSAGES):
-            self._speak(DecideRequest(VERSION, held=list(signs[start : start + MOST_MESSAGES])))
+    def hold(self, heartbeats: Sequence[str]) -> None:
+        """Extend the leases of commands that still run.
 
-    def give_back(self, signs: Sequence[str]) -> None:
-        """End the leases of commands that this worker does not end."""
-        for start in range(0, len(signs), MOST_MESSAGES):
-            self._speak(DecideRequest(VERSION, back=list(signs[start : start + MOST_MESSAGES])))
+        Another worker may run a command whose lease could not be extended, once that lease is over.
+        """
+        for start in range(0, len(heartbeats), MOST_MESSAGES):
+            self._send(DecideRequest(VERSION, held=list(heartbeats[start : start + MOST_MESSAGES])))
 
-    def _speak(self, request: DecideRequest) -> None:
+    def give_back(self, heartbeats: Sequence[str]) -> None:
+        """End the leases of commands that this worker does not finish."""
+        for start in range(0, len(heartbeats), MOST_MESSAGES):
+            self._send(DecideRequest(VERSION, back=list(heartbeats[start : start + MOST_MESSAGES])))
+
+    def _send(self, request: DecideRequest) -> None:
         try:
             self.decisions.decide(request)
         except InfrastructureError as away:
             self.log(
-                f"leases of {len(request.held) + len(request.back)} command(s) end by themselves: {away}"
+                f"leases of {len(request.held) + len(request.back)} command(s) expire without being extended or ended: {away}"
             )
 
     def _note_failure(self, what: str, away: InfrastructureError) -> None:
@@ -96,15 +108,15 @@ class DirectOutcomes:
             self._failed += 1
             pause = PAUSES.after(self._failed)
             self._until = self.clock() + pause
-        self.log(f"{what}, and so do others for {pause} s: {away}")
+        self.log(f"{what}, as will all outcomes of the next {pause} s: {away}")
 
 
-def sign_of_life(command: Command, token: str) -> str:
-    """Return the message by which a worker speaks of a command that it has not answered."""
+def heartbeat(command: Command, token: str) -> str:
+    """Return the message that names a command which its worker has not answered."""
     event = CommandDone.of(command, Outcome("suspended"))
     return encode_message(Message(MESSAGE_VERSION, token=token, event=event))
 
 
 def unanswered(text: str, lease: str) -> str:
-    """Return an outcome's message as it goes through the queue after a request that was not answered."""
+    """Return an outcome's message for the queue, after a request that was not answered."""
     return encode_message(msgspec.structs.replace(decode_message(text), asked=lease)) if lease else text

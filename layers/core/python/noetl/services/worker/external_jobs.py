@@ -1,4 +1,4 @@
-"""External jobs: work that a task starts in another system and that continues without a worker.
+"""External jobs: work that a task starts in another system, and that needs no worker.
 
 The module decides how long a job may take, which command wakes its task, and how a job is ended.
 """
@@ -92,6 +92,6 @@ class Elsewhere:
         try:
             self.deps.registry.stop(op.kind, state, context)
         except (NoetlError, KeyError) as error:
-            self.log(f"what {op.label} ({op.kind}) began elsewhere could not be stopped: {error}")
+            self.log(f"the external job of {op.label} ({op.kind}) could not be stopped: {error}")
         except Exception as error:
             self.log(f"defect in kind {op.kind}, while stopping: {type(error).__name__}: {error}")

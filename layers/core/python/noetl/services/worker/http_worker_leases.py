@@ -21,7 +21,7 @@ FORGET_SECONDS = 600.0
 """After which a worker that never said goodbye is not listed any more."""
 MOST_WORKERS = WORKERS.value
 AGAIN_SECONDS = 5.0
-"""When to ask again for a command of which nobody knows when it is free."""
+"""When to ask again for a command whose next free moment is unknown."""
 
 
 class Claims:
@@ -70,7 +70,7 @@ class Claims:
             )
         if made == "taken":
             raise InvalidInputError(
-                f"{name!r} is the name of somebody else's worker", code="worker_name_taken"
+                f"{name!r} is the name of another principal's worker", code="worker_name_taken"
             )
         return self.heartbeat(name)
 
@@ -119,7 +119,7 @@ class Claims:
             return found[0]
         raise self._refusal(execution_id, command_id, seen.worker.pool)
 
-    def sign_of_life(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
+    def renew_lease(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
         """Extend the lease of a command.
 
         False when this turn of it is no longer wanted: it was answered, withdrawn, or given to another worker.

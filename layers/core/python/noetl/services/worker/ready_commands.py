@@ -45,7 +45,10 @@ class _Level(Generic[T]):
 
 
 class _Warm(msgspec.Struct):
-    """An execution that has ``children``: as many as ran at once. ``priority``: of its last item. ``over``: it has ended."""
+    """An execution that has warm children.
+
+    ``children``: as many as ran at once. ``priority``: of its last item. ``over``: it has ended.
+    """
 
     priority: int
     running: int = 0
@@ -86,7 +89,10 @@ class Turns(Generic[T]):
 
     @property
     def runnable(self) -> int:
-        """Count what could run now, or about that: without what waits for a place. Any thread may ask."""
+        """Count about how many commands could run now, without those that wait for a place.
+
+        Any thread may call this.
+        """
         if self._places is None:
             return self.ready
         levels = list(self._levels.values())
@@ -211,7 +217,7 @@ class Turns(Generic[T]):
         return None
 
     def _is_refused_long(self, now: float) -> bool:
-        """Whether all that was ready has waited for too long, whoever came or began before."""
+        """Return whether no ready command could begin for longer than the patience allows."""
         return self._refused is not None and self._refused <= now - self._patience
 
     def _longest_passed_over(self, level: _Level[T], now: float) -> int | None:
@@ -239,7 +245,10 @@ class Turns(Generic[T]):
         return warm is not None and warm.running < warm.children
 
     def _make_room(self, execution_id: int, priority: int, most: Need) -> bool:
-        """Whether another child has a place; who needs its own no more than ``most``, or is of a lower priority, loses it for that."""
+        """Return whether another child has a place.
+
+        An execution that needs its child no more than ``most``, or has a lower priority, loses that child to make the place.
+        """
         assert self._places is not None
         if self.children < self._places:
             return True

@@ -1,6 +1,6 @@
-"""Run one command in a worker: a step's pipeline, the tasks of a case, or a chunk of a loop's items.
+"""The run of one command: a step's pipeline, the tasks of a case, or a chunk of items.
 
-Follow a run from here: ``run_tasks`` drives ``noetl.pipeline`` and the kinds, ``run_items`` goes over a chunk, ``keep_results`` and
+To follow a run, start here: ``run_tasks`` drives ``noetl.pipeline`` and the kinds, ``run_items`` goes over a chunk, ``keep_results`` and
 ``secrecy`` guard the way out. Outcomes leave through ``emit``; nothing is written to the engine's tables.
 """
 

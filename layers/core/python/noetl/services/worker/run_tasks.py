@@ -1,4 +1,4 @@
-"""The runner of a pipeline: makes its calls, checks results, removes secrets, stores large values.
+"""The runner of a pipeline: calls, checks of results, redaction, storage of large values.
 
 Everything that the items of a command share is prepared once, in ``TaskRunner``.
 """
@@ -51,7 +51,7 @@ from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.templating import unwrap
 
 MARGIN_SECONDS = 5.0
-"""A run that goes on with less time than this is handed back between two calls."""
+"""A run that has less time left than this is returned to the queue between two calls."""
 HELPERS = frozenset({"http", "pg", "py"})
 """What rules of an item have seen already; its row in history does not repeat them."""
 PLAIN_KINDS = frozenset({"playbook", "wait"})
@@ -161,7 +161,7 @@ class TaskRunner:
         except InfrastructureError:
             raise
         except NoetlError as error:
-            self._log(f"what {self.prefix} began elsewhere could not be stopped: {error}")
+            self._log(f"the external job of {self.prefix} could not be stopped: {error}")
 
     def _kept(self, value: Any) -> Any:
         """Store one large result of a nested loop at once, without secrets.

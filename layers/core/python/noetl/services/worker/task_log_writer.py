@@ -1,6 +1,7 @@
-"""The writer of task output: gathers lines for a moment, stores them before the command's outcome.
+"""The writer of task output.
 
-To lose some lines is better than to fail a task over them: lines that cannot be stored are logged and dropped.
+It gathers lines for a moment, and stores them before the command's outcome. To lose some lines is better than to fail a task over them:
+lines that cannot be stored are logged and dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from noetl.domain.task_logs import TaskLine, line_time
 from noetl.ports.task_logs import TaskLogs
 
 FLUSH_SECONDS = 1.0
-"""How old a line gets at most, before it is written, while its command goes on."""
+"""How old a line may become before it is written, while its command runs."""
 FLUSH_BYTES = 256 * 1024
 COMMAND_BYTES = LINES_BYTES.value
 """Most text of one command (a step run, or a chunk of a loop's items) that is kept."""

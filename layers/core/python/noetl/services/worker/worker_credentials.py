@@ -1,4 +1,4 @@
-"""The credential lookup of a worker process: registered credentials first, then the machine's own."""
+"""A worker's lookup of credentials: registered ones first, then the machine's own."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class WorkerDeps:
     given_up: Callable[[int, int], bool] | None = None
     """``revoked``, when not given."""
     withdrawn: Callable[[Command], bool] = lambda command: False
-    """Whether this very command is gone from the store, while its step run may go on; asked between calls and between items."""
+    """Whether this command is gone from the store, although its step run may continue; asked between calls and between items."""
     jobs: Jobs = field(default_factory=NoJobs)
     callback_key: Callable[[Command], str] = lambda command: ""
     """What tokens of a command's callbacks are made with (domain/callbacks.py); empty: none can be made here."""
@@ -86,7 +86,7 @@ class WorkerDeps:
     """The address that callbacks are answered at, as those outside reach it."""
     log: Callable[[str], None] = _silent
     lines: LineKeeper | None = None
-    """Keeps what tasks print; None: it is only told."""
+    """Keeps what tasks print; None: it is only logged."""
 
     def __post_init__(self) -> None:
         if self.hydrate is None:

@@ -1,4 +1,4 @@
-"""Outcomes of commands that cannot be run at all: their worker broke on them on every attempt."""
+"""Outcomes of commands that cannot be run: every attempt broke its worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What may have been given to this process without its knowing: the answer to a commit was lost with the connection.
+"""Commits whose answer was lost with the connection.
+
+They may have leased work to this process without its knowledge.
 
 If the commit was carried out, its new commands and events are leased to an owner that is alive and never heard of them, and so are
 commands of any execution that it gave a slot of a limit. They are set free when the owner next asks for work; a command of the same step
@@ -26,7 +28,11 @@ TRANSIT_SECONDS = 5.0
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """``expected``: the version a main-lane commit was based on (-1: the item lane). ``limited``: it may have given slots to anybody."""
+    """A commit whose answer was lost.
+
+    ``expected``: the version a main-lane commit was based on (-1: the item lane). ``limited``: it may have granted slots to any
+    execution.
+    """
 
     owner: str
     execution_id: int
@@ -42,7 +48,10 @@ class Doubts:
 
     @contextmanager
     def about(self, doubts: Sequence[Doubt]) -> Iterator[None]:
-        """Around a write. The same commit succeeding later proves that the lost one was not carried out."""
+        """Around a write.
+
+        The same commit succeeding later proves that the lost one was not carried out.
+        """
         began = time.monotonic()
         try:
             yield
@@ -80,7 +89,10 @@ class Doubts:
             )
 
     def age(self, doubts: Sequence[Doubt]) -> float | None:
-        """How many seconds ago, at most, one of those commits gave slots to others; None when none of them may have done so."""
+        """Return how many seconds ago, at most, one of those commits granted slots to others.
+
+        None: none of them may have done so.
+        """
         with self._lock:
             began = [self._doubts[doubt] for doubt in doubts if doubt.limited and doubt in self._doubts]
         return time.monotonic() - min(began) + TRANSIT_SECONDS if began else None
@@ -97,7 +109,7 @@ class Doubts:
 
 
 def of_changes(changes: Sequence[Change], owner: str | None) -> list[Doubt]:
-    """Step runs whose commands a commit gives out; run 0 stands for the events alone."""
+    """Return the step runs whose commands a commit gives out; run 0 means the events alone."""
     if owner is None:
         return []
     found = []
@@ -109,7 +121,10 @@ def of_changes(changes: Sequence[Change], owner: str | None) -> list[Doubt]:
 
 
 def of_start(start: Start, created: CreatedExecution, owner: str | None) -> list[Doubt]:
-    """The Start that ``create`` gives to who asks. One that begins later belongs to no process."""
+    """Return the Start that ``create`` hands to its caller.
+
+    One that begins later belongs to no process.
+    """
     return [Doubt(owner, start.execution_id, 0, -1)] if owner and created.starts_at is None else []
 
 

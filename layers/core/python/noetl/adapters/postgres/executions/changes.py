@@ -1,4 +1,4 @@
-"""From Changes to the parameters of ``noetl.commit_changes``, and from its answers to what the caller gets."""
+"""Parameters of ``noetl.commit_changes`` from Changes, and results from its answers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ _NOTHING: dict[str, bytes | None] = {**dict.fromkeys(_RARE), **dict.fromkeys(_CO
 
 
 class Writing:
-    """One commit: its parameters, and how to read the answer. ``changes`` are sorted by execution."""
+    """One commit: its parameters, and how to read the answer.
+
+    ``changes`` are sorted by execution.
+    """
 
     def __init__(self, changes: Sequence[Change], owner: str | None) -> None:
         self._changes = changes
@@ -97,7 +100,7 @@ class Writing:
 
     @property
     def rare(self) -> bool:
-        """Whether those who share keys, the order of what waits, or results that live differently are concerned."""
+        """Return whether a change concerns shared keys, priorities, or lifetimes of results."""
         return any(
             change.limited or change.priority or change.kept or change.reaches for change in self._changes
         )
@@ -264,7 +267,10 @@ def _first(posted: set[tuple[int, str]], key: tuple[int, str]) -> bool:
 
 
 def _kept_fences(change: Change) -> dict[str, tuple[int, int]]:
-    """Fences of rows that a new turn replaces: the row must be open still, and keeps its attempt count. Others are deleted by theirs."""
+    """Return the fences of rows that a new turn replaces.
+
+    The row must be open still, and keeps its attempt count. Others are deleted by their fences.
+    """
     if not change.close or change.end:
         return {}
     again = {one.command_id for one in chain(change.issue, change.waiting) if one.run not in change.drop_runs}
@@ -310,9 +316,11 @@ def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> N
     rows["variables"] += variable_rows(execution, change.variables)
     if change.cancel_children or change.drop_runs:
         reason = codec.encode(change.cancel_reason).decode()
-        runs = (None,) if change.cancel_children else dict.fromkeys(change.drop_runs)
         cascade = {"execution": execution, "reason": reason, "id": cascade_of(change)}
-        rows["cancels"] += [{**cascade, "run": run} for run in runs]
+        if change.cancel_children:
+            rows["cancels"].append({**cascade, "run": None, "spared": change.spared})
+        if change.spared or not change.cancel_children:
+            rows["cancels"] += [{**cascade, "run": run} for run in dict.fromkeys(change.drop_runs)]
     rows["cancels"] += [
         {"execution": execution, "what": word.what, "id": word.event_id, "seq": word.seq}
         for word in change.words

@@ -1,4 +1,7 @@
-"""A command's row: its payload, and whose row it takes over (sql/functions/30_commit_changes.sql)."""
+"""A command's row: its payload, and the row it takes over.
+
+See sql/functions/30_commit_changes.sql.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ _VALUES = attrgetter(*_FIELDS)
 
 
 def _optional(field: msgspec.structs.FieldInfo) -> Any:
-    """Return the default of a field. Required ones, which are never None, stand behind others: they have None."""
+    """Return the default of a field.
+
+    Required ones, which are never None, stand behind others: they have None.
+    """
     if field.default_factory is not msgspec.NODEFAULT:
         return msgspec.field(default_factory=field.default_factory)
     return None if field.default is msgspec.NODEFAULT else field.default
@@ -49,9 +55,9 @@ _STORED = msgspec.defstruct(
 def side_by_side(
     closed: list[tuple[int, str, int, int]], fresh: list[tuple[Command, bool]]
 ) -> tuple[list[tuple[int, str, int, int]], list[tuple[Command, bool]]]:
-    """Sort commands that go and that come, so that two of one execution stand at the same place as often as there are two.
+    """Sort closed and fresh commands, so that two of one execution share a place.
 
-    Such two share a row. What is left over stands behind them; fresh commands of one execution keep their order.
+    Such two share a row. What is left over is behind them; fresh commands of one execution keep their order.
     """
     if not closed or not fresh:
         return closed, fresh

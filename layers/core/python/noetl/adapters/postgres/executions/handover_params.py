@@ -10,7 +10,7 @@ from noetl.ports.executions.answers import Offer, Published
 
 
 def heirs(owner: str, *parts: tuple[Published, str]) -> dict[str, bytes | None]:
-    """What ``owner`` gives away, each part to its heir."""
+    """Return the parameters of what ``owner`` hands over, each part to its heir."""
     commands = [(one.execution_id, one.command_id, heir) for part, heir in parts for one in part.commands]
     events = [(one.execution_id, one.event_id, heir) for part, heir in parts for one in part.events]
     timers = [(*one, heir) for part, heir in parts for one in part.timers]
@@ -23,7 +23,7 @@ def heirs(owner: str, *parts: tuple[Published, str]) -> dict[str, bytes | None]:
 
 
 def offer(wanted: Offer | None) -> dict[str, bytes | None]:
-    """What a claim asks for; empty texts ask for what is nobody's."""
+    """Return the parameters of a claim; empty texts ask for rows without an owner."""
     execution_id, command_id = (wanted and wanted.only) or (0, "")
     return {
         "pool": text(wanted.pool if wanted else ""),

@@ -1,4 +1,4 @@
-"""From ItemBatches to the parameters of ``noetl.commit_items``, and from its answers to what the caller gets."""
+"""Parameters of ``noetl.commit_items`` from ItemBatches, and results from its answers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class KnownLoops:
 class Counting:
     """One call of ``commit_items``: its parameters, and how to read the answer.
 
-    The call keeps every loop it is about until it ends: it tells the store which ones it knows, and the answer brings the others.
+    The call keeps every loop it is about until it ends: it names to the store those it knows, and the answer brings the others.
     """
 
     def __init__(self, batches: Sequence[ItemBatch], owner: str | None, cache: KnownLoops) -> None:
@@ -132,7 +132,9 @@ class Counting:
         return found
 
     def answer(self, rows: list[Row], unread: Unread) -> tuple[list[ItemsCommitted], Committed]:
-        """Return the answer to each batch, and what is given out. ``unread``: collects rows that cannot be read.
+        """Return the answer to each batch, and what is given out.
+
+        ``unread``: collects rows that cannot be read.
 
         Raises KeyError for an answer about a loop that it does not bring along.
         """
@@ -259,7 +261,10 @@ def _key(batch: ItemBatch) -> LoopKey:
 
 
 def _waves(batches: Sequence[ItemBatch]) -> list[int]:
-    """1 for the first batch of a command in this call, 2 for its second, …: each sees what the one before it did."""
+    """Number the batches of a command in this call: 1 for its first, 2 for its second, ….
+
+    Each sees what the one before it did.
+    """
     seen: dict[tuple[int, str], int] = {}
     waves = []
     for batch in batches:

@@ -1,4 +1,9 @@
-"""What a commit says about keys that executions share, and what it is told: who waits, who has a slot now (sql/functions/50_limits.sql)."""
+"""Parameters and answers of commits about shared keys.
+
+They show which commands wait, and which have a slot.
+
+See sql/functions/50_limits.sql.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +36,10 @@ def integers(array: bytes | None) -> list[int]:
 
 
 def limit_parts(changes: Sequence[Change]) -> dict[str, bytes | None]:
-    """Further parameters of a commit: executions that may share keys, commands that ask for some, priorities."""
+    """Return further parameters of a commit about shared keys.
+
+    They are executions that may share keys, commands that ask for some, and priorities.
+    """
     limited = [change.execution_id for change in changes if change.limited]
     wanted: list[dict[str, Any]] = [
         {
@@ -80,7 +88,10 @@ def result_parts(writes: Sequence[Change | ItemBatch]) -> bytes | None:
 
 
 def moved_parts(batches: Sequence[ItemBatch]) -> dict[str, bytes | None]:
-    """Further parameters of a commit of items: an item that goes on alone has the slots of the command it left."""
+    """Return further parameters of a commit of items.
+
+    An item that continues alone has the slots of the command it left.
+    """
     concerned = [batch for batch in batches if batch.limited]
     moved: list[dict[str, Any]] = [
         {"execution": one.execution_id, "id": batch.event.command_id, "heir": one.command_id}
@@ -95,7 +106,10 @@ def moved_parts(batches: Sequence[ItemBatch]) -> dict[str, bytes | None]:
 
 
 def admitted(answers: Sequence[Row], owner: str | None, unread: Unread) -> tuple[Admitted, list[Event]]:
-    """Read the answer of ``noetl.admit_execution``. ``unread``: collects rows that cannot be read."""
+    """Read the answer of ``noetl.admit_execution``.
+
+    ``unread``: collects rows that cannot be read.
+    """
     word, most, holders = "held", 0, list[int]()
     events: list[Event] = []
     for kind, execution, identity, counts, body, _, _ in answers:
@@ -133,7 +147,10 @@ class Slots:
         return True
 
     def given_out(self, issued: list[Command]) -> list[Command]:
-        """``issued`` without those that wait, those whose moment is later delayed; and who waited until now."""
+        """Return the commands that are given out now.
+
+        They are ``issued`` without those that wait, and those that waited until now. One whose moment is later is delayed.
+        """
         if not (self.waits or self.delays or self.given):
             return issued
         found = []
@@ -147,7 +164,10 @@ class Slots:
 
 
 class Loops:
-    """The loops of an answer, which brings each of them once, however many of its commands it gives out."""
+    """The loops of an answer.
+
+    The answer brings each loop once, for any number of its commands.
+    """
 
     def __init__(self) -> None:
         self._loops: dict[tuple[int, int, int], LoopRow] = {}
@@ -169,8 +189,10 @@ def whole_command(
     child: bytes | None,
     loop: bytes | LoopRow | None,
 ) -> Command:
-    """A command from its row. ``counts``: run, round, attempt, first, past, and perhaps the microseconds of its delay and how many
-    owners died while they ran it."""
+    """A command from its row.
+
+    ``counts``: run, round, attempt, first, past, and perhaps the microseconds of its delay and how many owners died while they ran it.
+    """
     _, round_, attempt, first, past, *more = counts
     delay, lost = (*more, 0, 0)[:2]
     if round_ < 0 or loop is None:

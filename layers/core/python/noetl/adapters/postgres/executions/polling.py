@@ -1,4 +1,4 @@
-"""Commands whose work goes on elsewhere: asked again later, or sooner than was meant.
+"""Commands whose work is in another system: asked again later, or sooner than planned.
 
 What a row holds is read and written over; the attempt, which goes up, keeps two writers apart.
 """

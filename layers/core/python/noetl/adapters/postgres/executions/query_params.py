@@ -1,4 +1,4 @@
-"""What the store is asked from outside, as parameters: lists by filter, and events for several executions."""
+"""Parameters of requests from outside: lists by filter, and events for executions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def listing_query(wanted: ExecutionFilter) -> str:
 
 
 def held(event: Event) -> bytes:
-    """Executions of whose results an event from outside tells."""
+    """Return the executions whose results an event from outside refers to, as a parameter."""
     return numbers(sorted(mentioned(encode_event(event), event.execution_id)))
 
 

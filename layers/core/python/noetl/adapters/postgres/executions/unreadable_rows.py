@@ -45,7 +45,10 @@ def report(row: Unreadable | str) -> None:
 
 
 def moment(column: bytes | None, what: str) -> float | None:
-    """Read a moment; None for one that no clock can show, which is reported. ``what``: the column and its row."""
+    """Read a moment; None for one that no clock can show, which is reported.
+
+    ``what``: the column and its row.
+    """
     if column is None:
         return None
     found = float(column)
@@ -91,7 +94,10 @@ class Unread:
         return found
 
     def set_aside(self, database: Database, owner: str) -> None:
-        """Take the rows that could not be read from ``owner``. One more round trip, when there are any."""
+        """Take the rows that could not be read from ``owner``.
+
+        One more round trip, when there are any.
+        """
         if not (self.commands or self.events):
             return
         database.run(

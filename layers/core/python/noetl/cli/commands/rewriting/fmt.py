@@ -32,10 +32,13 @@ class Wishes:
 
 
 def fmt(targets: Sequence[str], wishes: Wishes) -> int:
-    """Format files (folders: every playbook below), or stdin for ``-``. All are read before the first is written."""
+    """Format files (folders: every playbook below), or stdin for ``-``.
+
+    All are read before the first is written.
+    """
     if STDIN in targets and len(targets) > 1:
         raise InvalidInputError(
-            "- stands for stdin and cannot be combined with files",
+            "- means stdin and cannot be combined with files",
             code="usage",
             hint="name files, or - alone",
         )
@@ -84,7 +87,7 @@ def _stdin(wishes: Wishes) -> int:
 
 
 def _formatted(text: str, name: str, wishes: Wishes) -> Formatted | None:
-    """None: it cannot be read, and every problem was told."""
+    """Return the formatted text; None when it cannot be read, after reporting every problem."""
     from noetl.dsl.diagnostics import InvalidPlaybookError
     from noetl.formatting.format import canonical_text, format_text
 
@@ -138,7 +141,7 @@ def _report(name: str, changed: bool, made: Formatted) -> dict[str, Any]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file as a whole: whoever reads it meanwhile sees the one or the other.
+    """Replace a file as a whole: a concurrent reader sees the old or the new content.
 
     Raises InvalidInputError.
     """

@@ -46,7 +46,9 @@ class _Read:
 
 
 def migrate(targets: Sequence[str], wishes: Wishes) -> int:
-    """Rewrite playbooks (folders: every playbook below; ``-``: stdin). A file that would not run afterwards is left as it is.
+    """Rewrite playbooks (folders: every playbook below; ``-``: stdin).
+
+    A file that would not run afterwards is left as it is.
 
     0: nothing to do, or all that was asked for is done. 1: with ``check``, a file would change. 2: a file cannot be rewritten.
     """
@@ -54,7 +56,7 @@ def migrate(targets: Sequence[str], wishes: Wishes) -> int:
         raise InvalidInputError("--check writes nothing", code="usage", hint="give --check or --write")
     if STDIN in targets and len(targets) > 1:
         raise InvalidInputError(
-            "- stands for stdin and cannot be combined with files",
+            "- means stdin and cannot be combined with files",
             code="usage",
             hint="name files, or - alone",
         )
@@ -155,7 +157,7 @@ def _summary(read: Sequence[_Read], wishes: Wishes) -> str:
     return f"{len(read)} playbooks: {changed} {verb}, {refused} refused, {len(read) - changed - refused} as they should be"
 
 
-# --- what is told ---
+# --- what is shown ---
 
 
 def _tell(one: _Read, wishes: Wishes) -> None:
@@ -192,7 +194,7 @@ def _verdict(name: str, made: Migrated, wishes: Wishes) -> None:
     else:
         count = len(made.changes)
         verb = "rewritten" if wishes.write else "would be rewritten"
-        proof = "the same program as before" if made.proved else "it compiles now"
+        proof = "it does the same as before" if made.proved else "the result compiles"
         hint = "" if wishes.write or wishes.check else "; --write saves it"
         out(f"{name}: {verb} at {count} {'place' if count == 1 else 'places'}: {proof}{hint}")
 

@@ -1,1 +1,4 @@
-"""The inside of a confined process. Standard library only, and little of it: every cold start loads it."""
+"""The inside of a confined process.
+
+It uses the standard library only, and little of it: every cold start loads it.
+"""

@@ -1,9 +1,11 @@
-"""A cell: namespaces that serve one task after the other, and their first process, which forks each task's process.
+"""A cell: namespaces that serve one task after the other, and their first process.
+
+The first process forks each task's process.
 
 Its mounts, its user and process namespace, its Landlock rules and its filter of system calls are made once. Each task has a
 process, an IPC namespace and a Landlock domain of its own. The first process runs no code of playbooks, learns nothing of any
-task but how it ended, and cannot be read. When a task has ended it kills and reaps whatever is left, and then looks whether
-everything that a task can change is as it was (``_Standing``). If anything differs, it says so and ends, and the kernel takes
+task but how it ended, and cannot be read. When a task has ended it kills and reaps every process that is left. Then it checks that
+everything that a task can change is as it was (``_LastingState``). If anything differs, it says so and ends, and the kernel takes
 the cell down with it: nothing is cleaned up. Linux only.
 """
 
@@ -61,7 +63,10 @@ LIMITS = 16
 
 
 def live(order: Any, control: int, ground: Ground) -> NoReturn:
-    """As the first process of new namespaces: serve tasks until the worker goes, or the cell is not as it was."""
+    """Serve tasks as the first process of new namespaces.
+
+    It ends when the worker goes, or when the cell is not as it was.
+    """
     try:
         _Cell(order, control, ground).serve()
     except BaseException as error:
@@ -101,10 +106,10 @@ class _Cell:
         self._serving = order["serving"]
         serve.prepare_output()
         self._uses: int = order["uses"]
-        self._standing: _Standing | None = None
+        self._lasting_state: _LastingState | None = None
         if self._uses > 1:
             with suppress(OSError):  # on a system that does not show all of this a cell serves one task
-                self._standing = _Standing(self._folder)
+                self._lasting_state = _LastingState(self._folder)
         self._task = 0
         """The number of the task's process; 0: there is none."""
         self._status: int | None = None
@@ -147,7 +152,10 @@ class _Cell:
             os.close(descriptor)
 
     def _end(self, *, asked: bool) -> None:
-        """End whatever runs here, tell how the task ended, and go on only if it has left nothing. One that crashed is followed by none."""
+        """End every process of the task, report its end, and continue if it has left nothing.
+
+        A task that crashed is the last one of its cell.
+        """
         # At once for all: a process that is forked meanwhile has the signal, too.
         with suppress(ProcessLookupError):
             os.kill(-1, _signal.SIGKILL)
@@ -156,13 +164,16 @@ class _Cell:
         status = int(_signal.SIGKILL) if self._status is None else self._status
         task, self._task = self._task, 0
         fit = self._uses > 0 and (asked or os.WIFEXITED(status))
-        serves_on = fit and self._standing is not None and self._standing.is_same(task)
+        serves_on = fit and self._lasting_state is not None and self._lasting_state.is_same(task)
         os.write(self._control.fileno(), ENDED + status.to_bytes(4, "little") + bytes((serves_on,)))
         if not serves_on:
             os._exit(0)
 
     def _reap(self, options: int) -> None:
-        """What has ended; without options, wait until nothing is left in this process namespace: orphans become children of this one."""
+        """Reap what has ended; without options, wait until this process namespace is empty.
+
+        Orphans become children of this process.
+        """
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, options)
@@ -181,7 +192,10 @@ class _Cell:
             self._launch(descriptors)
 
     def _serve(self, requests: int, output: int, answers: int) -> None:
-        """Serve calls of Python code. All that such tasks are told is the same for each one, and was read with the order of the cell."""
+        """Serve calls of Python code.
+
+        What such tasks receive is the same for each one, and was read with the order of the cell.
+        """
         os.dup2(output, 1)
         os.dup2(output, 2)
         self._confine_task()
@@ -189,7 +203,9 @@ class _Cell:
         serve.serve(requests, answers, self._serving)
 
     def _confine_task(self) -> None:
-        """Take away what the first process keeps, and the rules that it makes no use of itself. Raises OSError.
+        """Take away what the first process keeps, and add the rules that it does not use itself.
+
+        Raises OSError.
 
         The worker counts the task's memory, which the kernel shows of a process that may be read. Other tasks are in other user namespaces.
         """
@@ -211,18 +227,18 @@ class _Cell:
         launch.run(wanted, [])
 
 
-class _Standing:
-    """How everything stands that a task can change and that stays when it has ended.
+class _LastingState:
+    """The state that a task can change and that stays when it has ended.
 
-    * Folders that it can write to: contents, owner, modes, attributes and times. Whatever changes one of a folder changes ``ctime``,
-      which nobody can set. A file that never had a name changes the number of the next one, and takes room for as long as it is there.
+    * Folders that it can write to: contents, owner, modes, attributes and times. Every change of one of a folder changes ``ctime``,
+      which no process can set. A file that never had a name changes the number of the next one, and takes room for as long as it is there.
     * Locks of these folders: they last as long as the open file, which the kernel closes late when it was sent and not received.
     * The first process, which is of the same user: its limits, priorities and processors, which the next task would inherit.
-    * The number of the last process. A task that made no other process or thread has left none, and nobody learns how many there were.
+    * The number of the last process. A task that made no other process or thread has left none, and no task learns how many there were.
     """
 
     def __init__(self, folder: str) -> None:
-        """Wait for a tick of the clock of files, after which no change can have the time of this moment.
+        """Wait for a tick of the clock of files; no later change can have this moment's time.
 
         Raises OSError when this system does not show everything.
         """
@@ -253,10 +269,10 @@ class _Standing:
             if time.clock_gettime_ns(COARSE_CLOCK) > max(changed):
                 return
             time.sleep(0.001)
-        raise OSError(0, "the clock of files does not go on")
+        raise OSError(0, "the clock of files does not advance")
 
     def is_same(self, task: int) -> bool:
-        """Whether a task that had this number has left everything as it was."""
+        """Report whether a task of this number has left everything as it was."""
         try:
             same = (
                 int(os.pread(self._numbers, 20, 0)) == task
@@ -302,7 +318,7 @@ class _Standing:
         )
 
     def _next_file(self, place: str) -> int:
-        """The number of the next file there, which this is."""
+        """Return the number of the next file there, by making it."""
         made = os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             return os.fstat(made).st_ino
@@ -311,7 +327,10 @@ class _Standing:
 
 
 def _is_locked(folder: int) -> bool:
-    """Return whether a lock is held on a folder: there are those of ``flock`` and those of an open file (``F_OFD_SETLK``)."""
+    """Report whether a lock is held on a folder, of ``flock`` or of an open file.
+
+    ``F_OFD_SETLK`` makes the latter.
+    """
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -321,7 +340,10 @@ def _is_locked(folder: int) -> bool:
 
 
 def _within(path: str, device: int) -> list[str]:
-    """All that lies below ``path`` on the same file system: links, and folders on the way to places that are mounted there."""
+    """List all that is below ``path`` on the same file system.
+
+    Links are listed, and folders on the way to places that are mounted there.
+    """
     found = []
     with os.scandir(path) as entries:
         for entry in entries:
@@ -333,7 +355,10 @@ def _within(path: str, device: int) -> list[str]:
 
 
 def be_child(act: Callable[[], None]) -> NoReturn:
-    """Run ``act`` as all of a process that was just forked, in a session of its own; end it with what it has printed written."""
+    """Run ``act`` as all of a process that was just forked, in a session of its own.
+
+    Then end the process, with what it has printed written.
+    """
     code = 0
     try:
         _signal.set_wakeup_fd(-1)

@@ -1,7 +1,7 @@
-"""A process gives up what the code it is about to run must not have. There is no way back.
+"""The layers by which a process drops the rights that its next code must not have.
 
-``confine`` applies the layers that a ``Confinement`` names to the calling process; it starts no interpreter, and may
-be called in any fork of a process with one thread. Limits on memory, file size, open files and core dumps need no
+There is no way back. ``confine`` applies the layers that a ``Confinement`` names to the calling process; it starts no interpreter, and
+may be called in any fork of a process with one thread. Limits on memory, file size, open files and core dumps need no
 layer. On Linux also: no new privileges, no capabilities (a root user keeps its files but can no longer look into other
 processes), and memory that processes of the same user cannot read.
 """
@@ -29,11 +29,14 @@ PROCESS_FILES = (
     "sys/kernel",
     "sys/vm",
 )
-"""Of a /proc that shows all processes, what tells of none of them."""
+"""The files of a /proc with all processes that reveal none of them."""
 
 
 class Confinement:
-    """What one task is left with. Places: where something is, where the task sees it, ``folder``, ``file`` or ``link``."""
+    """The rights that one task keeps.
+
+    Places: where something is, where the task sees it, ``folder``, ``file`` or ``link``.
+    """
 
     def __init__(
         self,
@@ -109,9 +112,10 @@ def confine(wanted: Confinement, lifeline: int) -> None:
 
 
 def confine_cell(wanted: Confinement) -> int:
-    """Take away what no task of a cell has, from its first process, which is in its namespaces and keeps one right for tasks to come.
+    """Take away what no task of a cell has, from the cell's first process.
 
-    Tasks inherit all of it. Returns the Landlock rules for them, or -1. Raises OSError.
+    That process is in the cell's namespaces and keeps one right for tasks to come. Tasks inherit all of it. Returns the Landlock rules
+    for them, or -1. Raises OSError.
     """
     from .kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, give_up_bounds, keep_administration, prctl
 
@@ -132,7 +136,10 @@ def confine_cell(wanted: Confinement) -> int:
 
 
 def restrict_self(wanted: Confinement) -> None:
-    """The layers that need no other process: limits, privileges, Landlock, the filter of system calls. Raises OSError."""
+    """Apply the layers that need no other process.
+
+    They are limits, privileges, Landlock, and the filter of system calls. Raises OSError.
+    """
     limit(resource.RLIMIT_FSIZE, wanted.file_size)
     limit(resource.RLIMIT_NOFILE, OPEN_FILES)
     if sys.platform == "linux":
@@ -164,7 +171,7 @@ def _filter_calls(wanted: Confinement) -> None:
 
 
 def _rules_of_files(wanted: Confinement) -> int:
-    """A descriptor of the Landlock rules; -1: there are none."""
+    """Return a descriptor of the Landlock rules; -1: there are none."""
     if not wanted.landlock:
         return -1
     from .landlock import make_ruleset
@@ -188,7 +195,10 @@ def limit(what: int, wanted: int) -> None:
 
 
 def _drop_privileges(*, readable: bool) -> None:
-    """``readable``: a layer keeps other tasks out, so the worker may count this one's memory."""
+    """Drop this process's privileges.
+
+    ``readable``: a layer keeps other tasks out, so the worker may count this one's memory.
+    """
     from .kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, give_up_bounds, give_up_capabilities, prctl
 
     prctl(PR_SET_NO_NEW_PRIVS, 1)

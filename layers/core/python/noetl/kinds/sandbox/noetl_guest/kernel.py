@@ -34,7 +34,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "syscall": (ctypes.c_long,) * 6,
     "syscall of a path": (ctypes.c_long, ctypes.c_int, _TEXT, ctypes.c_int, _LONG, _LONG),
 }
-"""Of functions that are called here, the name first; addresses are numbers. Made once: what a child makes anew it copies many pages for."""
+"""Of functions that are called here, the name first; addresses are numbers. Made once: for what a child makes itself it copies many pages."""
 _HEADER = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
 _NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
 _ADMINISTRATION = (ctypes.c_uint32 * 6)(1 << 21, 1 << 21)
@@ -58,9 +58,10 @@ def call(function: str, *arguments: int | bytes | None) -> int:
 
 
 def prepare(function: str, *arguments: int) -> Callable[[], int]:
-    """Make a call of the C library that a process makes soon after its fork. It answers with less than 0 where the kernel refuses.
+    """Prepare a call of the C library for the time soon after a fork.
 
-    Nothing is looked up or converted when it is made, so the process copies fewer pages.
+    The call returns less than 0 where the kernel refuses it. Nothing is looked up or converted when it is made, so the process copies fewer
+    pages.
     """
     found = getattr(ctypes.CDLL(None), function)
     found.restype = ctypes.c_long
@@ -68,12 +69,12 @@ def prepare(function: str, *arguments: int) -> Callable[[], int]:
 
 
 def prctl(option: int, first: int = 0, second: int = 0) -> int:
-    """Raises OSError."""
+    """Call ``prctl``. Raises OSError."""
     return call("prctl", option, first, second, 0, 0)
 
 
 def give_up_capabilities() -> None:
-    """All that this process has. Raises OSError."""
+    """Give up all capabilities of this process. Raises OSError."""
     call("capset", ctypes.addressof(_HEADER), ctypes.addressof(_NO_CAPABILITIES))
 
 
@@ -82,12 +83,15 @@ def prepare_to_give_up_capabilities() -> Callable[[], int]:
 
 
 def keep_administration() -> None:
-    """Give up all capabilities but that of administration, in the user namespace of this process. Raises OSError."""
+    """Give up all capabilities but administration in this process's user namespace.
+
+    Raises OSError.
+    """
     call("capset", ctypes.addressof(_HEADER), ctypes.addressof(_ADMINISTRATION))
 
 
 def give_up_bounds() -> None:
-    """All capabilities that a program could bring along, as far as this process has the right to."""
+    """Drop all capabilities that a program could bring along, where this process may."""
     drop = _function("prctl")
     capability = 0
     while drop(PR_CAPBSET_DROP, capability, 0, 0, 0) >= 0:  # until the first that this kernel does not know
@@ -95,10 +99,13 @@ def give_up_bounds() -> None:
 
 
 def syscall(number: int, first: int, second: int, third: int, fourth: int = 0, fifth: int = 0) -> int:
-    """Raises OSError."""
+    """Call the kernel by number. Raises OSError."""
     return call("syscall", number, first, second, third, fourth, fifth)
 
 
 def change_mount(path: bytes, depth: int, attributes: int, size: int) -> int:
-    """``mount_setattr``; ``attributes``: the address of its structure. Raises OSError."""
+    """Call ``mount_setattr``.
+
+    ``attributes``: the address of its structure. Raises OSError.
+    """
     return call("syscall of a path", MOUNT_SETATTR, AT_FDCWD, path, depth, attributes, size)

@@ -1,4 +1,4 @@
-"""Landlock: which files this process and all that it starts may open from now on, and whom they may signal.
+"""Landlock: the files that this process and its children may open, and whom they signal.
 
 The numbers are those of ``linux/landlock.h``. Rights that a kernel does not know are left out, as its ABI number says.
 """
@@ -37,7 +37,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def abi_version() -> int:
-    """What this kernel knows of Landlock; 0 when it has none or has it turned off."""
+    """Return the kernel's Landlock ABI; 0 when it has none or has it turned off."""
     try:
         return syscall(CREATE_RULESET, 0, 0, VERSION_FLAG)
     except OSError:
@@ -45,10 +45,10 @@ def abi_version() -> int:
 
 
 def make_ruleset(abi: int, read: Iterable[str], write: Iterable[str]) -> int:
-    """A descriptor of rules that leave the files below ``read`` and ``write``; a path that does not exist is passed over.
+    """Make a ruleset that permits files below ``read`` and ``write``; return its descriptor.
 
-    From ABI 6 on whoever enters them can also signal no process but those that it starts, and reach no abstract socket but theirs.
-    Raises OSError.
+    A path that does not exist is skipped. From ABI 6 on, a process that enters the ruleset can also signal only processes that it starts,
+    and reach only its own abstract sockets. Raises OSError.
     """
     handled = (1 << next(count for since, count in RIGHTS_OF_ABI if abi >= since)) - 1
     scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS if abi >= SCOPES_SINCE else 0
@@ -66,7 +66,10 @@ def make_ruleset(abi: int, read: Iterable[str], write: Iterable[str]) -> int:
 
 
 def enter(ruleset: int) -> None:
-    """Leave this process what ``ruleset`` allows, and close that: whoever has it can add to it. It needs ``no_new_privs``. Raises OSError."""
+    """Restrict this process to what ``ruleset`` permits, and close the ruleset.
+
+    A process that has the descriptor could add rules. It needs ``no_new_privs``. Raises OSError.
+    """
     try:
         syscall(RESTRICT_SELF, ruleset, 0, 0)
     finally:
@@ -74,7 +77,7 @@ def enter(ruleset: int) -> None:
 
 
 def prepare_to_enter(ruleset: int) -> Callable[[], int]:
-    """What ``enter`` does, made before a fork; the caller closes ``ruleset``."""
+    """Prepare ``enter`` before a fork; the caller closes ``ruleset``."""
     return prepare("syscall", RESTRICT_SELF, ruleset, 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""Namespaces of a task: its own user, processes, mounts and shared memory, made without any privilege.
+"""Namespaces of a task, made without privileges: user, processes, mounts, shared memory.
 
 What is not bound into its root does not exist for it: neither files nor the sockets of servers, which Landlock does
 not close. Its processes are the only ones it can name, and end when its first one ends.
@@ -58,7 +58,7 @@ class _Attributes(ctypes.Structure):
 
 
 def leave_user_and_processes() -> None:
-    """Enter a user namespace with the same ids; children of this process get a process namespace.
+    """Enter a user namespace with the same ids; children get a process namespace.
 
     The process must have one thread and must be dumpable: the kernel keeps its maps closed otherwise. Raises OSError.
     """
@@ -68,7 +68,9 @@ def leave_user_and_processes() -> None:
 
 
 def end_first_without_memory(about: int | None = None) -> None:
-    """Let the kernel end this process, and all that it forks, before any other one when the machine is out of memory.
+    """Let the kernel end this process first when the machine is out of memory.
+
+    That holds for all that it forks, too.
 
     A task may take more than its processes are seen to have, so by their size the kernel would end the worker or the database.
     ``about``: as in ``_leave_user``, without it the machine's own. It cannot be asked for everywhere.
@@ -88,7 +90,10 @@ def _about_processes(path: str) -> Iterator[int]:
 
 
 def _leave_user(others: int, about: int) -> None:
-    """``about``: an open folder ``/proc`` that shows this process."""
+    """Enter a new user namespace.
+
+    ``about``: an open folder ``/proc`` that shows this process.
+    """
     user, group = os.geteuid(), os.getegid()
     call("unshare", NEW_USER | others)
     for name, text in (
@@ -100,7 +105,10 @@ def _leave_user(others: int, about: int) -> None:
 
 
 def _bound_counts(about: int) -> None:
-    """Bound what the kernel counts for a user in all namespaces, in that of this process. A container may keep ``/proc/sys`` read-only."""
+    """Bound what the kernel counts for a user in all namespaces, in that of this process.
+
+    A container may keep ``/proc/sys`` read-only.
+    """
     for name, most in COUNTS.items():
         with suppress(OSError):
             _write(about, f"sys/user/max_{name}", str(most))
@@ -115,9 +123,9 @@ def _write(folder: int | None, path: str, text: str) -> None:
 
 
 def enter_own_root(read: Places, write: Places, folder: str, processes: int) -> None:
-    """As the first process of the namespace: a root with nothing but ``read`` (not writable), ``write`` and ``folder``.
+    """Enter a root with nothing but ``read`` (not writable), ``write`` and ``folder``.
 
-    Raises OSError.
+    The caller is the first process of the namespace. Raises OSError.
     """
     call("unshare", NEW_MOUNTS | NEW_IPC)
     _turn_root(folder)
@@ -134,7 +142,7 @@ def enter_own_root(read: Places, write: Places, folder: str, processes: int) -> 
 
 
 class Ground:
-    """The root that tasks have in common: what all of them are given. ``__dict__`` is the message that a template gets."""
+    """The root that all tasks have in common. ``__dict__`` is the message to a template."""
 
     def __init__(self, folder: str, read: Places, write: Places, temporary: Sequence[str]) -> None:
         self.folder = folder
@@ -142,12 +150,13 @@ class Ground:
         self.read = read
         self.write = _as_folders(write)
         self.temporary = temporary
-        """Folders that each task has to itself, beside those of ``SCRATCH``: what it is given in them is given to each anew."""
+        """Folders that each task has to itself, beside those of ``SCRATCH``: each task receives its own copy of their contents."""
 
     def enter(self) -> None:
-        """Make that root and enter it, in namespaces of its own. The machine stays below ``OLD``, for the tasks' own folders.
+        """Make that root and enter it, in namespaces of its own.
 
-        Mounts that the machine makes or takes away later change nothing here. Raises OSError.
+        The machine stays below ``OLD``, for the tasks' own folders. Mounts that the machine makes or takes away later change nothing here.
+        Raises OSError.
         """
         with _about_processes("/proc") as about:
             _leave_user(NEW_MOUNTS, about)
@@ -162,10 +171,10 @@ class Ground:
         _change_flags("/", _Attributes(READ_ONLY | NO_SUID | NO_DEVICES), 0)
 
     def enter_task(self, folder: str, processes: int) -> None:
-        """As the first process of namespaces of tasks, which were copied from the ground's: leave it ``folder`` and what is its own.
+        """Leave a task's first process only ``folder`` and what is its own.
 
-        It enters a user namespace of its own, whose rights do not reach what was mounted. It must be dumpable. What /proc tells of it
-        (what the tasks before have used, among others) is covered. Raises OSError.
+        Its namespaces were copied from the ground's. It enters a user namespace of its own, whose rights do not reach what was mounted. It must
+        be dumpable. What /proc shows of it (what the tasks before have used, among others) is covered. Raises OSError.
         """
         _mount_scratch()
         made = {"/", *SCRATCH, *self.temporary}
@@ -183,24 +192,30 @@ class Ground:
             _bound_counts(about)
 
     def _apart(self, place: Sequence[str]) -> bool:
-        """Whether a place lies where each task has a folder to itself."""
+        """Report whether a place is where each task has a folder to itself."""
         return any(place[1].startswith(f"{above}/") for above in (*SCRATCH, *self.temporary))
 
 
 def temporary_above(folder: str) -> tuple[str, ...]:
-    """What ``Ground.temporary`` has to hold for tasks' folders in ``folder``."""
+    """Return what ``Ground.temporary`` must hold for tasks' folders in ``folder``."""
     above = os.path.dirname(folder)
     within = any(above == place or above.startswith(f"{place}/") for place in SCRATCH)
     return () if within else (above,)
 
 
 def renew_ipc() -> None:
-    """Enter an empty IPC namespace: what was in that of before is gone with the last process in it. Raises OSError."""
+    """Enter an empty IPC namespace; the old one goes with the last process in it.
+
+    Raises OSError.
+    """
     call("unshare", NEW_IPC)
 
 
 def fork_into_task() -> int:
-    """Fork, as ``os.fork`` does, into new mount, process and IPC namespaces. The caller has one thread. Raises OSError."""
+    """Fork, as ``os.fork`` does, into new mount, process and IPC namespaces.
+
+    The caller has one thread. Raises OSError.
+    """
     global _fork
     if _fork is None:
         _fork = _Fork()
@@ -217,7 +232,10 @@ class _CloneArguments(ctypes.Structure):
 
 
 class _Fork:
-    """The kernel's own call, since no other one makes namespaces for the child alone; the interpreter is told before and after."""
+    """The kernel's own fork call, which alone makes namespaces for the child only.
+
+    The interpreter is notified before and after.
+    """
 
     def __init__(self) -> None:
         api = ctypes.pythonapi
@@ -256,7 +274,10 @@ _fork: _Fork | None = None
 
 
 def _turn_root(at: str) -> None:
-    """Become the root of an empty file system; the machine's is below ``OLD``. ``at``: any folder."""
+    """Become the root of an empty file system; the machine's is below ``OLD``.
+
+    ``at``: any folder.
+    """
     _mount(None, "/", None, SLAVE | RECURSIVE)
     _mount("tmpfs", at, "tmpfs", NO_SUID | NO_DEVICES, "size=1m,mode=755")
     os.mkdir(at + OLD)
@@ -309,13 +330,19 @@ def _close_root(writable: Sequence[str], processes: int) -> None:
 
 
 def _bound_processes(most: int) -> None:
-    """Before Linux 6.14 the number belongs to the machine; RLIMIT_NPROC bounds all users but root there."""
+    """Bound the processes of this namespace by their numbers.
+
+    Before Linux 6.14 the number belongs to the machine; RLIMIT_NPROC bounds all users but root there.
+    """
     with suppress(OSError), open("/proc/sys/kernel/pid_max", "w") as stream:
         stream.write(str(RESERVED_PIDS + most))
 
 
 def _give(source: str, target: str, kind: str, made: set[str]) -> None:
-    """What has gone away in the meantime, and what this user cannot reach, is passed over."""
+    """Mount or link a place into the root.
+
+    A place that is gone, or that this user cannot reach, is skipped.
+    """
     try:
         if kind == "link":
             _make_folders(os.path.dirname(target), made)

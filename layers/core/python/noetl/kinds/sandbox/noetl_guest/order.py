@@ -1,4 +1,7 @@
-"""What a worker tells a process before that gives anything up: one file that is read once, and descriptors."""
+"""The worker's order to a process: one file that it reads once, and descriptors.
+
+The process reads it before it drops any right.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,17 @@ def read_order(source: int) -> Any:
 
 
 def from_arguments() -> tuple[Any, int, list[int]]:
-    """Take the order, the lifeline and the task's own descriptors from the arguments behind the guest's folder."""
+    """Read the order, the lifeline and the task's own descriptors from the arguments.
+
+    They are behind the guest's folder.
+    """
     lifeline, order, *own = map(int, sys.argv[2:])
     sys.path.pop(0)
     return read_order(order), lifeline, own
 
 
 def receive(worker: _socket.socket) -> tuple[bytes, list[int]]:
-    """Take the next message: what is wanted (nothing: no more will come), and the descriptors for it."""
+    """Receive the next message: the request (empty: no more will come), and its descriptors."""
     found: array.array[int] = array.array("i")
     size = _socket.CMSG_LEN(MOST_DESCRIPTORS * found.itemsize)
     try:

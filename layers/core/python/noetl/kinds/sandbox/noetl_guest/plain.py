@@ -24,11 +24,11 @@ class NotJsonError(Exception):
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """``value`` in dict, list, str, int, float, bool and None.
+    """Convert ``value`` to dict, list, str, int, float, bool and None.
 
     Tuples and sets become lists (sets sorted), dates ISO text, durations seconds, UUIDs, paths and enum
     members their text or value, Decimals numbers when that is exact and text otherwise, dataclasses
-    mappings, numpy values what ``tolist`` gives. Raises NotJsonError for anything else, for NaN, for keys
+    mappings, numpy values what ``tolist`` returns. Raises NotJsonError for anything else, for NaN, for keys
     that are not text.
     """
     kind = type(value)
@@ -84,7 +84,10 @@ def _sequence(value: Any, depth: int) -> list[Any]:
 
 
 def _other(value: Any, depth: int) -> Any:
-    """Values of less usual types. A module that nobody imported cannot have made one: no import is needed."""
+    """Convert values of less usual types without importing their modules.
+
+    A module that is not loaded cannot have made the value.
+    """
     if _is_a(value, "enum", "Enum"):
         return plain(value.value, depth + 1)
     if _is_a(value, "decimal", "Decimal"):

@@ -25,7 +25,10 @@ PROCESSES = 400
 
 
 def main() -> None:
-    """Arguments: the guest's folder, an empty folder, and paths that another user must be able to read."""
+    """Report what this machine has for confinement.
+
+    Arguments: the guest's folder, an empty folder, and paths that another user must be able to read.
+    """
     folder, paths = sys.argv[2], sys.argv[3:]
     found: dict[str, Any] = {
         "landlock": landlock.abi_version(),
@@ -41,7 +44,7 @@ def main() -> None:
 
 
 def _try(action: Callable[[], object], fork: Callable[[], int] = os.fork) -> str:
-    """In a process of its own, which ``fork`` makes: "" when it went well, else what went wrong."""
+    """Try an action in a process that ``fork`` makes; return "" or what went wrong."""
     reading, writing = os.pipe()
     child = fork()
     if not child:

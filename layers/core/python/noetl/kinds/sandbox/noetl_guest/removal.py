@@ -1,4 +1,7 @@
-"""The end of a folder that a task has filled: deeper than any path and any recursion, closed to itself, with names in any bytes."""
+"""Removal of a folder that a task has filled, in any depth and with any names.
+
+It may be deeper than any path and any recursion, closed to itself, with names in any bytes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ _LOOK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> None:
-    """Remove ``folder`` and all that is in it; what cannot be removed stays. Its task has ended, so nothing is exchanged on the way.
+    """Remove ``folder`` and all that is in it; what cannot be removed stays.
+
+    Its task has ended, so nothing is exchanged on the way.
 
     Folders within folders are moved up before they are emptied: no path gets long, one is looked at after the other, and no more than two
     are open.
@@ -40,7 +45,10 @@ def _empty(top: int) -> None:
 
 
 def _clear(within: int, prefix: str | None, top: int) -> list[str]:
-    """Remove the files of one folder and move its folders to ``top``, under names that begin with ``prefix``. Returns these names."""
+    """Remove the files of one folder and move its folders to ``top``; return their names.
+
+    The names begin with ``prefix``.
+    """
     moved = []
     for number, name in enumerate(os.listdir(within)):
         with suppress(OSError):

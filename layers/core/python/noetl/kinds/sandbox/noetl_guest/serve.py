@@ -1,4 +1,4 @@
-"""The life of a warm child: limits first, then one call after the other until its parent goes.
+"""The life of a warm child: limits first, then calls one by one until its parent goes.
 
 Frames are a length (4 bytes, big endian) and JSON. Calls come in on what was standard input, answers leave on
 a descriptor of their own; 1 and 2 are the task's own output. Every answer repeats the random
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def run(order: Any, own: list[int]) -> None:
-    """Serve until end of file, in a process that is confined. ``own``: the descriptor of answers."""
+    """Serve until end of file, in a confined process. ``own``: the descriptor of answers."""
     requests = os.dup(0)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -60,7 +60,7 @@ def run(order: Any, own: list[int]) -> None:
 
 
 def prepare_output() -> None:
-    """Have what code prints written line by line, as UTF-8; what else is the same for all code."""
+    """Write output line by line, as UTF-8, and set what is the same for all code."""
     sys.argv[:] = [FILENAME]
     sys.dont_write_bytecode = True
     for stream in (sys.stdout, sys.stderr):
@@ -68,7 +68,10 @@ def prepare_output() -> None:
 
 
 def serve(requests: int, answers: int, order: Any) -> NoReturn:
-    """Serve until end of file, in a process whose output is prepared. ``order``: its ``path`` of libraries, and the ``answer_size``."""
+    """Serve until end of file, in a process whose output is prepared.
+
+    ``order``: its ``path`` of libraries, and the ``answer_size``.
+    """
     sys.path[:] = order["path"]
     os.write(answers, _READY)
     session = _Session(requests, answers, order["answer_size"])
@@ -87,7 +90,7 @@ class _Session:
         self._streams = (sys.stdout, sys.stderr)
 
     def answer(self, request: bytes) -> None:
-        """Run one call and send what came of it. ``request``: see ``noetl.kinds.sandbox.request``."""
+        """Run one call and send its outcome. ``request``: see ``noetl.kinds.sandbox.request``."""
         call_id, code, names, made, values, seconds = marshal.loads(request)
         sys.stdout, sys.stderr = self._streams
         _allow_cpu(seconds)
@@ -111,7 +114,10 @@ class _Session:
         _write(self._answers, self._encoded(answer))
 
     def _flush(self) -> bool:
-        """Send what was printed; False when the code closed its output, and no later call could print."""
+        """Send what was printed.
+
+        Return False when the code closed its output, and no later call could print.
+        """
         try:
             for stream in self._streams:
                 stream.flush()
@@ -135,7 +141,7 @@ class _Session:
 
 _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""Made once, before a process is forked for a task: whatever a task makes or changes, it copies pages of memory for."""
+"""Made once, before a process is forked for a task: for everything that a task makes or changes, it copies pages of memory."""
 
 
 def _decode(data: bytes) -> Any:
@@ -151,7 +157,7 @@ def _problem(call_id: str, code: str, message: str) -> dict[str, Any]:
 
 
 def _describe(error: BaseException, code: str) -> dict[str, Any]:
-    """What happened and where in the user's code; frames of libraries are left out."""
+    """Describe an error and its place in the user's code, without frames of libraries."""
     trace: list[tuple[int, str]] = []
     column = None
     step = error.__traceback__
@@ -182,14 +188,19 @@ def _describe(error: BaseException, code: str) -> dict[str, Any]:
 
 
 def _byte_column(step: TracebackType) -> int | None:
-    """Where in its line the failing expression begins, in bytes of UTF-8 from 0; None when the interpreter does not know."""
+    """Return the column of the failing expression in its line, in bytes of UTF-8 from 0.
+
+    None when the interpreter does not know it.
+    """
     at = step.tb_lasti // 2
     line, _, column, _ = next(islice(step.tb_frame.f_code.co_positions(), at, None), (None, None, None, None))
     return column if line == step.tb_lineno else None
 
 
 def _column(code: str, line: int, column: int | None) -> int | None:
-    """A column of ``code`` as it was given, in characters from 1; without one, that of the first visible character.
+    """Return a column of ``code`` as it was written, in characters from 1.
+
+    Without a column, it is that of the first visible character.
 
     Code that is indented as a whole ran without that margin (see ``compile_code``).
     """
@@ -212,7 +223,7 @@ def _message(error: BaseException) -> str:
 
 
 def _allow_cpu(seconds: float) -> None:
-    """A backstop, for code whose parent died while C code held the interpreter."""
+    """Limit processor time, for code whose parent died while C code held the interpreter."""
     soft = math.ceil(time.process_time() + seconds * PROCESSORS) + SPARE_CPU_SECONDS
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(
@@ -229,14 +240,17 @@ def _end_with_parent(requests: int) -> None:
 
 
 def _leave() -> NoReturn:
-    """Nobody is left to remove the folder: do it, when it is empty."""
+    """Remove the folder if it is empty, since no other process will, and exit."""
     with suppress(OSError):
         os.rmdir(os.getcwd())
     os._exit(0)
 
 
 def _read(source: int) -> bytes | None:
-    """The next frame, or None at end of file. The worker sends no frame before it has the answer to the last one."""
+    """Read the next frame; None at end of file.
+
+    The worker sends no frame before it has the answer to the last one.
+    """
     data = os.read(source, CHUNK)
     size = LENGTH + int.from_bytes(data[:LENGTH], "big")
     while len(data) < size:

@@ -37,7 +37,9 @@ def part_from_supervisor(
     processes: int = 0,
     subreaper: bool = True,
 ) -> None:
-    """Fork. Returns in the task's process; the calling process stays behind, supervises, and ends as the task ends.
+    """Fork into the task's process and a supervisor; return in the task's process.
+
+    The calling process stays behind, supervises, and ends as the task ends.
 
     When the other end of ``lifeline`` is closed, the task is ended and ``folder`` removed. The caller must have one
     thread. Raises OSError in the calling process; what fails after the fork is written to standard error, and ends it.
@@ -115,7 +117,7 @@ class _Supervisor:
         self._end_likewise()
 
     def _reaped(self) -> bool:
-        """Whether the child has ended; orphans are reaped on the way."""
+        """Report whether the child has ended; reap orphans on the way."""
         while self._status is None:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

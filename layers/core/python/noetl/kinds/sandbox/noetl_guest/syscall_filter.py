@@ -1,14 +1,15 @@
-"""A filter of system calls: it takes away keys of the kernel, memory that no limit counts, a clock, and, where no mount namespace
-hides them, sockets of files.
+"""A filter of system calls, for what the other layers leave to a task.
+
+It removes keys of the kernel, memory that no limit counts, a clock, and, where no mount namespace hides them, sockets of files.
 
 The kernel keeps keys (tickets of Kerberos, of encrypted folders) for a user and for a session. A task inherits its worker's session, and
 the user's keyring is found by its number in any namespace: so a task reads them, and leaves messages for other tasks there.
 
 Memory that no process has mapped counts towards no limit of a task: files of ``memfd_create``, objects of System V, pages that ``vmsplice``
-leaves in pipes, what ``bpf`` and ``io_uring`` keep in the kernel. Libraries that would use them take another way when they are told that the
-kernel has no such call.
+leaves in pipes, what ``bpf`` and ``io_uring`` keep in the kernel. Libraries that would use them take another way when the filter answers
+that the kernel has no such call.
 
-A process can ask for the processor time of any other one that it sees, and that of the first process of a cell tells of the tasks before.
+A process can ask for the processor time of any other one that it sees, and that of the first process of a cell reveals the tasks before.
 
 Landlock does not look at ``connect`` to a path before its ABI 9, and the kernel asks for no more than the rights of the
 user: the socket of a database would be open to every task. So a task cannot make such sockets. ``socketpair`` stays, for
@@ -58,7 +59,9 @@ def is_known() -> bool:
 
 
 def filter_calls(*, sockets: bool) -> None:
-    """From now on for this process and all that it starts. It needs ``no_new_privs``. Raises OSError.
+    """Filter the system calls of this process and all that it starts, from now on.
+
+    It needs ``no_new_privs``. Raises OSError.
 
     ``sockets``: refuse those of files, too; ``KEYS``, ``UNCOUNTED`` and the clock of the process with the number 1 are always refused.
     """
@@ -76,7 +79,10 @@ def program(
     *,
     sockets: bool,
 ) -> bytes:
-    """The filter as the kernel reads it. Jumps count the instructions that are passed over."""
+    """Write the filter as the kernel reads it.
+
+    Jumps count the instructions that are passed over.
+    """
     refused = RETURN, 0, 0, ERROR | errno.EACCES
     unknown = RETURN, 0, 0, ERROR | errno.ENOSYS
     allowed = RETURN, 0, 0, ALLOW

@@ -1,9 +1,9 @@
-"""A process that has loaded the guest, and forks children: an interpreter is started once a worker.
+"""A process that has loaded the guest and forks children: one interpreter per worker.
 
-The worker sends descriptors alone, one message a child; what a task is told comes through one of them and is read by the
-child. So the template learns nothing of any task, and no child finds anything of another one in its memory. It runs no
+The worker sends descriptors alone, one message a child. The child's order arrives through one of them, and the child reads it.
+So the template learns nothing of any task, and no child finds anything of another one in its memory. It runs no
 code of playbooks, and has one thread. Where a machine has namespaces it makes, once, the root that all tasks have in common;
-its children are the first processes of cells then (``noetl_guest.cell``), and a task's own process elsewhere.
+its children are then the first processes of cells (``noetl_guest.cell``). On other machines a child is a task's own process.
 It ends when its worker has gone and its last child has ended, and removes the folder of the tasks' folders. Linux only.
 """
 
@@ -40,14 +40,17 @@ FAILED = 125
 
 
 class _Children:
-    """Those that run, and where their ends are told to the worker."""
+    """The running children, and the descriptors that report their ends to the worker."""
 
     def __init__(self, ground: namespaces.Ground | None) -> None:
         self.ground = ground
         self.running: dict[int, int] = {}
 
     def fork_one(self, worker: _socket.socket) -> bool:
-        """Fork the child that the next message is about; its number, or 0 and why not, is the first it reports. False: no more come."""
+        """Fork the child of the next message; return False when no more come.
+
+        The child first reports its number, or 0 and the reason.
+        """
         mode, descriptors = receive(worker)
         if not descriptors:
             return bool(mode)
@@ -55,7 +58,7 @@ class _Children:
         try:
             pid = namespaces.fork_into_task() if mode == CELL else os.fork()
         except OSError as error:
-            _tell(status, 0, error.errno or FAILED)
+            _report_numbers(status, 0, error.errno or FAILED)
             pid = -1
         if pid == 0:
             be_child(lambda: _live(mode, descriptors, self.ground))
@@ -63,13 +66,13 @@ class _Children:
             os.close(descriptor)
         if pid > 0:
             self.running[pid] = status
-            _tell(status, pid)
+            _report_numbers(status, pid)
         else:
             os.close(status)
         return True
 
     def report_ends(self) -> None:
-        """Of all that have ended by now."""
+        """Report the ends of all children that have ended by now."""
         while self.running:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -78,12 +81,15 @@ class _Children:
             if pid == 0:
                 return
             report = self.running.pop(pid)
-            _tell(report, status)
+            _report_numbers(report, status)
             os.close(report)
 
 
 def main() -> None:
-    """Fork until the worker goes. Arguments: the guest's folder, the socket of the worker, a descriptor of the order."""
+    """Fork until the worker goes.
+
+    Arguments: the guest's folder, the socket of the worker, a descriptor of the order.
+    """
     worker = _socket.socket(fileno=int(sys.argv[2]))
     order = read_order(int(sys.argv[3]))
     sys.path.pop(0)
@@ -118,7 +124,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _tell(report: int, *numbers: int) -> None:
+def _report_numbers(report: int, *numbers: int) -> None:
     with suppress(OSError):  # the worker may not want to know any more
         os.write(report, b"".join(number.to_bytes(NUMBER, "little") for number in numbers))
 
@@ -144,7 +150,7 @@ def _live_as_cell(descriptors: Sequence[int], ground: namespaces.Ground | None) 
 
 
 def _live_as_task(mode: bytes, descriptors: Sequence[int]) -> None:
-    """Take over the streams, the folder and the environment of a task, and live as its process."""
+    """Take over a task's streams, folder and environment, and live as its process."""
     lifeline, order = descriptors[LIFELINE], descriptors[ORDER]
     own = list(descriptors[TASK_STREAMS.stop :])
     for target, source in enumerate(descriptors[TASK_STREAMS]):

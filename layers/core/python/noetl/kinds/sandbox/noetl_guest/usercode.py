@@ -20,7 +20,7 @@ VAR_KEYWORDS = 0x08
 COROUTINE = 0x80
 
 Ask = Callable[[list[str]], Mapping[str, Any]]
-"""Gives the values of those names that the task's scope knows."""
+"""Returns the values of those names that the task's scope has."""
 
 _MISSING = object()
 _FELL_THROUGH = object()
@@ -29,7 +29,7 @@ _compiled: dict[tuple[str, tuple[str, ...]], tuple[CodeType, bool]] = {}
 
 
 def names_of(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names that code finds its values under, in order: those that are names in Python."""
+    """Return the names of the code's values, in order: those that are names in Python."""
     return tuple(sorted(name for name in values if _is_name(name)))
 
 
@@ -40,9 +40,10 @@ def execute(
     names: tuple[str, ...] | None = None,
     made: tuple[bytes, bool] | None = None,
 ) -> Any:
-    """The code's result, whatever its type; None when it gives none. Raises what the code raises.
+    """Run the code and return its result, of any type; None when it has none.
 
-    ``names``: ``names_of(values)``. ``made``: what ``compile_code`` gives for them, by ``marshal``; None: it is compiled here.
+    Raises what the code raises. ``names``: ``names_of(values)``. ``made``: what ``compile_code`` returns for them, by ``marshal``; None:
+    the code is compiled here.
     """
     names = names_of(values) if names is None else names
     compiled, returns = _compile(code, names, made)
@@ -90,7 +91,7 @@ def _compile(code: str, names: tuple[str, ...], made: tuple[bytes, bool] | None)
 
 
 def compile_code(code: str, names: tuple[str, ...]) -> tuple[CodeType, bool]:
-    """The compiled code for values of those ``names``, and whether it is a function body with ``return``.
+    """Compile the code for ``names``; report whether it is a function body with ``return``.
 
     Raises SyntaxError, ValueError (NUL), MemoryError or RecursionError (too deeply nested).
     """
@@ -109,7 +110,7 @@ def compile_code(code: str, names: tuple[str, ...]) -> tuple[CodeType, bool]:
 
 
 def _compile_returning(code: str, names: tuple[str, ...]) -> CodeType:
-    """The code as the body of a function.
+    """Compile the code as the body of a function.
 
     The values are the function's own variables, so that ``n = n + 1`` works as it does outside a function.
     """
@@ -159,7 +160,7 @@ Parameters = list[tuple[str, Any]]
 
 
 def _parameters(main: Callable[..., Any]) -> tuple[Parameters, Parameters, bool]:
-    """Positional and keyword-only parameters with their defaults, and whether ``**rest`` is taken."""
+    """Return positional and keyword-only parameters with their defaults, and any ``**rest``."""
     if not isinstance(main, FunctionType) or hasattr(main, "__wrapped__"):
         return _inspected_parameters(main)
     code = main.__code__

@@ -1,4 +1,7 @@
-"""Settings of ``executor`` that choose machines: ``requires``, ``pool``, policies of another runtime."""
+"""Settings of ``executor`` that choose machines.
+
+They are ``requires``, ``pool``, and policies of another runtime.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ _POLICY = frozenset({"lifecycle", "failure", "on_unmatched"})
 
 
 def apply(page: Page) -> None:
-    """Remove what chooses a place to run: the kind of a tool does, and what is missing there is told when it runs."""
+    """Remove what chooses a place to run.
+
+    The kind of a tool chooses it, and a run reports what is missing there.
+    """
     executor = map_of(page.root.get("executor"))
     spec = map_of(executor.get("spec"))
     policy = map_of(spec.get("policy"))

@@ -1,4 +1,7 @@
-"""Keys of the root that moved: ``name``, ``path``, ``description``, ``labels``, ``tags``, ``steps``."""
+"""Keys of the root that moved: ``name``, ``path``, ``description``, ``labels``, ….
+
+The others are ``tags`` and ``steps``.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,13 @@ def apply(page: Page) -> None:
         return
     for entry in moved:
         if block.has(str(entry.key)):
-            page.refuse(entry, f"`{entry.key}` stands at the root and in `metadata`", "keep one of them")
+            page.refuse(entry, f"`{entry.key}` is written at the root and in `metadata`", "keep one of them")
             continue
         root.entries.remove(entry)
         block.entries.append(entry)
         block.flow = False
 
 
-RULE = Rule("root-keys", "Name, path and labels stand in `metadata`; the list of steps is `workflow`.", apply)
+RULE = Rule(
+    "root-keys", "Name, path and labels belong to `metadata`; the list of steps is `workflow`.", apply
+)

@@ -10,7 +10,10 @@ _ROOTS = ("vars", "ctx", "spec", "context")
 
 
 def apply(page: Page) -> None:
-    """Move the block to ``workload``; templates that read ``spec.x`` or root ``vars.x`` read ``workload.x``."""
+    """Move the block to ``workload``.
+
+    Templates that read ``spec.x`` or root ``vars.x`` read ``workload.x`` afterwards.
+    """
     for name in _ROOTS:
         entry = page.root.entry(name)
         if entry is None or not isinstance(entry.value, Map):
@@ -30,7 +33,7 @@ def _moved(page: Page, entry: Entry, block: Map) -> bool:
         return False
     twice = [line for line in block.entries if into.has(str(line.key))]
     for line in twice:
-        page.refuse(line, f"`{line.key}` stands in `{entry.key}` and in `workload`", "keep one of them")
+        page.refuse(line, f"`{line.key}` is written in `{entry.key}` and in `workload`", "keep one of them")
     if twice:
         return False
     root.entries.remove(entry)
@@ -47,4 +50,4 @@ def _read_from_workload(page: Page, name: str, keys: set[str]) -> None:
     page.substitute(change)
 
 
-RULE = Rule("root-variables", "Defaults of a playbook stand in `workload`.", apply)
+RULE = Rule("root-variables", "Defaults of a playbook belong to `workload`.", apply)

@@ -8,7 +8,10 @@ from noetl.migration.rule import Rule
 
 
 def apply(page: Page) -> None:
-    """Read the workload, which the payload is merged over; a default that is the payload's own key is empty."""
+    """Read the workload, which the payload is merged over.
+
+    A default that is the payload's own key is empty.
+    """
     named = {
         str(entry.key).split(".")[-1] for entry in inside(page.root) if entry.key and entry.key != "payload"
     }
@@ -23,7 +26,7 @@ def apply(page: Page) -> None:
         value = entry.value
         if isinstance(value, Text) and value.value == f"{{{{ payload.{entry.key} }}}}":
             entry.value = Text(None, raw="null")
-            page.note(entry, f"`{entry.key}` is null where a request gives none")
+            page.note(entry, f"`{entry.key}` is null where a request has none")
     page.substitute(change)
 
 

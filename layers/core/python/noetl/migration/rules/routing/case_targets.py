@@ -56,5 +56,5 @@ def _line(block: Map) -> int:
 
 
 RULE = Rule(
-    "case-targets", "An entry of `case` goes on by `next`; what is left over is one more entry.", apply
+    "case-targets", "An entry of `case` continues with `next`; what is left over is one more entry.", apply
 )

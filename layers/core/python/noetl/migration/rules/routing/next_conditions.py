@@ -142,4 +142,4 @@ def _list(branch: _Branch) -> list[Entry]:
     ]
 
 
-RULE = Rule("next-conditions", "Ways out of a step are arcs with guards.", apply)
+RULE = Rule("next-conditions", "Transitions out of a step are arcs with guards.", apply)

@@ -25,4 +25,4 @@ def apply(page: Page) -> None:
                     target.rename(given[0], "args")
 
 
-RULE = Rule("next-payload", "What a step hands to the next one stands in `args`.", apply)
+RULE = Rule("next-payload", "What a step hands to the next one belongs in `args`.", apply)

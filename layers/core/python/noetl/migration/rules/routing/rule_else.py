@@ -20,4 +20,4 @@ def apply(page: Page) -> None:
                     entry.value = Map([Entry("then", block, "then", line=block.entries[0].line)], block.flow)
 
 
-RULE = Rule("rule-else", "What a rule does stands below `then`, of `else` as well.", apply)
+RULE = Rule("rule-else", "What a rule does belongs below `then`, also for `else`.", apply)

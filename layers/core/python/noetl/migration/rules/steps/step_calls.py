@@ -1,4 +1,7 @@
-"""Keys of a step that have another name today: ``with``, ``iterator``, ``timeout``, ``description``."""
+"""Keys of a step that have another name today.
+
+They are ``with``, ``iterator``, ``timeout`` and ``description``.
+"""
 
 from __future__ import annotations
 
@@ -44,5 +47,5 @@ def _takes_data(step: Map) -> bool:
 
 
 RULE = Rule(
-    "step-words", "`with` and `data` of a step are `args`; a step's `timeout` stands in its `spec`.", apply
+    "step-words", "`with` and `data` of a step are `args`; a step's `timeout` belongs in its `spec`.", apply
 )

@@ -19,7 +19,9 @@ def apply(page: Page) -> None:
         for entry in list(step.entries):
             if entry.key in TOOL_FIELDS:
                 if tool.has(str(entry.key)):
-                    page.refuse(entry, f"`{entry.key}` stands beside the tool and in it", "keep one of them")
+                    page.refuse(
+                        entry, f"`{entry.key}` is written beside the tool and in it", "keep one of them"
+                    )
                     continue
                 step.entries.remove(entry)
                 tool.entries.append(entry)
@@ -37,4 +39,4 @@ def apply(page: Page) -> None:
             tool.take("spec")
 
 
-RULE = Rule("tool-fields", "What a tool needs stands below `tool`, beside its `kind`.", apply)
+RULE = Rule("tool-fields", "What a tool needs belongs below `tool`, beside its `kind`.", apply)

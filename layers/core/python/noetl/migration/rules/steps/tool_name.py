@@ -75,4 +75,4 @@ def _head(owner: Map) -> Entry | None:
     return None
 
 
-RULE = Rule("tool-name", "A tool is a mapping: its kind and its keys stand below `tool`.", apply)
+RULE = Rule("tool-name", "A tool is a mapping: `kind` and the other keys belong to `tool`.", apply)

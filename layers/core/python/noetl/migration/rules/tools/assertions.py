@@ -18,4 +18,4 @@ def apply(page: Page) -> None:
             )
 
 
-RULE = Rule("assertions", "A tool has no `assert`: its code checks what it takes and gives.", apply)
+RULE = Rule("assertions", "A tool has no `assert`: its code checks what it takes and returns.", apply)

@@ -21,4 +21,4 @@ def apply(page: Page) -> None:
             tool.rename(given[0], "args")
 
 
-RULE = Rule("call-input", "What code is given stands in `args`.", apply)
+RULE = Rule("call-input", "The input of code belongs in `args`.", apply)

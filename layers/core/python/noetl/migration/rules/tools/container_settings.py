@@ -57,9 +57,7 @@ def _variables(page: Page, entry: Entry) -> None:
         block = map_of(item.value)
         name, value = plain(block.get("name")), block.get("value")
         if not isinstance(name, str) or value is None:
-            page.refuse(
-                item, "a variable whose value stands in the cluster", "name a credential under `secrets`"
-            )
+            page.refuse(item, "a variable whose value is in the cluster", "name a credential under `secrets`")
             return
         made.append(
             Entry(name, value, name, item.lead, item.trail, item.after, False, item.line, item.column)

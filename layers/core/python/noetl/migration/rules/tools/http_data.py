@@ -27,4 +27,4 @@ def apply(page: Page) -> None:
             tool.rename("data", "params")
 
 
-RULE = Rule("http-data", "The query of a request stands in `params`, its body in `body`.", apply)
+RULE = Rule("http-data", "The query of a request belongs in `params`, its body in `body`.", apply)

@@ -21,7 +21,7 @@ def apply(page: Page) -> None:
         if field is None or entry is None:
             continue
         if tool.has(field):
-            page.refuse(entry, f"`script` stands beside `{field}`", "keep one of them")
+            page.refuse(entry, f"`script` is written beside `{field}`", "keep one of them")
             continue
         place = _place(page, entry)
         kind = text_of(map_of(map_of(entry.value).get("source")).get("type")) or "file"
@@ -44,14 +44,14 @@ def apply(page: Page) -> None:
             page.refuse(entry, f"the script {place!r} has templates", "write it as `query`")
             continue
         if field == "code" and _asks_for_help(text):
-            page.note(entry, "what stands below `if __name__` is not run: `main` is called")
+            page.note(entry, "code below `if __name__` is not run: `main` is called")
         body = Text(text if text.endswith("\n") else f"{text}\n", style="|")
         tool.entries[tool.entries.index(entry)] = Entry(
             field, body, field, entry.lead, entry.trail, entry.after, entry.gap, entry.line, entry.column
         )
         page.note(
             entry,
-            f"the text of {place} stands in the playbook now: changes of the file have no effect any more",
+            f"the text of {place} is in the playbook now: changes of the file have no effect any more",
         )
 
 
@@ -72,5 +72,7 @@ def _asks_for_help(text: str) -> bool:
 
 
 RULE = Rule(
-    "script-file", "Code and SQL stand in the playbook; a file of the same folder is taken into it.", apply
+    "script-file",
+    "Code and SQL are part of the playbook; the text of a file in its folder is copied into it.",
+    apply,
 )

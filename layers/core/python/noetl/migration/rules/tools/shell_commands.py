@@ -42,7 +42,9 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
     variables = env.value if env is not None and isinstance(env.value, Map) else Map([])
     made = [_without_templates(line, variables) for line in lines]
     if made != lines:
-        page.note(entry, "values are variables of the script now: each is one word, whatever it holds")
+        page.note(
+            entry, "values are variables of the script now: each is one word, regardless of its content"
+        )
     entry.key = entry.raw_key = "command"
     if isinstance(entry.value, List):
         entry.value = Text("\n".join(["set -e", *made]) + "\n", style="|")
@@ -85,7 +87,10 @@ def _without_templates(line: str, variables: Map) -> str:
 
 
 def _variable(expression: str, variables: Map) -> str:
-    """Return the name of the variable that holds an expression; the same expression is one variable."""
+    """Return the name of the variable that holds an expression.
+
+    The same expression is one variable.
+    """
     template = f"{{{{ {expression} }}}}"
     for entry in variables.entries:
         if plain(entry.value) == template:

@@ -29,4 +29,4 @@ def apply(page: Page) -> None:
                 spec.entries.append(entry)
 
 
-RULE = Rule("task-timeout", "The time-out of a task stands in its `spec`.", apply)
+RULE = Rule("task-timeout", "The time-out of a task belongs in its `spec`.", apply)

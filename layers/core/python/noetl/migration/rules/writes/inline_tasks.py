@@ -1,4 +1,4 @@
-"""Tasks of a ``case`` whose tool stands one level too deep: ``- save: { tool: { kind: … } }``."""
+"""Tasks of a ``case`` whose tool is one level too deep: ``- save: { tool: { kind: … } }``."""
 
 from __future__ import annotations
 

@@ -37,4 +37,4 @@ def apply(page: Page) -> None:
             one.rename("save", "sink")
 
 
-RULE = Rule("save-block", "What a step writes elsewhere is its `sink`.", apply)
+RULE = Rule("save-block", "What a step writes to another system is its `sink`.", apply)

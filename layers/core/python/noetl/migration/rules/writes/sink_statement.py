@@ -18,4 +18,4 @@ def apply(page: Page) -> None:
                 tool.rename(name, "query")
 
 
-RULE = Rule("sql-statement", "SQL stands in `query`.", apply)
+RULE = Rule("sql-statement", "SQL belongs in `query`.", apply)

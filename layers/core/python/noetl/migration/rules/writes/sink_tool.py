@@ -12,7 +12,7 @@ _BODY = frozenset({"http", "s3", "gcs", "artifact", "lambda"})
 
 
 def apply(page: Page) -> None:
-    """Make a mapping of the tool; what is written stands in ``args``."""
+    """Make a mapping of the tool; what it writes moves to ``args``."""
     for one in page.maps():
         sink = one.get("sink")
         if not isinstance(sink, Map):
@@ -49,4 +49,4 @@ def _gather(sink: Map) -> None:
     sink.entries[:] = [entry for entry in sink.entries if entry not in keys]
 
 
-RULE = Rule("sink-tool", "The tool of a sink is a mapping; what it writes stands in `args`.", apply)
+RULE = Rule("sink-tool", "The tool of a sink is a mapping; what it writes belongs in `args`.", apply)

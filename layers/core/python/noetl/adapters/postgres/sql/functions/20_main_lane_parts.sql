@@ -148,21 +148,21 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- A Cancel for every child that is not over (all of an execution, or those that one run of it waits for): those that exist, and those whose Start is on its way;
--- of an execution also for those that pass it on.
+-- of an execution also for those that pass it on. Children that this commit starts after it was asked for are spared.
 -- Rows that say 'what' are for noetl.tell_family instead.
 CREATE OR REPLACE FUNCTION noetl.cancel_children(p_owner TEXT, p_cancels JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY WITH children AS (
         SELECT e.execution_id, e.program, p.execution AS parent, p.id, p.reason
-        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT)
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT, spared BIGINT[])
         JOIN noetl.execution e ON p.what IS NULL AND e.parent_execution_id = p.execution AND e.ended_at IS NULL
-            AND (p.run IS NULL OR e.awaited_by = p.run)
+            AND (p.run IS NULL OR e.awaited_by = p.run) AND (e.execution_id = ANY (p.spared)) IS NOT TRUE
         UNION
         SELECT o.execution_id, o.program, p.execution, p.id, p.reason
-        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT)
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT, spared BIGINT[])
         JOIN noetl.outbox o ON p.what IS NULL AND o.source = p.execution AND starts_with(o.event_id, 'start') AND o.execution_id <> p.execution
-            AND (p.run IS NULL OR o.awaited_by = p.run)
+            AND (p.run IS NULL OR o.awaited_by = p.run) AND (o.execution_id = ANY (p.spared)) IS NOT TRUE
         WHERE NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution_id AND e.version > 0)
         UNION
         SELECT e.execution_id, e.program, p.execution, p.id, p.reason
@@ -187,7 +187,7 @@ BEGIN
     END IF;
 END $$;
 
--- What was held for executions that go on is given out, and their children that were paused before they began may begin; a Pause or Resume
+-- What was held for executions that continue is given out, and their children that were paused before they began may begin; a Pause or Resume
 -- for every child that has begun, and for those that have ended and pass it on (resume_below: for those alone). A child that has not is paused here: its row in version 0, which is made where only its Start exists,
 -- and which no commit of its Start passes (noetl.commit_changes). Each statement sees the children that began before it took their rows.
 CREATE OR REPLACE FUNCTION noetl.tell_family(p_owner TEXT, p_words JSON) RETURNS SETOF noetl.answer
