@@ -1,4 +1,6 @@
-"""The CDK app: `cdk synth|diff|deploy --all -c env=dev`. It makes no call to AWS, and needs no Docker.
+"""The CDK app: `cdk synth|diff|deploy --all -c env=dev`.
+
+It makes no call to AWS, and needs no Docker.
 
 What it is made of: stacks_of.py. Apps of others: construct.py.
 """

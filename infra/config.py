@@ -1,4 +1,7 @@
-"""What an environment may differ in, checked before anything is synthesised. The environments themselves: environments.py."""
+"""What an environment may differ in, checked before anything is synthesised.
+
+The environments themselves: environments.py.
+"""
 
 from __future__ import annotations
 
@@ -95,14 +98,19 @@ class DatabaseConfig:
 
     @property
     def sweep_minutes(self) -> int:
-        """How often maintenance looks for what a killed invocation left. A database that pauses is woken rarely: timers and delays need
-        no looking, a message that comes again sweeps as well, and only a start whose API call died waits for the next look."""
+        """How often maintenance looks for what a killed invocation left.
+
+        A database that pauses is woken rarely: timers and delays need no looking, a message that comes again sweeps
+        as well, and only a start whose API call died waits for the next look.
+        """
         return self.sweep_every or (60 if self.pauses else 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpc:
-    """A VPC that somebody else owns, named in full, so that synthesis asks nobody. Subnets are ids, one for each of ``zones`` at least.
+    """A VPC that another team owns, named in full, so that synthesis makes no look-up in AWS.
+
+    Subnets are ids, one for each of ``zones`` at least.
 
     ``engine_subnets``: of the functions that use the database; ``worker_subnets`` and ``database_subnets``: the same unless named.
     ``public_subnets``: of containers and Fargate workers outside the network; none: they run in ``worker_subnets``. Routes, NAT, flow logs
@@ -159,8 +167,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainersConfig:
-    """Containers of playbooks (kind `container`), on Fargate. ``access``: what they may do in the account; else nothing. They run in public
-    subnets without anything that may connect to them, or (``private``) in those of the workers, from where databases can be reached."""
+    """Containers of playbooks (kind `container`), on Fargate.
+
+    ``access``: what they may do in the account; else nothing. They run in public subnets without anything that may
+    connect to them, or (``private``) in those of the workers, from where databases can be reached.
+    """
 
     access: tuple[Access, ...] = ()
     private: bool = False
@@ -189,7 +200,7 @@ class WorkersConfig:
     fargate_kinds: tuple[str, ...] = ()
     """Kinds that run as Fargate tasks although they do not say so themselves (`long_running`)."""
     long: bool = False
-    """A worker for tasks that say `spec: { long: true }`, of any kind: a Fargate service that sleeps while nobody asks for it."""
+    """A worker for tasks that say `spec: { long: true }`, of any kind: a Fargate service without tasks while no command waits."""
     image: str = ""
     """Image of Fargate workers by its full name in a registry; empty: tag ``image_tag`` of the stack's own repository."""
     image_tag: str = "latest"
@@ -210,7 +221,7 @@ class ApiConfig:
     domain_name: str = ""
     certificate_arn: str = ""
     scopes: Mapping[str, str] = field(default_factory=dict)
-    """Pattern of a caller's name → scopes, separated by spaces (NOETL_SCOPES). Empty: whoever the gateway lets in may do everything."""
+    """Pattern of a caller's name → scopes, separated by spaces (NOETL_SCOPES). Empty: every caller that the gateway admits may do everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +269,9 @@ class BackupConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmsConfig:
-    """Where alarms go: addresses that get mail, or a topic that exists. Neither: they are only shown.
+    """Where alarms go: addresses that get mail, or a topic that exists.
+
+    Neither: they are only shown.
 
     ``level``: `all`, or `few`: what stops executions, and not each queue and function by itself.
     """

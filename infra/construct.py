@@ -61,7 +61,10 @@ class NoetlEnvironment(Construct):
 
 
 def environment(name: str, *, like: str = "", file: str = "", **changes: object) -> Environment:
-    """Return a preset, an environment of ``file``, or a new one ``like`` these. ``changes``: fields that differ. Raises ConfigError."""
+    """Return a preset, an environment of ``file``, or a new one ``like`` these.
+
+    ``changes``: fields that differ. Raises ConfigError.
+    """
     context = {key: value for key, value in (("like", like), ("environments", file)) if value}
     found = load_environment(name, context)
     return replace(found, **changes) if changes else found  # type: ignore[arg-type]

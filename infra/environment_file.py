@@ -62,7 +62,10 @@ class EnvironmentFile:
         return found
 
     def apply(self, name: str, preset: Environment) -> Environment:
-        """Return ``preset`` with what the file says, from the outermost base inwards. Raises ConfigError."""
+        """Return ``preset`` with what the file says, from the outermost base inwards.
+
+        Raises ConfigError.
+        """
         layers = [self.entries[one] for one in reversed(self._chain(name)) if one in self.entries]
         if not layers:
             return preset
@@ -127,7 +130,10 @@ class EnvironmentFile:
 
 
 def read_file(path: str) -> EnvironmentFile:
-    """Read the file at ``path``; "": environments.yaml of the working folder, if there is one. Raises ConfigError."""
+    """Read the file at ``path``; "": environments.yaml of the working folder, if there is one.
+
+    Raises ConfigError.
+    """
     place = Path(path or DEFAULT)
     if not path and not place.is_file():
         return EnvironmentFile()

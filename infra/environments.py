@@ -1,4 +1,7 @@
-"""The presets of environments: `-c env=local|dev|staging|prod`. The rules are in config.py, further environments in a file of yours."""
+"""The presets of environments: `-c env=local|dev|staging|prod`.
+
+The rules are in config.py, further environments in a file of yours.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ NAMES = ("local", "dev", "staging", "prod")
 
 
 def load_environment(name: str, context: Mapping[str, str] | None = None) -> Environment:
-    """Return the environment of this name. ``context``: settings from the command line (``-c database_url=…``, ``-c alarm_email=…``).
+    """Return the environment of this name.
+
+    ``context``: settings from the command line (``-c database_url=…``, ``-c alarm_email=…``).
 
     It is a preset, or in the file of environments (``environments``, environment_file.py), or made ``like`` one of them.
     Account and region come from NOETL_ACCOUNT and NOETL_REGION, or are left open. Raises ConfigError.
@@ -111,7 +116,10 @@ def _local(name: str, given: Mapping[str, str]) -> Environment:
 
 
 def _dev(name: str, given: Mapping[str, str]) -> Environment:
-    """Costs little while nobody uses it: the database pauses, one small machine is the way out, light kinds share a worker (ADR 60)."""
+    """Return the preset `dev`, which costs little while idle.
+
+    The database pauses, one small machine forwards outbound traffic, light kinds share a worker (ADR 60).
+    """
     return Environment(
         name=name,
         account=_account(),

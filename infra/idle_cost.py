@@ -1,8 +1,8 @@
-"""What a month of doing nothing costs, counted in a synthesized template: every resource of every stack, none typed by hand.
+"""The cost of an idle month, computed from every resource of the synthesized templates.
 
     python -m infra.idle_cost cdk.out        # writes and prints cdk.out/idle-cost.json
 
-A type of resource that is in neither table is an error: somebody has to say what it costs. Storage and traffic are not idle, and not here.
+A type of resource that is in neither table is an error: add its price to one of them. Storage and traffic are not idle, and not here.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Assembly:
         return (properties for _, _, found, properties in self.resources if found == kind)
 
     def tick_minutes(self) -> float:
-        """Between two ticks of maintenance: the one rule with an input of ours."""
+        """Return the minutes between two ticks of maintenance, from the rule of the project."""
         for rule in self.all("AWS::Events::Rule"):
             found = re.fullmatch(
                 r"rate\((\d+) (minute|hour|day)s?\)", str(rule.get("ScheduleExpression", ""))
@@ -71,7 +71,10 @@ Price = Callable[[Properties, Assembly], float]
 
 
 def _cluster(one: Properties, all_: Assembly) -> float:
-    """Each server at the smallest capacity. One that pauses is awake after each tick until it pauses again."""
+    """Each server at the smallest capacity.
+
+    One that pauses is awake after each tick until it pauses again.
+    """
     scaling = one.get("ServerlessV2ScalingConfiguration", {})
     least = float(scaling.get("MinCapacity", 0))
     servers = sum(
@@ -195,14 +198,17 @@ UNBILLED = frozenset(
 
 
 def bill(found: Assembly) -> dict[str, float]:
-    """Dollars a month by line of the bill. Raises CostError for a type that nobody has priced."""
+    """Return dollars per month by line of the bill.
+
+    Raises CostError for a type without a price.
+    """
     lines: dict[str, float] = {}
     for stack, id, kind, properties in found.resources:
         if kind in UNBILLED:
             continue
         if kind not in BILLED:
             raise CostError(
-                f"{stack}.{id}: nobody says what {kind} costs while nothing happens: "
+                f"{stack}.{id}: the idle cost of {kind} is not known: "
                 "add it to BILLED or to UNBILLED of infra/idle_cost.py"
             )
         name, price = BILLED[kind]
@@ -213,7 +219,10 @@ def bill(found: Assembly) -> dict[str, float]:
 
 
 def report(folder: Path) -> dict[str, Any]:
-    """The bill of an assembly, rounded to cents, with what it is computed from. Raises CostError."""
+    """The bill of an assembly, rounded to cents, with what it is computed from.
+
+    Raises CostError.
+    """
     lines = {name: round(dollars, 2) for name, dollars in bill(Assembly.read(folder)).items()}
     return {
         "dollars_per_month": lines,
@@ -231,7 +240,7 @@ def write(folder: Path) -> dict[str, Any]:
 
 def _known(table: Mapping[str, float], name: object, where: str) -> float:
     if not isinstance(name, str) or name not in table:
-        raise CostError(f"nobody says what {name} costs: add it to {where} of infra/prices.py")
+        raise CostError(f"the price of {name} is not known: add it to {where} of infra/prices.py")
     return table[name]
 
 

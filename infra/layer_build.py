@@ -48,9 +48,9 @@ class LayerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the functions run on: ``python`` as "3.13", ``arch`` as Lambda names it (arm64, x86_64).
+    """The platform of the functions: ``python`` as "3.13", ``arch`` as Lambda names it (arm64, x86_64).
 
-    ``host``: an emulator on this machine runs them, so whatever pip takes here is right, whichever system this is.
+    ``host``: an emulator on this machine runs them, so the wheels that pip chooses for this machine are right.
     """
 
     python: str
@@ -134,7 +134,7 @@ def _is_fresh(folder: Path, digest: str) -> bool:
 
 
 def _rebuild(name: str, target: Target, folder: Path, digest: str) -> None:
-    """Built beside its place and moved there, so that nobody ever sees half a layer."""
+    """Build a layer beside its place and move it there, so that no reader sees half a layer."""
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=BUILT))
     try:
         scratch.chmod(0o755)
@@ -189,7 +189,10 @@ def _pins(lock: Path, target: Target) -> Iterator[str]:
 
 
 def _compile(python: Path) -> None:
-    """Byte code that stays valid whatever the files' dates are: a layer is read-only, a cold start would compile it each time."""
+    """Compile byte code that stays valid regardless of the files' dates.
+
+    A layer is read-only, so a cold start would compile it each time.
+    """
     compileall.compile_dir(
         python,
         quiet=2,

@@ -15,7 +15,10 @@ STAGED = BUILDS / "playbooks"
 
 
 def playbook_files(folders: Sequence[str]) -> Iterator[Path]:
-    """YAML files that are playbooks, sorted. Raises ConfigError for a folder that is neither here nor in the repository."""
+    """YAML files that are playbooks, sorted.
+
+    Raises ConfigError for a folder that is neither here nor in the repository.
+    """
     for folder in folders:
         _, place = _found(folder)
         yield from sorted(path for path in place.rglob("*.y*ml") if path.is_file() and _is_playbook(path))
@@ -42,7 +45,10 @@ def staged(folders: Sequence[str]) -> Path:
 
 
 def _found(folder: str) -> tuple[Path, Path]:
-    """(root, folder): below the working folder, or below the one of this project. Raises ConfigError."""
+    """(root, folder): below the working folder, or below the one of this project.
+
+    Raises ConfigError.
+    """
     for root in (Path.cwd().resolve(), HOME):
         place = (root / folder).resolve()
         if place.is_dir() and place.is_relative_to(root):
@@ -51,7 +57,7 @@ def _found(folder: str) -> tuple[Path, Path]:
 
 
 def _move(scratch: Path, folder: Path) -> None:
-    """Whoever comes second finds the same content there."""
+    """Move a folder into place, unless another process has made the same one."""
     try:
         scratch.rename(folder)
     except OSError:

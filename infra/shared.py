@@ -89,7 +89,10 @@ class Platform:
         return f"{self.config.prefix}-starts-dlq"
 
     def trigger_variables(self, scope: Construct, declared: Triggers) -> dict[str, str]:
-        """For the function that makes triggers. ``declared``: those of playbooks, whose queues are read already."""
+        """For the function that makes triggers.
+
+        ``declared``: those of playbooks, whose queues are read already.
+        """
         dlq = cdk.Stack.of(scope).format_arn(service="sqs", resource=self.starts_dlq_name)
         variables = {"NOETL_TRIGGER_RULES": self.trigger_rules, "NOETL_STARTS_DLQ_ARN": dlq}
         if queues := self.config.triggers.queues:
@@ -123,8 +126,11 @@ class Platform:
         variables: Mapping[str, str] | None = None,
         retries: int = 2,
     ) -> PythonFunction:
-        """A function that connects to Postgres. ``owner``: as the owner of the schema, and it makes the roles of the others.
-        ``reads_history``: it signs in as the role that reads the views, too."""
+        """A function that connects to Postgres.
+
+        ``owner``: as the owner of the schema, and it makes the roles of the others. ``reads_history``: it signs in as
+        the role that reads the views, too.
+        """
         size = self.config.functions[name]
         made = PythonFunction(
             scope,

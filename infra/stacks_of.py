@@ -34,7 +34,10 @@ from .workers import kinds_of_packages, plan_workers
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """What was built. ``network`` is None where the environment brings a database of its own (the emulator)."""
+    """What was built.
+
+    ``network`` is None where the environment brings a database of its own (the emulator).
+    """
 
     network: NetworkStack | None
     data: DataStack
@@ -47,7 +50,10 @@ class Stacks:
 
 
 def build(app: Construct, config: Environment, kinds: KindLookup) -> Stacks:
-    """Make all stacks of one environment in an app, a stage or a construct. Raises ConfigError or LayerError."""
+    """Make all stacks of one environment in an app, a stage or a construct.
+
+    Raises ConfigError or LayerError.
+    """
     own_layers = set(layer_names()) - {"core", "deps"}
     plan = plan_workers(config, kinds, own_layers.__contains__)
 
@@ -134,7 +140,7 @@ def _warn(config: Environment, stack: cdk.Stack, kinds: KindLookup, own_layers: 
     warnings = cdk.Annotations.of(stack)
     if not (config.is_local or config.alarms.emails or config.alarms.topic_arn):
         warnings.add_warning_v2(
-            "noetl:alarms", "alarms ring nowhere; name somebody: -c alarm_email=ops@example.com"
+            "noetl:alarms", "alarms reach no person; set a receiver: -c alarm_email=ops@example.com"
         )
     for name, package in sorted(kinds_of_packages().items()):
         if name in kinds.names() and name not in own_layers:

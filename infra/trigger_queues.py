@@ -13,8 +13,12 @@ OURS = "noetl-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggersConfig:
-    """``queues``: names (of this account and region) or ARNs, with ``*`` for any characters; the scheduler function may read these.
-    None: triggers of type sqs are refused, and nobody may make event source mappings. Queues of `metadata.triggers` need not be among them."""
+    """The queues that triggers may read.
+
+    ``queues``: names (of this account and region) or ARNs, with ``*`` for any characters; the scheduler function may read these.
+    None: triggers of type sqs are refused, and no role may make event source mappings. Queues of `metadata.triggers` need not be
+    among them.
+    """
 
     queues: tuple[str, ...] = ()
 
@@ -32,7 +36,7 @@ def queue_problems(triggers: TriggersConfig, prefix: str) -> list[str]:
         head = name.partition("*")[0]
         if not re.fullmatch(QUEUES, one):
             found.append(
-                f"{SETTING} has {one!r}, which is neither a name nor an ARN of a queue (* stands for any characters of a name)"
+                f"{SETTING} has {one!r}, which is neither a name nor an ARN of a queue (* matches any characters of a name)"
             )
         elif not head.startswith(inbox(prefix)) and (
             head.startswith(OURS) or ("*" in name and OURS.startswith(head))

@@ -55,7 +55,10 @@ def read_programs(files: Iterable[Path], kinds: KindLookup) -> list[Program]:
 
 
 def triggers_of(programs: Iterable[Program]) -> Triggers:
-    """A queue that several playbooks name is polled once, with the smallest of their batches. Raises ConfigError."""
+    """A queue that several playbooks name is polled once, with the smallest of their batches.
+
+    Raises ConfigError.
+    """
     rules: dict[str, RuleTrigger] = {}
     queues: dict[str, QueueTrigger] = {}
     for program in sorted(programs, key=lambda program: program.path):

@@ -25,7 +25,7 @@ LONG = "long"
 DIRECT = "direct"
 """The pool of leases of commands that workers get in answers (``noetl.domain.workers.direct_requests``)."""
 DEAD = "dlq"
-"""Where another worker's name stands, in the name of the queue of dead letters of all commands."""
+"""Replaces the worker's name in the name of the queue of dead letters of all commands."""
 TIMEOUT = 900
 """Seconds: the longest a function may run. A task that needs longer is long-running, and its worker a Fargate service."""
 CONTROL = "control"
@@ -34,7 +34,10 @@ ISOLATED = "python"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """One deployment of functions/worker. ``batch``: commands per invocation; they overlap in it, so code of playbooks gets few."""
+    """One deployment of functions/worker.
+
+    ``batch``: commands per invocation; they overlap in it, so code of playbooks gets few.
+    """
 
     name: str
     kinds: tuple[str, ...]

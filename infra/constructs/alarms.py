@@ -30,7 +30,10 @@ class Alarms(Construct):
     def above(
         self, name: str, metric: cloudwatch.IMetric, threshold: float, description: str, *, periods: int = 1
     ) -> cloudwatch.Alarm:
-        """Rings when ``metric`` is above ``threshold`` for ``periods``. No data is good news: nothing happened."""
+        """Rings when ``metric`` is above ``threshold`` for ``periods``.
+
+        No data is good news: nothing happened.
+        """
         return self._alarm(name, metric, threshold, description, periods, silence=False)
 
     def silent(self, name: str, metric: cloudwatch.IMetric, description: str) -> cloudwatch.Alarm:

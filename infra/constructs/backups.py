@@ -21,7 +21,7 @@ _MANAGED = "Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSBackupS
 
 
 class Backups(Construct):
-    """``vault`` and ``plan``. What is backed up is named by its ARN, not by a tag that somebody may forget."""
+    """``vault`` and ``plan``. What is backed up is named by its ARN, not by a tag that a person may forget."""
 
     def __init__(
         self,

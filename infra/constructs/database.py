@@ -212,7 +212,10 @@ class Database(Construct):
     def _secret(
         self, id: str, name: str, known: Mapping[str, object], description: str
     ) -> secretsmanager.Secret:
-        """A generated password beside what is ``known``. Only an emulator's database may do without TLS."""
+        """A generated password beside what is ``known``.
+
+        Only an emulator's database may do without TLS.
+        """
         if self._env.is_local:
             known = {**known, "sslmode": "prefer"}
         return secretsmanager.Secret(

@@ -1,6 +1,7 @@
-"""Policy statements, each for one purpose and one set of resources. Written out, because what CDK grants is wider than what is used.
+"""Policy statements, each for one purpose and one set of resources.
 
-A statement that cannot name its resources in full says why, and cdk-nag is told exactly that: a wildcard that nobody meant fails.
+They are written out, because CDK grants more than is used. A statement that cannot name its resources in full says why, and
+acknowledges exactly that wildcard to cdk-nag: an accidental wildcard fails.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def keep_values(table: dynamodb.ITable, *, delete: bool = False) -> Grant:
 
 
 def list_objects(bucket: s3.IBucket) -> Grant:
-    """Lets a missing object be told from a forbidden one."""
+    """Allow to list a bucket, which distinguishes a missing object from a forbidden one."""
     return grant(["s3:ListBucket"], [bucket.bucket_arn])
 
 
@@ -187,8 +188,10 @@ def use_key_through(scope: Construct, key: kms.IKey, *services: str) -> Grant:
 
 
 def use_key_of_table(scope: Construct, key: kms.IKey) -> Grant:
-    """What DynamoDB does with the key of a table on behalf of whoever reads and writes it
-    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html)."""
+    """Allow DynamoDB to use the key of a table on behalf of its readers and writers.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
+    """
     stack = cdk.Stack.of(scope)
     actions = ("Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo", "GenerateDataKey", "DescribeKey")
     return Grant(
@@ -212,7 +215,10 @@ def seal_credentials(key: kms.IKey) -> Grant:
 
 
 def ask_for_credentials(scope: Construct, api_id: str, exported: str) -> Grant:
-    """One route of the API: credentials, for the command that a worker runs. ``exported``: name under which the API's stack exports its id."""
+    """One route of the API: credentials, for the command that a worker runs.
+
+    ``exported``: name under which the API's stack exports its id.
+    """
     return named(
         scope,
         "execute-api",

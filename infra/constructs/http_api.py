@@ -29,8 +29,8 @@ ACCESS_LOG = {
     "milliseconds": "$context.responseLatency",
     "error": "$context.integrationErrorMessage",
 }
-"""One line per request; never a body or a header, and no path: that of a callback is a secret. The function's own line of the same request
-tells it, without that."""
+"""One line per request; never a body or a header, and no path: that of a callback is a secret.
+The function's own log line of the same request has the path without the token."""
 CALLBACKS = "/api/callbacks/{token}"
 CALLBACK_RATE, CALLBACK_BURST = 20, 50
 """Requests a second, all callers together, of the one path that needs no signature."""
@@ -97,7 +97,7 @@ class HttpApi(Construct):
         stack = cdk.Stack.of(self)
         self.exported = str(stack.resolve(stack.export_value(self.api.api_id))["Fn::ImportValue"])
         if env.api.auth == "none":
-            nag.acknowledge(self.api, "APIG4", "an emulator on this machine asks nobody who they are")
+            nag.acknowledge(self.api, "APIG4", "an emulator on this machine authenticates no caller")
 
     def _authorizer(self) -> gateway.IHttpRouteAuthorizer:
         settings = self._env.api
@@ -108,7 +108,7 @@ class HttpApi(Construct):
         return authorizers.HttpIamAuthorizer() if settings.auth == "iam" else gateway.HttpNoneAuthorizer()
 
     def _open_callbacks(self, function: lambda_.IFunction) -> list[gateway.HttpRoute]:
-        """Whoever has the token in the path may answer: nobody is asked who they are."""
+        """Add the routes of callbacks; the token in the path is the only credential."""
         routes: list[gateway.HttpRoute] = self.api.add_routes(
             path=CALLBACKS,
             methods=[gateway.HttpMethod.GET, gateway.HttpMethod.POST],

@@ -1,4 +1,7 @@
-"""One worker of the plan: a function on its queue, or a Fargate service that grows with it. Both may do the same, and no more."""
+"""One worker of the plan: a function on its queue, or a Fargate service that grows with it.
+
+Both may do the same, and no more.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ def _asks(worker: Worker, api: HttpApi, *, reaches: bool) -> HttpApi | None:
 
 
 def _is_direct(platform: Platform, worker: Worker) -> bool:
-    """Whether outcomes go by request: the worker gets as far as Lambda. Inner subnets with NAT elsewhere do only by an endpoint."""
+    """Check whether the worker reports outcomes by request to Lambda.
+
+    Inner subnets, beside others that have NAT, reach Lambda only by an endpoint.
+    """
     config = platform.config
     inner = (
         platform.config.network.egress == "both" and _placement(platform, worker) is platform.closed_placement
@@ -187,7 +193,10 @@ class FargateWorker(Construct):
     def _service(
         self, worker: Worker, task: ecs.FargateTaskDefinition, cluster: ecs.ICluster
     ) -> ecs.FargateService:
-        """In the VPC where workers are kept inside; elsewhere in a public subnet, where nothing may connect to it."""
+        """Make the Fargate service of a worker.
+
+        It runs in private subnets where workers are kept inside the VPC, else in a public subnet without inbound access.
+        """
         platform = self._platform
         placement, outer, vpc = platform.worker_placement, platform.outer_subnets, platform.vpc
         assert vpc is not None

@@ -1,4 +1,7 @@
-"""cdk-nag runs over every stack and fails the synthesis. What it finds and we mean is acknowledged here, each with a reason."""
+"""cdk-nag runs over every stack and fails the synthesis.
+
+What it finds and we mean is acknowledged here, each with a reason.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,10 @@ def add_checks(app: cdk.App) -> None:
 
 
 def acknowledge(scope: IConstruct, rule: str, reason: str) -> None:
-    """A finding that is meant, on ``scope`` and everything in it. ``rule``: as in a report, without the pack's name (`RDS3`,
-    `IAM5[Resource::…]`)."""
+    """A finding that is meant, on ``scope`` and everything in it.
+
+    ``rule``: as in a report, without the pack's name (`RDS3`, `IAM5[Resource::…]`).
+    """
     cdk.Validations.of(scope).acknowledge(
         cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason)
     )
@@ -27,7 +32,7 @@ def acknowledge_provider(scope: Construct, handler: lambda_.IFunction) -> None:
     acknowledge(
         scope,
         f"IAM4[Policy::{policy}]",
-        "CDK's provider framework gives its own function leave to write logs",
+        "CDK's provider framework allows its own function to write logs",
     )
     resource = handler.node.default_child
     assert isinstance(resource, lambda_.CfnFunction)

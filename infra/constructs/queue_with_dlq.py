@@ -10,8 +10,9 @@ from constructs import Construct
 from ..constructs import nag
 
 RECEIVES = 500
-"""Deliveries before SQS gives a message up. Those who get a message judge it by what it does to them; what is away only delays it. With
-the back-off of services/messaging/back_off.py, 500 deliveries last five days, and the message is kept for nine more (docs/adr/0045)."""
+"""Deliveries before SQS moves a message to the dead letters. Its consumers judge a message by the errors that it causes; a
+dependency that is unavailable only delays it. With the back-off of
+services/messaging/back_off.py, 500 deliveries last five days, and the message is kept for nine more (docs/adr/0045)."""
 RETENTION = cdk.Duration.days(14)
 """The longest that SQS keeps a message."""
 DEAD_LETTERS_VISIBILITY = 60

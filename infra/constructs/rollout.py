@@ -1,4 +1,6 @@
-"""Versions of a function behind an alias: CodeDeploy gives a new one a tenth of the work, and takes it back when it fails (ADR 61)."""
+"""Versions of a function behind an alias.
+
+CodeDeploy sends a tenth of the work to a new version, and rolls it back when it fails (ADR 61)."""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _POLICY = "service-role/AWSCodeDeployRoleForLambdaLimited"
 def rolled_out(
     scope: Construct, function: lambda_.Function, name: str, *, retries: int, max_age: cdk.Duration
 ) -> lambda_.Alias:
-    """Return the alias. ``retries`` and ``max_age`` are of asynchronous invocations: those of the function do not hold for an alias.
+    """Return the alias.
+
+    ``retries`` and ``max_age`` are of asynchronous invocations: those of the function do not hold for an alias.
 
     The previous versions stay: an alias can be pointed back at one by hand.
     """

@@ -120,7 +120,10 @@ class DataStack(cdk.Stack):
         return secret
 
     def _kv(self) -> dynamodb.Table:
-        """Make the table of small results. Items go with their execution and never by age, as objects of the results bucket do."""
+        """Make the table of small results.
+
+        Items go with their execution and never by age, as objects of the results bucket do.
+        """
         storage = self._config.storage
         table = dynamodb.Table(
             self,
@@ -190,7 +193,10 @@ def _old_versions(days: int) -> s3.LifecycleRule:
 
 
 def _announce_objects(bucket: s3.Bucket) -> None:
-    """New objects become events of EventBridge. Set on the resource itself: what CDK offers is a function that sets it later."""
+    """New objects become events of EventBridge.
+
+    Set on the resource itself: what CDK offers is a function that sets it later.
+    """
     resource = bucket.node.default_child
     assert isinstance(resource, s3.CfnBucket)
     resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(

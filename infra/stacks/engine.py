@@ -73,8 +73,11 @@ class EngineStack(cdk.Stack):
         return made
 
     def _decide(self) -> PythonFunction:
-        """The engine by request. Apart from the engine that reads queues: its reservation bounds the requests, and workers, which may
-        invoke it, cannot pass for a queue."""
+        """The engine by request.
+
+        Apart from the engine that reads queues: its reservation bounds the requests, and workers, which may invoke
+        it, cannot pass for a queue.
+        """
         platform = self._platform
         made = platform.database_function(self, "decide", timeout=ENGINE_TIMEOUT, layers=self._layers.get())
         made.allow(grants.credentials(self, platform.config.credentials_prefix, ["DescribeSecret"]))
@@ -130,7 +133,10 @@ class EngineStack(cdk.Stack):
         return asset
 
     def _provider(self) -> custom_resources.Provider:
-        """CDK's own function stands between CloudFormation and ours: it answers from outside the VPC, and whatever happens."""
+        """Return CDK's provider, which calls the migration for CloudFormation.
+
+        It answers CloudFormation from outside the VPC, also when the migration fails.
+        """
         config = self._platform.config
         provider = custom_resources.Provider(
             self,

@@ -1,4 +1,4 @@
-"""Network: a VPC (made, or somebody else's) and the groups that say who reaches the database, and what it reaches."""
+"""Network: a VPC (new or existing) and the security groups around the database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LAMBDA = {"Lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_}
 _NAT_INSTANCE = {
     "EC26": "the NAT instance holds no data: its disk is the image",
     "EC28": "basic monitoring is enough for a machine that only forwards",
-    "EC29": "the NAT instance is made anew at any deployment",
+    "EC29": "any deployment can replace the NAT instance",
     "EC23": "only the VPC's own range may enter the NAT instance",
 }
 
@@ -119,7 +119,7 @@ class NetworkStack(cdk.Stack):
         return vpc
 
     def _equip(self, vpc: ec2.Vpc, config: Environment) -> None:
-        """What a network of somebody else has from its owner: gateway endpoints, and logs of what was refused."""
+        """Add gateway endpoints and flow logs; an existing network has its owner's."""
         if config.network.egress != "none":
             vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
             if config.storage.kv:

@@ -22,7 +22,7 @@ BUSY_DATABASE = 90
 CONCURRENCY_ALARM = 80
 """Percent of the account's concurrency."""
 CONNECTIONS_ALARM = 0.9
-"""Part of max_connections at which somebody should look: the functions alone stay below 0.8."""
+"""Part of max_connections at which an operator should look: the functions alone stay below 0.8."""
 
 DECIDING = ("engine", "decide", "api")
 """Functions that run the engine: by queue, by request, and for starts."""
@@ -49,7 +49,7 @@ class ObservabilityStack(cdk.Stack):
         self._watch_queues()
         if platform.config.alarms.level == "all":
             for name, function in functions.items():
-                # A worker uses its time up on purpose, and gives back what is left five seconds before the end.
+                # A worker uses its time up on purpose, and returns the remaining commands five seconds before the end.
                 timeout = None if name.startswith("worker-") else _seconds(function)
                 self.alarms.of_function(name, function, timeout=timeout)
             if not platform.config.is_local:
@@ -114,7 +114,7 @@ class ObservabilityStack(cdk.Stack):
             "heartbeat",
             # Two ticks, and never less than five minutes: one tick may be late.
             self._counted("maintenance", "Heartbeats", period=cdk.Duration.minutes(max(5, 2 * minutes))),
-            f"maintenance did not get through a tick in {max(5, 2 * minutes)} minutes: nobody looks after what was left behind",
+            f"maintenance did not get through a tick in {max(5, 2 * minutes)} minutes: lost commands and due timers are not picked up",
         )
         self.alarms.above(
             "failed-executions",
@@ -125,7 +125,7 @@ class ObservabilityStack(cdk.Stack):
         self._watch_database()
 
     def _watch_engine_function(self, engine: lambda_.IFunction) -> None:
-        """Where few alarms are wanted: errors of the function without which nothing goes on."""
+        """Watch errors of the engine function, which every execution needs, where few alarms are wanted."""
         self.alarms.above(
             "engine-errors",
             engine.metric_errors(period=FIVE_MINUTES, statistic="Sum"),
@@ -135,7 +135,10 @@ class ObservabilityStack(cdk.Stack):
         )
 
     def _watch_account(self) -> None:
-        """Functions of everybody in the account and region share its concurrency; what is left decides whether workers run."""
+        """Watch the concurrency that all functions of the account and region share.
+
+        Without free concurrency no worker runs.
+        """
         used = metric(
             "AWS/Usage",
             "ConcurrentExecutions",
@@ -183,7 +186,10 @@ class ObservabilityStack(cdk.Stack):
             )
 
     def _failed(self) -> cloudwatch.IMetric:
-        """Executions that ended failed, in the function that decided it. Emulators know no arithmetic of metrics: there, those of one."""
+        """Executions that ended failed, in the function that decided it.
+
+        Emulators know no arithmetic of metrics: there, those of one.
+        """
         if self._platform.config.is_local:
             return self._counted(DECIDING[0], "FailedExecutions")
         counts = {name: self._counted(name, "FailedExecutions") for name in DECIDING}
@@ -197,7 +203,10 @@ class ObservabilityStack(cdk.Stack):
     def _counted(
         self, function: str, name: str, statistic: str = "Sum", *, period: cdk.Duration = FIVE_MINUTES
     ) -> cloudwatch.Metric:
-        """What a function counts of itself. Its service is its name: without the environment's, no metric would be found."""
+        """What a function counts of itself.
+
+        Its service is its name: without the environment's, no metric would be found.
+        """
         service = self._platform.function_name(function)
         return metric("NoETL", name, {"service": service}, statistic, period=period)
 

@@ -1,4 +1,7 @@
-"""Schedules: what starts playbooks by itself. Registered last, when everything that a playbook may use is there."""
+"""Schedules: what starts playbooks by itself.
+
+Registered last, when everything that a playbook may use is there.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +150,7 @@ class SchedulesStack(cdk.Stack):
         )
 
     def _start_by_queue(self, found: QueueTrigger) -> None:
-        """The queue is somebody else's: its key and its dead-letter queue are theirs to set up."""
+        """Start playbooks by a queue. Its owner sets up its key and its dead-letter queue."""
         arn = found.queue
         if not arn.startswith("arn:"):
             arn = f"arn:{self.partition}:sqs:{self.region}:{self.account}:{found.queue}"

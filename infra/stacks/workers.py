@@ -1,4 +1,7 @@
-"""Workers: one deployment per worker of the plan. Which there are, the registry of kinds says."""
+"""Workers: one deployment per worker of the plan.
+
+Which there are, the registry of kinds says.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ class WorkersStack(cdk.Stack):
         return self._cluster
 
     def _get_image(self) -> ecs.ContainerImage:
-        """By its name in a registry, or from a repository that this stack makes and that somebody pushes to: no Docker at synthesis."""
+        """Return the worker's image: by its name, or from a repository that this stack makes.
+
+        A person pushes the image to that repository: synthesis needs no Docker.
+        """
         if self._image is None:
             config = self._platform.config.workers
             if config.image:

@@ -60,7 +60,7 @@ def test_what_nobody_has_priced_fails_the_bill(dev: Path, tmp_path: Path) -> Non
         '{"Resources": {"Search": {"Type": "AWS::OpenSearch::Domain"}}}'
     )
     with pytest.raises(
-        idle_cost.CostError, match=r"A\.Search: nobody says what AWS::OpenSearch::Domain costs"
+        idle_cost.CostError, match=r"A\.Search: the idle cost of AWS::OpenSearch::Domain is not known"
     ):
         idle_cost.report(tmp_path)
     with pytest.raises(idle_cost.CostError, match="no synthesized templates"):

@@ -156,6 +156,23 @@ def test_a_leased_command_that_cannot_be_ended_is_given_back_to_the_engine():
     assert worked.give_back == [] and worked.failures == 1
 
 
+def test_an_engine_that_might_not_answer_in_time_is_asked_nothing_at_the_end():
+    """A worker that waits beyond its time is ended: its queue counts a death, and delivers again what was answered."""
+    engine, asked = Engine(2), []
+
+    def programs(program: str) -> Any:
+        asked.append(program)
+        if len(asked) > 1:
+            bench.left[0] = REQUEST_SECONDS - 1
+            raise InfrastructureError("the bucket is away")
+        return bench.program
+
+    bench = bench_of(engine, programs=programs)
+    worked = bench.work(bench.put(bench.command(1)))
+    assert [len(one.outcomes) for one in engine.asked] == [1] and worked.failures == 1
+    assert not any(one.back or one.held for one in engine.asked)
+
+
 def test_a_leased_command_that_runs_for_long_is_held():
     engine, now, held = Engine(2), [0.0], threading.Event()
 

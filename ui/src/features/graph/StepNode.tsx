@@ -1,4 +1,4 @@
-/** A step of the graph: name, kind, and what its latest run has come to. */
+/** A step of the graph: name, kind, and the status of its latest run. */
 import { Handle, type Node, type NodeProps, Position } from "@xyflow/react";
 
 import { Icon } from "../../design/Icon";

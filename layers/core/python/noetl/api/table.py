@@ -1,5 +1,7 @@
-"""Every route: what it is called with, which scope it needs, what it answers. The router, the checks of access, the OpenAPI document and
-the tests read this one table."""
+"""Every route: what it is called with, which scope it needs, what it answers.
+
+The router, the checks of access, the OpenAPI document and the tests read this one table.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""The ``noetl`` command. Nothing below this package imports it; its own modules import heavy things when a command needs them."""
+"""The ``noetl`` command.
+
+Nothing below this package imports it; its own modules import heavy things when a command needs them.
+"""

@@ -1,4 +1,7 @@
-"""The commands, their options and their help. What they do is in the modules beside this one, imported when called."""
+"""The commands, their options and their help.
+
+What they do is in the modules beside this one, imported when called.
+"""
 
 from __future__ import annotations
 

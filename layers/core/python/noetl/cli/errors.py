@@ -1,4 +1,7 @@
-"""Exit codes, and errors as people and machines read them. Tracebacks go to the log, never to the terminal."""
+"""Exit codes, and errors as people and machines read them.
+
+Tracebacks go to the log, never to the terminal.
+"""
 
 from __future__ import annotations
 

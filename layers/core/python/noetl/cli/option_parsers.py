@@ -35,7 +35,10 @@ class _PlainReader:
     """In the place of Typer's ``RuntimeParam``."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Give the value that the command's function gets. Raises what Typer raises for one that does not fit."""
+        """Give the value that the command's function gets.
+
+        Raises what Typer raises for one that does not fit.
+        """
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         about = param.type_descriptor
@@ -51,7 +54,10 @@ class _PlainReader:
 
 
 def plainly(value: Any, annotation: Any, limits: Any) -> Any:
-    """Give ``value`` as its annotation says, or ``_ODD`` when Typer has to look at it. ``limits``: with ``min`` and ``max``."""
+    """Give ``value`` as its annotation says, or ``_ODD`` when Typer has to look at it.
+
+    ``limits``: with ``min`` and ``max``.
+    """
     if annotation is str and isinstance(value, str):
         return value
     if (

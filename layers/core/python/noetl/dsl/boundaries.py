@@ -100,7 +100,10 @@ def _constants(node: nodes.Node, *, single: bool) -> set[object] | None:
 
 
 def compared_names(analysis: Analysis | None) -> set[str]:
-    """Every text that ``event.name`` is compared with (to find names that no event has)."""
+    """Return every text that ``event.name`` is compared with.
+
+    They serve to find names that no event has.
+    """
     if analysis is None or analysis.root is None:
         return set()
     root = analysis.root
@@ -117,17 +120,20 @@ def compared_names(analysis: Analysis | None) -> set[str]:
 
 
 def possible(analysis: Analysis | None, boundaries: dict[str, frozenset[str]]) -> tuple[str, ...]:
-    """The boundaries at which the guard is not proven false (all of them for no guard)."""
+    """Return the boundaries at which the guard is not proven false.
+
+    These are all boundaries for no guard.
+    """
     return tuple(name for name, names in boundaries.items() if truth(analysis, names) is not False)
 
 
 def certain(analysis: Analysis | None, boundaries: dict[str, frozenset[str]]) -> tuple[str, ...]:
-    """The boundaries at which the guard is proven true."""
+    """Return the boundaries at which the guard is proven true."""
     return tuple(name for name, names in boundaries.items() if truth(analysis, names) is True)
 
 
 def tests_event(analysis: Analysis | None) -> bool:
-    """Whether a guard reads the event's name, or the event as a whole."""
+    """Report whether a guard reads the event's name, or the event as a whole."""
     if analysis is None or "event" not in analysis.names:
         return False
     parts = {entry for name, entry in analysis.entries if name == "event"}

@@ -30,7 +30,7 @@ HELP = "docs/diagnostics.md"
 
 
 def help_for(code: str) -> str:
-    """Where a code is explained: page and anchor."""
+    """Return the page and anchor that explain a code."""
     return f"{HELP}#{code}"
 
 
@@ -49,7 +49,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
     path: str = ""
 
     def format(self, source_name: str) -> str:
-        """``file:line:column: severity: code: message (hint)``; errors leave their severity out."""
+        """Format as ``file:line:column: severity: code: message (hint)``; omit ``error``."""
         kind = "" if self.severity == "error" else f"{self.severity}: "
         hint = f" ({self.hint})" if self.hint else ""
         return f"{source_name}:{self.line}:{self.column}: {kind}{self.code}: {self.message}{hint}"
@@ -131,17 +131,17 @@ class Diagnostics:
         return nearest(word, known) if len(self) <= MAX_REPORTED else None
 
     def suggest(self, word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
-        """``did_you_mean``, for the problems that can still be reported."""
+        """Make a ``did_you_mean`` hint, while problems can still be reported."""
         return did_you_mean(word, known, otherwise) if len(self) <= MAX_REPORTED else otherwise
 
     def raise_errors(self, source_name: str) -> None:
-        """Raises InvalidPlaybookError when any error was added."""
+        """Raise InvalidPlaybookError when any error was added."""
         if self.has_errors():
             raise InvalidPlaybookError(self.sorted(), source_name=source_name)
 
 
 def listing(what: str, names: Iterable[str], none: str = "none") -> str:
-    """``what: a, b, c``; of many names the first twenty."""
+    """Write ``what: a, b, c``; of many names the first twenty."""
     known = list(names)
     more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
     return f"{what}: {', '.join(known[:_LISTED]) or none}{more}"
@@ -161,6 +161,6 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
-    """A hint ``did you mean 'x'?``, else ``otherwise``."""
+    """Make a hint ``did you mean 'x'?``, else return ``otherwise``."""
     found = nearest(word, known)
     return f"did you mean '{found}'?" if found else otherwise

@@ -138,7 +138,7 @@ def split_expression(source: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def analyse(source: str) -> Analysis:
-    """Raises TemplateProblem."""
+    """Analyse a template. Raises TemplateProblem."""
     if len(source) > MAX_SOURCE:
         message = f"a template of {len(source)} characters; at most {MAX_SOURCE} are read"
         raise TemplateProblem(message, code="template-limit", hint="keep long texts in files or tables")
@@ -218,7 +218,7 @@ class _Walk:
             self.whole.add(node.name)
 
     def _method_of_scope(self, node: nodes.Call, declared: frozenset[str]) -> bool:
-        """``ctx.get('x')`` reads ``ctx.x``; any other method of a scope reads all of it."""
+        """Record that ``ctx.get('x')`` reads ``ctx.x``; other methods read the whole scope."""
         entry = _entry(node.node)
         if entry is None or entry[0] not in SCOPES or entry[0] in declared:
             return False
@@ -242,7 +242,7 @@ def _with_self(node: nodes.Node) -> Iterator[nodes.Node]:
 
 
 def _entry(node: nodes.Node) -> tuple[str, str] | None:
-    """``name.attribute`` or ``name['attribute']``."""
+    """Split ``name.attribute`` or ``name['attribute']``; None for anything else."""
     if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name):
         return node.node.name, node.attr
     if (

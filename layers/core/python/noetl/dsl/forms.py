@@ -12,7 +12,7 @@ Form = Literal["event", "canonical"]
 
 
 def form_of(step: Mapping, diagnostics: Diagnostics | None = None) -> Form:
-    """The form of a step; keys of both forms are reported to ``diagnostics``."""
+    """Return the form of a step; report keys of both forms to ``diagnostics``."""
     marks = sorted(_marks(step), key=lambda mark: (mark[2].line, mark[2].column))
     if not marks:
         return "event"

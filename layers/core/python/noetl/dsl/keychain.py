@@ -63,7 +63,10 @@ def _named(value: Any) -> Iterator[str]:
 
 
 def _name(value: Any) -> Iterator[str]:
-    """``auth: name``; of a mapping below it, ``_named`` finds the ``credential``."""
+    """Yield the name in ``auth: name``.
+
+    Of a mapping below it, ``_named`` finds the ``credential``.
+    """
     plain = value.value if isinstance(value, Lit) else value
     if isinstance(plain, str):
         yield plain

@@ -7,7 +7,7 @@ from noetl.domain.kinds import KindLookup, KindSpec
 
 
 def find_spec(kinds: KindLookup, name: str) -> KindSpec | None:
-    """The kind's facts; None when there is no such kind or its module is not installed."""
+    """Return the kind's facts; None for an unknown kind or a missing module."""
     try:
         return kinds.spec(name)
     except (KeyError, PlaybookError):

@@ -150,7 +150,10 @@ class _Check:
         )
 
     def address(self, name: str) -> None:
-        """Who has the address of a callback may answer it, so it is stored nowhere."""
+        """Check the use of a callback's address, which is stored nowhere.
+
+        Who has the address may answer the callback.
+        """
         if self.frame.place.secrets:
             return
         self.diagnostics.error(

@@ -249,7 +249,7 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     """Those of ``on_success``, ``on_failure`` and ``finally``: only the end of an execution leads to them."""
 
     def step(self, name: str) -> Step:
-        """The step called ``name``. Raises KeyError."""
+        """Return the step called ``name``. Raises KeyError."""
         return step_index(self)[name]
 
 

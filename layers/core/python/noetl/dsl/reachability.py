@@ -27,12 +27,15 @@ class Edge:
 
 
 def edges(program: Program) -> list[Edge]:
-    """Every way from step to step, in playbook order: arcs, then ``next`` actions of cases."""
+    """List every way from step to step, in playbook order.
+
+    Arcs come first, then ``next`` actions of cases.
+    """
     return [edge for step in program.steps for edge in step_edges(step)]
 
 
 def step_edges(step: Step) -> list[Edge]:
-    """Every way out of one step."""
+    """List every way out of one step."""
     found = [Edge(step.name, arc.target, arc.sync, arc.pos, arc.index) for arc in step.arcs]
     ways = ways_of(step)
     seen: set[int] = set()
@@ -48,7 +51,7 @@ def step_edges(step: Step) -> list[Edge]:
 
 
 def rules_of(step: Step) -> Iterator[Rule]:
-    """Every rule of a step, the engine's and its tasks'."""
+    """Yield every rule of a step, the engine's and its tasks'."""
     yield from step.cases
     if step.body is not None:
         yield from _pipeline_rules(step.body)
@@ -60,7 +63,7 @@ def _pipeline_rules(body: Pipeline) -> Iterator[Rule]:
 
 
 def _nexts(rule: Rule) -> Iterator[tuple[GoTo, ...]]:
-    """The targets of each ``next`` of a rule."""
+    """Yield the targets of each ``next`` of a rule."""
     for action in rule.actions:
         if isinstance(action, NextAction):
             yield action.targets
@@ -222,7 +225,7 @@ class Reach:
                 self.bits[place] = bits
 
     def reversed(self) -> Reach:
-        """The same steps with every edge turned round: what leads to each step."""
+        """Return the same steps with every edge turned round: what leads to each step."""
         turned = Reach(self.names, ())
         turned._settle(
             (target, source) for source, targets in enumerate(self.following) for target in targets
@@ -230,11 +233,11 @@ class Reach:
         return turned
 
     def names_in(self, bits: int) -> Iterator[str]:
-        """The names of a set of steps, in playbook order."""
+        """Return the names of a set of steps, in playbook order."""
         return (self.names[place] for place in self.places_in(bits))
 
     def places_in(self, bits: int) -> Iterator[int]:
-        """The numbers of a set of steps, in playbook order."""
+        """Return the numbers of a set of steps, in playbook order."""
         return (place for place, bit in enumerate(f"{bits:b}"[::-1]) if bit == "1")
 
 

@@ -120,7 +120,7 @@ def _reads(names: Iterable[str]) -> Reads:
 
 
 def names_in(*parts: Any) -> set[str]:
-    """The union of ``reads`` below ``parts`` (structs, sequences of them, or None)."""
+    """Return the union of ``reads`` below ``parts`` (structs, sequences of them, or None)."""
     found: set[str] = set()
     for part in parts:
         if isinstance(part, (Expr, Text, Sql)):
@@ -137,7 +137,7 @@ def names_in(*parts: Any) -> set[str]:
 
 
 def nodes_in(*parts: Any) -> Iterator[Expr | Text | Sql]:
-    """Every template below ``parts``, a task's own inputs included."""
+    """Yield every template below ``parts``, a task's own inputs included."""
     for part in parts:
         if isinstance(part, (Expr, Text, Sql)):
             yield part
@@ -148,7 +148,10 @@ def nodes_in(*parts: Any) -> Iterator[Expr | Text | Sql]:
 
 
 def _task_names(task: Task) -> set[str]:
-    """A task's own inputs are not read from outside, except by the inputs themselves."""
+    """Return the names a task reads from outside.
+
+    Its own inputs are not, except by the inputs themselves.
+    """
     own = _input_names(task)
     outer = names_in(task.input)
     inner = names_in(*(getattr(task, name) for name in task.__struct_fields__ if name != "input"))
@@ -201,7 +204,7 @@ def _pool(body: Pipeline, kinds: KindLookup) -> str:
 
 
 def _writes(body: Pipeline) -> bool:
-    """Whether an iteration leaves something that the next one must see."""
+    """Report whether an iteration leaves something that the next one must see."""
     if body.vars or body.vars_before or body.vars_after:
         return True
     sets = [action for task in tasks_in(body) for action in (*task.sets, *_rule_actions(task.rules))]

@@ -220,7 +220,7 @@ def _string_tool(owner: Mapping, diagnostics: Diagnostics) -> None:
 
 
 def _task_bodies(tool: Tree | None) -> list[Mapping]:
-    """Every task mapping of a step's tool, labels taken off."""
+    """Return every task mapping of a step's tool, labels taken off."""
     found: list[Mapping] = []
     for entry in tool.items if isinstance(tool, Sequence) else [tool]:
         if not isinstance(entry, Mapping):

@@ -78,7 +78,7 @@ def _report(
 
 
 def _owner(root: Tree, path: list[Any]) -> Tree:
-    """The mapping that holds the last part of ``path``."""
+    """Return the mapping that holds the last part of ``path``."""
     tree = root
     for part in path[:-1]:
         tree = tree.entries[part][1] if isinstance(tree, Mapping) else tree.items[part]  # type: ignore[union-attr]
@@ -171,7 +171,7 @@ def _shown(value: Any) -> str:
 
 
 def _described(path: list[Any], plain: Any) -> str:
-    """The path as an author would say it: ``loop of step 'pull'``."""
+    """Describe the path as an author would: ``loop of step 'pull'``."""
     if len(path) < 2 or path[0] != "workflow":
         return show_path(path)
     block = plain["workflow"][path[1]]
@@ -181,7 +181,7 @@ def _described(path: list[Any], plain: Any) -> str:
 
 
 def show_path(path: list[Any]) -> str:
-    """``workflow[2].tool.url``."""
+    """Show a path as ``workflow[2].tool.url``."""
     shown = ""
     for part in path:
         shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else str(part)

@@ -10,7 +10,7 @@ _S3_EVENTS = {"created": "Object Created", "deleted": "Object Deleted"}
 
 
 def event_pattern(trigger: S3Trigger | EventBridgeTrigger) -> dict[str, Any]:
-    """The pattern of the EventBridge rule."""
+    """Return the pattern of the EventBridge rule."""
     if isinstance(trigger, EventBridgeTrigger):
         return trigger.pattern
     detail: dict[str, Any] = {"bucket": {"name": [trigger.bucket]}}

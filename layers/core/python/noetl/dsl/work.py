@@ -298,7 +298,7 @@ class Pipeline(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def tasks_in(part: Any) -> list[Task]:
-    """Every task below ``part``: the pipeline's, those of sinks and inline tasks."""
+    """Return every task below ``part``: the pipeline's, those of sinks and inline tasks."""
     found: list[Task] = []
     if isinstance(part, Task):
         found.append(part)
@@ -312,7 +312,7 @@ def tasks_in(part: Any) -> list[Task]:
 
 
 def calls_back_task(task: Task) -> bool:
-    """Whether a task is a ``wait`` that may wait for a callback."""
+    """Report whether a task is a ``wait`` that may wait for a callback."""
     if task.kind != "wait":
         return False
     params = task.params

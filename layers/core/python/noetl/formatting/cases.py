@@ -50,7 +50,7 @@ class Case:
 
 
 def read_cases(block: Value | None, *, loops: bool, calls: bool) -> list[Case]:
-    """The entries of a step's ``case``. Raises CannotSayError."""
+    """Read the entries of a step's ``case``. Raises CannotSayError."""
     return [
         _case(entry, loops=loops, calls=calls) for entry in (block.entries if isinstance(block, List) else ())
     ]
@@ -82,7 +82,7 @@ def _case(entry: Entry, *, loops: bool, calls: bool) -> Case:
 
 
 def _unnamed(case: Case, guard: object, analysis: Analysis | None) -> Case:
-    """An entry whose guard tests no event: at the step's end."""
+    """Place an entry whose guard tests no event at the step's end."""
     if unnamed_events(analysis, answers_calls=case.has("retry", "call")) != ("step.exit",):
         raise CannotSayError("an entry answers calls, or a failure, and names no event")
     left = simplified(guard, Moment(CASE_EVENTS["step.exit"]))
@@ -92,7 +92,7 @@ def _unnamed(case: Case, guard: object, analysis: Analysis | None) -> Case:
 
 
 def _late(guard: object, left: bool | str) -> bool | str:
-    """A guard that touches the response of a failed call is false."""
+    """Simplify a guard for a failed call: one that touches its response is false."""
     if isinstance(left, bool):
         return left
     if not names_in(f"{{{{ {left} }}}}") & _OUTCOME:
@@ -113,12 +113,12 @@ def _actions(then: Value | None) -> list[Action]:
 
 
 def touches_outcome(value: Value) -> bool:
-    """Whether a value reads what a failed call does not have."""
+    """Report whether a value reads what a failed call does not have."""
     return any(names_in(text) & _OUTCOME for text in texts_of(value))
 
 
 def texts_of(value: Value) -> list[str]:
-    """Every template text in a value."""
+    """Return every template text in a value."""
     return _texts(plain(value))
 
 

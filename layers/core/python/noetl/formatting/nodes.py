@@ -52,7 +52,7 @@ class Map:
     anchor: str | None = None
 
     def get(self, *names: str) -> Value | None:
-        """The value of the first of ``names`` that is there and not null."""
+        """Return the value of the first of ``names`` that is there and not null."""
         for name in names:
             found = self.entry(name)
             if found is not None and not (isinstance(found.value, Text) and found.value.value is None):
@@ -117,7 +117,7 @@ def text_of(value: Value | None) -> str | None:
 
 
 def map_of(value: Value | None) -> Map:
-    """``value`` when it is a mapping, else an empty one."""
+    """Return ``value`` when it is a mapping, else an empty one."""
     return value if isinstance(value, Map) else Map([])
 
 
@@ -130,7 +130,7 @@ LAST = ("on_success", "on_failure", "finally")
 
 
 def last_tools(root: Map) -> list[Value]:
-    """What runs at the end: tasks, lists of them, or the ``tool`` of a mapping."""
+    """Return what runs at the end: tasks, lists of them, or the ``tool`` of a mapping."""
     found = [root.get(key) for key in LAST]
     return [
         tool if isinstance(tool, Map) and tool.has("kind") else map_of(tool).get("tool") or tool
@@ -140,7 +140,7 @@ def last_tools(root: Map) -> list[Value]:
 
 
 def inside(value: Value) -> Iterator[Entry]:
-    """Every entry of a value, at any depth, in the order of the text."""
+    """Yield every entry of a value, at any depth, in the order of the text."""
     if isinstance(value, (Map, List)):
         for entry in value.entries:
             yield entry
@@ -148,7 +148,7 @@ def inside(value: Value) -> Iterator[Entry]:
 
 
 def comments(entry: Entry) -> list[str]:
-    """The comments of an entry itself."""
+    """Return the comments of an entry itself."""
     return [*entry.lead, *([entry.trail] if entry.trail else []), *entry.after]
 
 
@@ -157,7 +157,7 @@ def has_comments(value: Value) -> bool:
 
 
 def made(value: Any, *, flow: bool = True) -> Value:
-    """A new value from plain data; what is a node already stays one."""
+    """Make a value from plain data; a node in it stays as it is."""
     if isinstance(value, (Text, Map, List, Alias)):
         return value
     if isinstance(value, dict):
@@ -168,7 +168,7 @@ def made(value: Any, *, flow: bool = True) -> Value:
 
 
 def plain(value: Value | None) -> Any:
-    """The data of a value; an alias is its name."""
+    """Return the data of a value; an alias is its name."""
     if isinstance(value, Map):
         return {entry.key: plain(entry.value) for entry in value.entries}
     if isinstance(value, List):
@@ -179,7 +179,7 @@ def plain(value: Value | None) -> Any:
 
 
 def copied(value: Value) -> Value:
-    """The same value without comments, in nodes of its own."""
+    """Copy a value without comments, in nodes of its own."""
     if isinstance(value, Map):
         return Map([Entry(e.key, copied(e.value), raw_key=e.raw_key) for e in value.entries], value.flow)
     if isinstance(value, List):

@@ -147,7 +147,7 @@ def _tool(tool: Value | None) -> None:
 
 
 def tasks_of(tool: Value | None) -> list[Map]:
-    """Every task mapping of a tool, labels taken off."""
+    """Return every task mapping of a tool, labels taken off."""
     found: list[Map] = []
     for entry in items_of(tool) if isinstance(tool, List) else [tool]:
         block = map_of(entry)
@@ -193,7 +193,7 @@ def _hoist(value: Value) -> None:
 
 
 def _space(document: Document) -> None:
-    """One blank line between steps that take more than a line."""
+    """Put one blank line between steps that take more than a line."""
     workflow = document.root.get("workflow")
     if not isinstance(workflow, List):
         return

@@ -19,7 +19,10 @@ _COMMENT = re.compile(r"(?:^|(?<=[ \t\n]))#[^\n]*")
 
 
 def read(text: str, source_name: str) -> Document:
-    """Raises InvalidPlaybookError for what the compiler could not read either."""
+    """Read a document.
+
+    Raises InvalidPlaybookError for a text that the compiler could not read either.
+    """
     diagnostics = Diagnostics()
     load(text, diagnostics)
     diagnostics.raise_errors(source_name)
@@ -230,7 +233,7 @@ def _trail(builder: _Builder, by_line: dict[int, list[_Place]], line: int, offse
 
 
 def _above(builder: _Builder, line: int, column: int) -> Entry | None:
-    """The nearest entry above ``line`` that begins at ``column`` or left of it."""
+    """Find the nearest entry above ``line`` that begins at ``column`` or left of it."""
     best: Entry | None = None
     for place in builder.places:
         if place.entry.line - 1 >= line:
@@ -241,5 +244,5 @@ def _above(builder: _Builder, line: int, column: int) -> Entry | None:
 
 
 def _blank(builder: _Builder, line: int) -> bool:
-    """Whether there is nothing on ``line``."""
+    """Report whether there is nothing on ``line``."""
     return line >= 0 and not builder.text[builder.lines[line] : builder.lines[line + 1]].strip()

@@ -27,7 +27,7 @@ class Routes:
     """An arc without a guard is among them: what follows is never taken."""
 
     def after_calls(self, cases: list[Case], *, loops: bool) -> None:
-        """``next`` on the success of a call. Raises CannotSayError."""
+        """Convert ``next`` on the success of a call. Raises CannotSayError."""
         before: list[Case] = []
         for case in cases:
             if case.ok is False:
@@ -42,7 +42,10 @@ class Routes:
             before.append(case)
 
     def _check_stable(self, case: Case, cases: list[Case]) -> None:
-        """The guard is looked at later than it was: what it reads must not change in between."""
+        """Check that no entry changes what the guard reads.
+
+        The guard is evaluated later than it was.
+        """
         writing = any(other.has("set", "collect") for other in cases)
         texts = [f"{{{{ {case.ok} }}}}"] if isinstance(case.ok, str) else []
         read = {name for text in texts for name in names_in(text)}
@@ -99,7 +102,7 @@ class Routes:
         self.closed = self.closed or left is True
 
     def structural(self, following: Value | None) -> None:
-        """``next`` of the step. Raises CannotSayError."""
+        """Convert ``next`` of the step. Raises CannotSayError."""
         targets = _targets(following) if following is not None else []
         if self.closed or not targets:
             return
@@ -109,7 +112,7 @@ class Routes:
         self.arcs += [_structural(target) for target in targets]
 
     def block(self) -> Map | None:
-        """``next`` in the canonical form."""
+        """Return ``next`` in the canonical form."""
         if not self.arcs:
             return None
         found = Map([])

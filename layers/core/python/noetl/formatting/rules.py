@@ -28,7 +28,7 @@ class Rules:
     sets: Map | None = None
 
     def cases(self, cases: list[Case]) -> None:
-        """All entries that answer a call. Raises CannotSayError."""
+        """Convert all entries that answer a call. Raises CannotSayError."""
         successes = [case for case in cases if case.ok is not False]
         for place, case in enumerate(successes):
             if case.has("retry"):
@@ -83,7 +83,10 @@ class Rules:
             self._rule(case, FAILED, left, failing=True)
 
     def _with_limit(self, case: Case, status: str, left: bool | str, block: Map) -> None:
-        """An entry whose tries are used up is no match: the entries below it are looked at."""
+        """Convert an entry with a limit of tries.
+
+        When its tries are used up it is no match, and the entries below it are evaluated.
+        """
         if case.actions[0].name != "retry":
             raise CannotSayError("an entry writes before it retries, and others follow it")
         wanted = plain(block.get("attempts"))
@@ -138,7 +141,10 @@ class Rules:
         return entry
 
     def sink(self, block: Value) -> None:
-        """A step-level sink: once for every success that ends the task. Raises CannotSayError."""
+        """Convert a step-level sink: once for every success that ends the task.
+
+        Raises CannotSayError.
+        """
         closed = False
         for entry in self.rules:
             rule = map_of(entry.value)
@@ -168,7 +174,7 @@ def _retried(case: Case) -> Map:
 
 
 def _retry_block(value: Value) -> Map:
-    """``retry: 3`` is ``retry: { attempts: 3 }``."""
+    """Rewrite ``retry: 3`` as ``retry: { attempts: 3 }``."""
     if isinstance(value, Text) and value.value is not None and not isinstance(value.value, bool):
         return Map([Entry("attempts", value, "attempts")], flow=True)
     return map_of(value)
@@ -193,7 +199,7 @@ def _check_order(case: Case) -> None:
 
 
 def writes(actions: list[Action], change: Replace, *, parallel: bool) -> Map:
-    """``set`` and ``collect`` as one ``set`` block. Raises CannotSayError."""
+    """Write ``set`` and ``collect`` as one ``set`` block. Raises CannotSayError."""
     found = Map([], flow=True)
     for action in actions:
         if action.name == "set":
@@ -219,7 +225,10 @@ def _collected(block: Map, change: Replace, *, parallel: bool) -> Entry:
 
 
 def source(value: Value, change: Replace) -> Value:
-    """``{from: …}`` or a value: a path becomes a template. Raises CannotSayError."""
+    """Convert ``{from: …}`` or a value: a path becomes a template.
+
+    Raises CannotSayError.
+    """
     block = map_of(value)
     inner = block.get("from")
     if inner is None or block.keys() != ["from"]:
@@ -242,7 +251,7 @@ def _message(value: Value) -> Value | None:
 
 
 def _retry(block: Map, change: Replace) -> dict[str, object]:
-    """The fields of a retry in the rule's words."""
+    """Return the fields of a retry in the rule's words."""
     found: dict[str, object] = {}
     for name in ("attempts", "delay"):
         if block.has(name):
@@ -261,7 +270,7 @@ def _retry(block: Map, change: Replace) -> dict[str, object]:
 
 
 def _spoken(total: str) -> str:
-    """A number of tries inside an expression."""
+    """Write a number of tries inside an expression."""
     if not has_template(total):
         return total
     inner = expression_of(total)
@@ -271,7 +280,7 @@ def _spoken(total: str) -> str:
 
 
 def _carry(case: Case, target: Entry | Map) -> None:
-    """The comments above an entry go with what became of it."""
+    """Move the comments above an entry to what it was converted to."""
     if isinstance(target, Map):
         if target.entries:
             target.entries[0].lead = [*case.entry.lead, *target.entries[0].lead]

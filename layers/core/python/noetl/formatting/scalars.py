@@ -16,7 +16,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 def inline(text: Text, *, flow: bool) -> str | None:
-    """The value on one line; None when it has to be a block."""
+    """Write the value on one line; None when it has to be a block."""
     if is_block(text):
         return None
     if text.style == "" and text.raw is not None and not isinstance(text.value, str):
@@ -38,7 +38,7 @@ def _string(text: Text, flow: bool) -> str:
 
 
 def spelled(value: Any) -> str:
-    """A new value: plain where that is safe, else in double quotes."""
+    """Write a new value: plain where that is safe, else in double quotes."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -75,7 +75,10 @@ def is_block(text: Text) -> bool:
 
 
 def _holds(value: str) -> bool:
-    """A literal block can hold it: something visible, and no character that needs an escape."""
+    """Report whether a literal block can hold the text.
+
+    It has something visible, and no character that needs an escape.
+    """
     return bool(value.strip()) and not _UNPRINTABLE.search(value.replace("\n", "").replace("\t", ""))
 
 

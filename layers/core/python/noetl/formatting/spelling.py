@@ -81,7 +81,7 @@ def _assigned_names(root: Map) -> set[str]:
 
 
 def move_mode(loop: Map) -> None:
-    """``loop: {mode, max_in_flight}`` → ``loop.spec``."""
+    """Move ``loop: {mode, max_in_flight}`` to ``loop.spec``."""
     older = [loop.take(name) for name in ("mode", "max_in_flight")]
     moved = [entry for entry in older if entry is not None]
     if not moved:
@@ -144,7 +144,7 @@ def _words(owner: Map) -> None:
 
 
 def _sets(owner: Map, *, step: bool) -> None:
-    """``set_ctx``, ``set_iter`` and ``set: {ctx: {…}}`` become ``set: {ctx.x: …}``."""
+    """Merge ``set_ctx``, ``set_iter`` and ``set: {ctx: {…}}`` into ``set: {ctx.x: …}``."""
     blocks = [entry for entry in owner.entries if entry.key in ("set", "set_ctx", "set_iter")]
     if not blocks or not all(isinstance(entry.value, Map) for entry in blocks):
         return
@@ -206,14 +206,14 @@ def _actions(step: Map) -> Iterable[Map]:
 
 
 def _retry(block: Map) -> None:
-    """``max_attempts`` → ``attempts``, and so on."""
+    """Rename ``max_attempts`` to ``attempts``, and so on."""
     for old, new in RETRY_WORDS.items():
         if not block.has(new):
             block.rename(old, new)
 
 
 def _unlabel(item: Entry) -> None:
-    """``- fetch: {kind: …}`` → ``- name: fetch`` and the task's keys."""
+    """Rewrite ``- fetch: {kind: …}`` as ``- name: fetch`` and the task's keys."""
     block = map_of(item.value)
     if len(block.entries) != 1:
         return
@@ -234,7 +234,7 @@ def _rename_input(owner: Map) -> None:
 
 
 def kind_of(kinds: KindLookup, name: str | None) -> KindSpec | None:
-    """What is known of a kind; None when it is not there."""
+    """Return the facts of a kind; None for an unknown one."""
     try:
         return kinds.spec(name or "")
     except (KeyError, PlaybookError):

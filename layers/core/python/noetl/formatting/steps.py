@@ -99,7 +99,7 @@ class Converter:
         return tool
 
     def _kind(self, tool: Map, seen: tuple[str, ...] = ()) -> str:
-        """The kind that is called in the end, workbook calls followed."""
+        """Return the kind that is called in the end, workbook calls followed."""
         kind = text_of(tool.get("kind")) or ""
         if kind != "workbook":
             return kind
@@ -143,7 +143,7 @@ class Converter:
             tool.put("spec", block)
 
     def _goes_on(self, step: Map) -> bool:
-        """Whether a failure of the step lets its ordinary arcs fire."""
+        """Report whether a failure of the step lets its ordinary arcs fire."""
         executor = map_of(map_of(self.document.root.get("executor")).get("spec"))
         own = map_of(step.get("spec"))
         return text_of(own.get("on_error") if own.has("on_error") else executor.get("on_error")) == "continue"
@@ -168,7 +168,10 @@ class Converter:
 
 
 def is_event_form(step: Map) -> bool:
-    """Whether a step has a mark of the event form (or an older shape of its loop)."""
+    """Report whether a step has a mark of the event form.
+
+    An older shape of its loop counts, too.
+    """
     following = step.get("next")
     arcs = isinstance(following, Map) and not following.has("step")
     if any(step.get(name) is not None for name in _MARKS) or (following is not None and not arcs):
@@ -179,7 +182,7 @@ def is_event_form(step: Map) -> bool:
 
 
 def _vars(step: Map, cases: list[Case]) -> Map:
-    """``vars`` as writes of the task. Raises CannotSayError."""
+    """Convert ``vars`` to writes of the task. Raises CannotSayError."""
     block = map_of(step.get("vars"))
     if set(block.keys()) & {"before", "after"}:
         raise CannotSayError("`vars: {before, after}` are written whether the call succeeds or not")

@@ -58,7 +58,7 @@ def substitute(text: str, change: Replace) -> str:
 
 
 def _is_part(tokens: list[tuple[str, str]], place: int) -> bool:
-    """An attribute, the name of a filter or test, or the name of a keyword argument."""
+    """Report whether a token is an attribute, or a filter's, test's or argument's name."""
     before = _neighbour(tokens, place, -1)
     after = _neighbour(tokens, place, 1)
     if before in (".", "|", "is"):
@@ -78,7 +78,7 @@ def _neighbour(tokens: list[tuple[str, str]], place: int, step: int) -> str:
 
 
 def _attribute(tokens: list[tuple[str, str]], place: int) -> tuple[str | None, int]:
-    """The attribute after a name (``.x``, ``['x']``), and the token after it."""
+    """Return the attribute after a name (``.x``, ``['x']``), and the token after it."""
     values = [value for _, value in tokens[place : place + 3]]
     if len(values) >= 2 and values[0] == "." and tokens[place + 1][0] == "name":
         return values[1], place + 2
@@ -144,7 +144,7 @@ def _folded(node: nodes.Expr, analysis: Analysis, moment: Moment) -> bool | node
 
 
 def _joined(node: nodes.And | nodes.Or, analysis: Analysis, moment: Moment) -> bool | nodes.Expr:
-    """``and``/``or`` without the side that is known."""
+    """Fold ``and``/``or`` without the side that is known."""
     ends = isinstance(node, nodes.Or)
     left = _folded(node.left, analysis, moment)
     right = _folded(node.right, analysis, moment)
@@ -168,7 +168,7 @@ def names_in(text: object) -> frozenset[str]:
 
 
 def expression_of(text: str) -> str | None:
-    """The expression of a text that is exactly one."""
+    """Return the expression of a text that is exactly one."""
     try:
         return analyse(text).expression
     except TemplateProblem:

@@ -22,7 +22,7 @@ class UnsayableError(Exception):
 
 
 def unparse(node: nodes.Node) -> str:
-    """The text of an expression, with brackets where they are needed."""
+    """Write the text of an expression, with brackets where they are needed."""
     return _text(node)[0]
 
 
@@ -53,7 +53,7 @@ def _const(node: nodes.Const) -> tuple[str, int]:
 
 
 def quote(value: str) -> str:
-    """A text as a Jinja literal in single quotes."""
+    """Write a text as a Jinja literal in single quotes."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
 
 

@@ -36,7 +36,7 @@ def after_call(name: str, attribute: str | None) -> tuple[str, bool] | None:
 
 
 def _response(attribute: str | None) -> tuple[str, bool]:
-    """The body's keys come first there, then what is around the body."""
+    """Rename ``response``, where the body's keys come first, then what is around the body."""
     if attribute is None:
         raise CannotSayError("a template uses `response` as a whole")
     if attribute == "data":

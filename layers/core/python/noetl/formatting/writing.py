@@ -10,7 +10,7 @@ WIDTH = 110
 
 
 def write(document: Document) -> str:
-    """The text of a document, with one line end at its end."""
+    """Write the text of a document, with one line end at its end."""
     lines: list[str] = ["---"] if document.start else []
     _block(lines, document.root, 0)
     if document.tail:
@@ -21,7 +21,7 @@ def write(document: Document) -> str:
 
 
 def one_line(value: Value, *, flow: bool = False) -> str | None:
-    """The value on one line, if it can stand on one."""
+    """Write the value on one line, if one line can hold it."""
     if isinstance(value, Alias):
         return f"*{value.name}"
     if isinstance(value, Text):
@@ -45,7 +45,7 @@ def _anchored(anchor: str | None, text: str) -> str:
 
 
 def _fits(value: Value, column: int) -> str | None:
-    """``value`` on the line it begins on, when that is allowed and not too long."""
+    """Write ``value`` on the line it begins on, when that is allowed and not too long."""
     text = one_line(value)
     if text is None:
         return None

@@ -107,7 +107,7 @@ class Params(KindParams):
 
 
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
-    """What one action takes and another does not."""
+    """Check what one action takes and another does not."""
     action = params.get("action", "get")
     own = {"get": {"ref", "as", "select", "offset", "limit", "format"}, "head": {"ref"}}.get(str(action))
     own = (
@@ -147,7 +147,7 @@ def _get(ref: Any, params: Params, context: TaskContext) -> Any:
 
 
 def _small(value: Any, params: Params) -> Any:
-    """A result that travels with its message: the same shapes of it."""
+    """Shape a result that travels with its message as a stored one."""
     if params.shown_as == "rows":
         rows = value.get("rows") if isinstance(value, dict) else value
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

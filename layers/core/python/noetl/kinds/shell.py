@@ -58,7 +58,7 @@ class Params(ProgramParams):
     @field_validator("command", mode="before")
     @classmethod
     def _lines(cls, value: Any) -> Any:
-        """A list is its lines: the first one that fails ends it, as in a text."""
+        """Join a list to lines: the first one that fails ends it, as in a text."""
         if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
             return "\n".join(value)
         return value

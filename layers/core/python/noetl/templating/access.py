@@ -20,7 +20,7 @@ Method = Callable[..., Any]
 
 
 def attribute(meter: Meter, obj: Any, name: str) -> Any:
-    """``obj.name``: the mapping's key, else a method of the value, else ``Undefined``."""
+    """Return ``obj.name``: the mapping's key, else a method of the value, else ``Undefined``."""
     if isinstance(obj, Undefined):
         return obj
     if isinstance(obj, View):
@@ -40,7 +40,7 @@ def attribute(meter: Meter, obj: Any, name: str) -> Any:
 
 
 def missing_key(obj: Any, name: str) -> Undefined:
-    """What ``obj.name`` is when there is no such key. Loads nothing."""
+    """Return the undefined value of a missing key, without loading anything."""
     if isinstance(obj, Mapping):
         return Undefined(name, "the mapping has no such key", lambda: list(obj))
     if isinstance(obj, View):
@@ -53,7 +53,7 @@ def _no_names() -> Iterable[Any]:
 
 
 def describe(value: Any) -> str:
-    """A short name for a value's type, in the author's words."""
+    """Name a value's type shortly, in the author's words."""
     value = resolve(value)
     for kind, word in _WORDS:
         if isinstance(value, kind):
@@ -72,7 +72,7 @@ _WORDS: tuple[tuple[Any, str], ...] = (
 
 
 def item(meter: Meter, obj: Any, key: Any) -> Any:
-    """``obj[key]``: a key, a place in a list or text, or ``Undefined``."""
+    """Return ``obj[key]``: a key, a place in a list or text, or ``Undefined``."""
     if isinstance(key, str):
         return attribute(meter, obj, str(key))
     if isinstance(obj, Undefined):
@@ -92,7 +92,7 @@ def item(meter: Meter, obj: Any, key: Any) -> Any:
 
 
 def slice_of(meter: Meter, obj: Any, start: Any, stop: Any, step: Any) -> Any:
-    """``obj[start:stop:step]``."""
+    """Return ``obj[start:stop:step]``."""
     if isinstance(obj, Undefined):
         raise obj.error()
     subject = resolve(obj)
@@ -174,7 +174,7 @@ def _padding_method(name: str) -> Method:
 
 
 def check_int(value: Any) -> int:
-    """A whole number given as an argument. Raises TemplateError."""
+    """Check an argument that must be a whole number. Raises TemplateError."""
     value = resolve(value)
     if isinstance(value, int):
         return value
@@ -182,7 +182,7 @@ def check_int(value: Any) -> int:
 
 
 def replace(meter: Meter, text: str, old: Any, new: Any, count: Any = -1) -> str:
-    """``text.replace(old, new)`` with the result's size checked before it is made."""
+    """Replace text; the result's size is checked before it is made."""
     old, new = to_text(old), to_text(new)
     count = -1 if count is None else check_int(count)
     meter.allocate(len(text))
@@ -289,7 +289,7 @@ def _key_set(mapping: Any) -> Any:
 
 
 def pairs(meter: Meter, mapping: Any) -> list[tuple[Any, Any]]:
-    """``mapping.items()``, values wrapped."""
+    """Return ``mapping.items()``, values wrapped."""
     meter.allocate(16 * len(mapping))
     return [(key, mapping[key]) for key in mapping]
 

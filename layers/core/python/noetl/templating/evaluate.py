@@ -133,7 +133,9 @@ _COMPILE: dict[type[Node], Callable[[str], Any]] = {
 
 
 def is_true(node: Node, scope: Scope, limits: Allowance = DEFAULT_LIMITS) -> bool:
-    """A guard: true, 1 and yes against false, 0, no, none and nothing (texts in any case).
+    """Evaluate a guard: true, 1 and yes against false, 0, no, none and nothing.
+
+    Texts count in any case.
 
     A lenient node is false where it needs a value that is missing. Raises TemplateError(code="template_type") for anything else.
     """

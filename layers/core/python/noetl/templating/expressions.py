@@ -46,7 +46,7 @@ def compile_node(node: nodes.Node) -> Evaluate:
 
 
 def constant(node: nodes.Node) -> Any:
-    """The value of a literal, ``MISSING`` for anything else."""
+    """Return the value of a literal, ``MISSING`` for anything else."""
     return node.value if isinstance(node, nodes.Const) else MISSING
 
 
@@ -56,7 +56,7 @@ def _const(node: nodes.Const) -> Evaluate:
 
 
 def path_of(node: nodes.Node) -> tuple[str, tuple[str, ...]] | None:
-    """``a.b['c']`` as root and keys, ``None`` for anything else."""
+    """Return ``a.b['c']`` as root and keys, ``None`` for anything else."""
     keys: list[str] = []
     while isinstance(node, (nodes.Getattr, nodes.Getitem)):
         key = node.attr if isinstance(node, nodes.Getattr) else constant(node.arg)
@@ -73,7 +73,10 @@ def _name(node: nodes.Name) -> Evaluate:
 
 
 def _path(root: str, keys: tuple[str, ...]) -> Evaluate:
-    """The hot path: plain mappings are walked without making a view of each."""
+    """Compile a path.
+
+    It is the hot path: plain mappings are walked without making a view of each.
+    """
 
     def walk(run: Run) -> Any:
         value = run.load(root)
@@ -317,7 +320,7 @@ def _of_nothing(run: Run, missing: Undefined, apply: Callable[..., Any], argumen
 
 
 def _default(node: nodes.Filter, inner: Evaluate) -> Evaluate:
-    """``| default``: its fallback is evaluated only when it is needed."""
+    """Compile ``| default``: its fallback is evaluated only when it is needed."""
     arguments = _arguments(node)
 
     def evaluate(run: Run) -> Any:

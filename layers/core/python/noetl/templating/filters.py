@@ -33,7 +33,7 @@ Filter = Callable[..., Any]
 
 
 def default(meter: Meter, value: Any, fallback: Any = "", boolean: Any = False) -> Any:
-    """The fallback for an undefined value (and, with ``true``, for an empty one)."""
+    """Return the fallback for an undefined value (with ``true`` also for an empty one)."""
     if isinstance(value, Undefined) or value is BLANK or (boolean and not value):
         return fallback
     return value
@@ -49,7 +49,10 @@ def _text_filter(function: Callable[[str], str]) -> Filter:
 
 
 def _read_filter(function: Callable[..., Any]) -> Filter:
-    """A filter over a text that makes no larger one: reading it takes time all the same."""
+    """Make a filter over a text that makes no larger one.
+
+    Reading the text takes time all the same, so it is counted.
+    """
 
     def apply(meter: Meter, value: Any, *args: Any, **kwargs: Any) -> Any:
         text = to_text(value)

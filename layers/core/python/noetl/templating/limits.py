@@ -61,7 +61,7 @@ or is overloaded must not fail a harmless template."""
 
 
 def over_limit(message: str, hint: str | None = None) -> TemplateError:
-    """The error of every bound."""
+    """Make the error of every bound."""
     return TemplateError(message, code="template_limit", hint=hint)
 
 

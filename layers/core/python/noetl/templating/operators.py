@@ -20,7 +20,7 @@ _NUMBERS = frozenset((int, float, bool))
 
 
 def operand(value: Any) -> Any:
-    """A value ready for arithmetic: lists of views become lists."""
+    """Prepare a value for arithmetic: lists of views become lists."""
     if isinstance(value, Undefined):
         raise value.error()
     value = resolve(value)
@@ -38,7 +38,7 @@ def _numeric(symbol: str, function: Callable[[Any, Any], Any]) -> BinaryOperator
 
 
 def mismatch(symbol: str, left: Any, right: Any) -> TemplateError:
-    """The error of an operator that does not fit its values."""
+    """Make the error of an operator that does not fit its values."""
     hint = "write ~ to join texts, | int or | float to make a number" if symbol == "+" else None
     return TemplateError(
         f"{describe(left)} {symbol} {describe(right)} is not possible: {_show(left)} {symbol} {_show(right)}",
@@ -86,7 +86,7 @@ def multiply(meter: Meter, left: Any, right: Any) -> Any:
 
 
 def power(meter: Meter, left: Any, right: Any) -> Any:
-    """A number to a power."""
+    """Raise a number to a power."""
     left, right = operand(left), operand(right)
     if not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
         raise mismatch("**", left, right)
@@ -122,7 +122,7 @@ _remainder = _numeric("%", operator.mod)
 
 
 def printf(meter: Meter, template: str, *values: Any, **named: Any) -> str:
-    """``template % values`` with the size of the result known before it is made."""
+    """Format ``template % values``; the result's size is known before it is made."""
     if named and values:
         raise TemplateError("format takes positions or names, not both")
     if not named and len(values) == 1 and isinstance(raw(values[0]), dict):
@@ -169,12 +169,12 @@ def _measure_directives(meter: Meter, template: str) -> tuple[int, list[str]]:
 
 
 def concat(meter: Meter, parts: list[Any]) -> str:
-    """``a ~ b ~ c``."""
+    """Join the texts of ``a ~ b ~ c``."""
     return "".join(texts_of(meter, parts))
 
 
 def texts_of(meter: Meter, parts: Iterable[Any]) -> list[str]:
-    """The text of each part; stops as soon as they are too much together."""
+    """Return the text of each part; stop as soon as they are too much together."""
     texts: list[str] = []
     size = 0
     for part in parts:

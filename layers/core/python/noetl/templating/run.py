@@ -37,7 +37,7 @@ class Run:
         return self._allowance
 
     def load(self, name: str) -> Any:
-        """The wrapped value of a bare name, or ``Undefined``. Asked of the scope once."""
+        """Load the wrapped value of a bare name, or ``Undefined``; ask the scope once."""
         if name in self.vars:
             return self.vars[name]
         found = self.names.get(name, MISSING)

@@ -45,7 +45,7 @@ class Group(Made):
 
 
 def getter(meter: Meter, path: Any) -> Callable[[Any], Any]:
-    """``a.b.0`` as a function of an entry; ``None``: the entry itself."""
+    """Make ``a.b.0`` a function of an entry; ``None``: the entry itself."""
     if path is None:
         return lambda entry: entry
     parts = [int(part) if part.isdigit() else part for part in str(path).split(".")]
@@ -239,7 +239,7 @@ SEQUENCE_FILTERS: dict[str, Callable[..., Any]] = {
 
 
 def mapped(meter: Meter, apply: Apply, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
-    """``map('upper')`` and ``map(attribute='a.b', default=…)``."""
+    """Apply ``map('upper')`` or ``map(attribute='a.b', default=…)``."""
     entries = iterate(meter, value)
     if args:
         return [apply(meter, to_text(args[0]), entry, args[1:], kwargs) for entry in entries]
@@ -255,7 +255,7 @@ def mapped(meter: Meter, apply: Apply, value: Any, *args: Any, **kwargs: Any) ->
 def selected(
     meter: Meter, test: Apply, wanted: bool, by_attribute: bool, value: Any, *args: Any, **kwargs: Any
 ) -> list[Any]:
-    """``select``, ``reject``, ``selectattr`` and ``rejectattr``."""
+    """Apply ``select``, ``reject``, ``selectattr`` or ``rejectattr``."""
     get = getter(meter, None)
     if by_attribute:
         if not args:

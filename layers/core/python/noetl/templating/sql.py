@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def render_sql(
     node: Sql, scope: Scope, params: Mapping[str, Any] | None = None, limits: Allowance = DEFAULT_LIMITS
 ) -> RenderedSql:
-    """A SQL text to statements with bound parameters.
+    """Render a SQL text to statements with bound parameters.
 
     ``params`` are the values of the author's own ``%(name)s`` placeholders; when given, ``%%`` in the text is a percent sign.
     Lists and mappings stay Python values in the parameters. Raises TemplateError.
@@ -55,7 +55,7 @@ def render_sql(
 
 
 def plain_sql(text: str, params: Mapping[str, Any] | None = None) -> RenderedSql:
-    """The statements of a SQL text without templates (braces are just characters)."""
+    """Return the statements of a SQL text without templates (braces are characters)."""
     return _fill(make_plan([text]), (), params)
 
 
@@ -133,7 +133,7 @@ def compiled_sql(source: str) -> tuple[Statement, Plan | None, int]:
 
 
 def pieces_of(parts: Sequence[nodes.Node]) -> list[Piece]:
-    """The parts of a template without blocks as texts and holes."""
+    """Return the parts of a template without blocks as texts and holes."""
     from jinja2 import nodes
 
     pieces: list[Piece] = []
@@ -201,7 +201,7 @@ class _Writer:
             raise
 
     def _one(self, op: Fill) -> Any:
-        """The only value of a fill, or the text of all its parts."""
+        """Return the only value of a fill, or the text of all its parts."""
         if len(op.parts) == 1 and isinstance(op.parts[0], int):
             return self._values[op.parts[0]]
         return self._text(op)

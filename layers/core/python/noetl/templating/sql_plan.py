@@ -74,7 +74,7 @@ def make_plan(pieces: Sequence[Piece]) -> Plan:
 
 
 def _merge_holes(tokens: list[Token]) -> list[Token]:
-    """``{{ a }}{{ b }}`` is one value: their texts together."""
+    """Merge ``{{ a }}{{ b }}`` into one value: their texts together."""
     merged: list[Token] = []
     for token in tokens:
         if token.kind == "hole" and merged and merged[-1].kind == "hole":
@@ -116,7 +116,7 @@ _PLAIN = frozenset(("space", "word", "number", "mark"))
 
 
 def _groups(tokens: list[Token]) -> bool:
-    """Whether the statement compares expressions by their text: GROUP BY and DISTINCT do."""
+    """Report whether GROUP BY or DISTINCT compares expressions by their text."""
     words = [token.text.lower() for token in tokens if token.kind == "word"]
     return "distinct" in words or ("group", "by") in pairwise(words)
 

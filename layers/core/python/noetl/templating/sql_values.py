@@ -26,7 +26,10 @@ class SqlText(str):
 
 
 def quote_part(part: str, whole: str | None = None) -> str:
-    """One part of a name in double quotes. Raises TemplateError when it cannot be a name."""
+    """Quote one part of a name.
+
+    Raises TemplateError when it cannot be a name.
+    """
     if not part or "\0" in part or len(part.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise TemplateError(
             f"{(part if whole is None else whole)[:80]!r} is not a usable SQL name",

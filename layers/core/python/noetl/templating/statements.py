@@ -208,7 +208,7 @@ def _as_filter(node: nodes.Expr) -> nodes.Filter:
 
 
 def _binder(target: nodes.Node) -> Callable[[Run, Any], None]:
-    """How a value is given to the target of ``for``, ``set`` and ``with``."""
+    """Make the function that assigns a value to the target of ``for``, ``set``, ``with``."""
     if isinstance(target, nodes.Name):
         name = target.name
         return lambda run, value: run.vars.__setitem__(name, value)

@@ -26,7 +26,7 @@ class Undefined:
         self._candidates = candidates
 
     def error(self) -> TemplateError:
-        """The error its use is."""
+        """Make the error of its use."""
         nearest = closest(self.name, self._candidates())
         details: dict[str, Any] = {"name": self.name, "near": self.near}
         if nearest:

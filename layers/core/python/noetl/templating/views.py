@@ -38,11 +38,14 @@ class View:
     __slots__ = ()
 
     def attribute(self, name: str) -> Any:
-        """The value of ``x.name``, wrapped; ``MISSING`` when there is none."""
+        """Return the value of ``x.name``, wrapped; ``MISSING`` when there is none."""
         return MISSING
 
     def value(self) -> Any:
-        """What iteration, length and indexing work on: a scalar, ``MapView`` or ``ListView``."""
+        """Return what iteration, length and indexing work on.
+
+        It is a scalar, ``MapView`` or ``ListView``.
+        """
         return self
 
     def content(self) -> Any:
@@ -51,7 +54,7 @@ class View:
 
     @abstractmethod
     def plain(self) -> Any:
-        """The JSON kept when an expression yields exactly this."""
+        """Return the JSON that is kept when an expression yields exactly this."""
 
     def keys(self) -> Iterable[Any]:
         """Names ``attribute`` knows, for "did you mean"."""
@@ -425,7 +428,7 @@ _FACES: dict[str, tuple[Callable[[Any], bool], type[Any]]] = {
 
 
 def is_simple(value: dict[str, Any]) -> bool:
-    """True when ``wrap`` would make a plain ``MapView`` of this mapping."""
+    """Report whether ``wrap`` would make a plain ``MapView`` of this mapping."""
     return (
         "kind" not in value
         and "status_code" not in value
@@ -441,7 +444,7 @@ def content(value: Any) -> Any:
 
 
 def resolve(value: Any) -> Any:
-    """A step, reference, loop or row set → the scalar, mapping or list to work on."""
+    """Resolve a step, reference, loop or row set to the scalar, mapping or list to work on."""
     return value.value() if isinstance(value, View) else value
 
 

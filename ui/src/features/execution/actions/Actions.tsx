@@ -55,7 +55,7 @@ export function Actions({ execution }: { execution: Execution }) {
       {asked === "cancel" ? (
         <SteerDialog
           title="Cancel the execution"
-          says="Running tasks are told to stop; nothing new begins. A cancelled execution can be redriven."
+          says="Running tasks are asked to stop; no new task begins. A cancelled execution can be redriven."
           verb="Cancel the execution"
           family="Cancel its children too"
           risky
@@ -66,7 +66,7 @@ export function Actions({ execution }: { execution: Execution }) {
       {asked === "pause" ? (
         <SteerDialog
           title="Pause the execution"
-          says="Nothing new begins. Tasks that run go on; their results are kept until it is resumed."
+          says="No new task begins. Running tasks continue; their results are kept until the execution is resumed."
           verb="Pause"
           family="Pause its children too"
           close={close}

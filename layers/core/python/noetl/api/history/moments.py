@@ -23,7 +23,9 @@ _FACT = re.compile(r"\d{1,9}", re.ASCII)
 
 
 class MomentAnswer(msgspec.Struct, frozen=True):
-    """An execution after ``at`` of its ``total`` facts. ``fact``: the latest of them, at ``time``. ``state``: as the engine folds it.
+    """An execution after ``at`` of its ``total`` facts.
+
+    ``fact``: the latest of them, at ``time``. ``state``: as the engine folds it.
 
     ``states``: by node of the graph. ``taken``: how many tokens came over each edge, in the order of its edges. ``nodes``, ``edges``: of
     the version that ran at that moment, where the execution runs another one now; else empty. ``steps``: the latest 2,000 step runs; a

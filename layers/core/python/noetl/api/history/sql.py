@@ -39,7 +39,10 @@ class SqlViewsAnswer(msgspec.Struct, frozen=True):
 
 
 class SqlAnswer(msgspec.Struct, frozen=True):
-    """Whole numbers that do not fit a double are text. ``truncated``: there are more rows than the limits of rows or bytes."""
+    """Whole numbers that do not fit a double are text.
+
+    ``truncated``: there are more rows than the limits of rows or bytes.
+    """
 
     columns: list[SqlColumn]
     rows: list[list[Any]]

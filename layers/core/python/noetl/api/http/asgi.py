@@ -53,7 +53,10 @@ class Threads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Encoded:
-    """An answer as it is sent. ``body``: all bytes, bytes in pieces that a thread reads, or events that arrive by themselves."""
+    """An answer as it is sent.
+
+    ``body``: all bytes, bytes in pieces that a thread reads, or events that arrive by themselves.
+    """
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -101,7 +104,10 @@ def make_handler(
 def make_application(
     handle: Handler, threads: Threads, crowded: Callable[[], bool] = lambda: False
 ) -> Application:
-    """Make the application. ``crowded``: too many requests wait for a thread, and new ones are refused at once."""
+    """Make the application.
+
+    ``crowded``: too many requests wait for a thread, and new ones are refused at once.
+    """
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -130,7 +136,10 @@ def make_application(
 
 
 async def _body(receive: Receive) -> tuple[bytes, int] | None:
-    """Read a body: as many bytes as may be looked at, and how many there were. None: the client has gone."""
+    """Read a body: as many bytes as may be looked at, and how many there were.
+
+    None: the client has gone.
+    """
     parts: list[bytes] = []
     count, more = 0, True
     while more:
@@ -180,7 +189,10 @@ def _query(text: str) -> dict[str, str]:
 
 
 def _known(request: Request, tokens: Tokens, sessions: BrowserSessions | None) -> Principal | None:
-    """Find who asks, by a token or by a browser's session. Raises what ``BrowserSessions.find`` raises."""
+    """Find who asks, by a token or by a browser's session.
+
+    Raises what ``BrowserSessions.find`` raises.
+    """
     if request.path == HEALTH:
         return None
     given = request.headers.get("authorization", "")

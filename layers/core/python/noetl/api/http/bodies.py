@@ -1,4 +1,7 @@
-"""Shapes of bodies, asked and answered; the OpenAPI document is made from them. Ids are text: they do not fit a JavaScript number."""
+"""Shapes of bodies, asked and answered; the OpenAPI document is made from them.
+
+Ids are text: they do not fit a JavaScript number.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,10 @@ class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One operation of a JSON Patch (RFC 6902). ``path`` and ``from`` are JSON pointers into the context."""
+    """One operation of a JSON Patch (RFC 6902).
+
+    ``path`` and ``from`` are JSON pointers into the context.
+    """
 
     op: Literal["add", "remove", "replace", "move", "copy", "test"]
     path: str
@@ -121,7 +127,10 @@ class VariablesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlaybookDiagnostic(msgspec.Struct, frozen=True):
-    """Something about a playbook. ``location``: ``file:line:column``; ``path``: the place in the document; ``fix``: what to write instead."""
+    """Something about a playbook.
+
+    ``location``: ``file:line:column``; ``path``: the place in the document; ``fix``: what to write instead.
+    """
 
     location: str
     line: int
@@ -245,8 +254,10 @@ class SchemaAnswer(msgspec.Struct, frozen=True):
 
 
 class PlaybookPage(msgspec.Struct, frozen=True):
-    """The latest version of each path, in path order, or the versions of one, newest first. ``next``: the cursor of the next page, null
-    on the last."""
+    """The latest version of each path, in path order, or the versions of one, newest first.
+
+    ``next``: the cursor of the next page, null on the last.
+    """
 
     playbooks: list[PlaybookLine]
     next: str | None
@@ -421,7 +432,10 @@ class ReadyAnswer(msgspec.Struct, frozen=True):
 
 
 class ProblemAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """RFC 9457. ``code`` is stable. ``retryable``: the same request may succeed later. ``errors``: what is wrong with a playbook."""
+    """RFC 9457. ``code`` is stable.
+
+    ``retryable``: the same request may succeed later. ``errors``: what is wrong with a playbook.
+    """
 
     type: str
     title: str

@@ -102,7 +102,10 @@ class BrowserSessions:
         return code
 
     def open(self, code: str, headers: Mapping[str, str]) -> Opened:
-        """Trade a code. Raises ForbiddenError for one that is unknown, used or over, and for a page of another origin."""
+        """Trade a code.
+
+        Raises ForbiddenError for one that is unknown, used or over, and for a page of another origin.
+        """
         host = self._check_place(headers)
         now = self._clock()
         with self._lock:
@@ -194,7 +197,10 @@ class BrowserSessions:
         return self._set_cookie(headers.get("host", ""), "", 0)
 
     def _check_place(self, headers: Mapping[str, str]) -> str:
-        """Return our host. Raises ForbiddenError for another one, for plain HTTP beyond this machine, and for a page of another origin."""
+        """Return our host.
+
+        Raises ForbiddenError for another one, for plain HTTP beyond this machine, and for a page of another origin.
+        """
         host = headers.get("host", "").lower()
         secure = self._is_public(host)
         if not secure and host_name(host) not in LOOPBACK:

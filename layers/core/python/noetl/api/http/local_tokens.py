@@ -1,4 +1,7 @@
-"""Bearer tokens of a local server: a file of names, scopes and digests. The tokens themselves are shown once and kept nowhere."""
+"""Bearer tokens of a local server: a file of names, scopes and digests.
+
+The tokens themselves are shown once and kept nowhere.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,10 @@ class LocalTokens:
             ) from error
 
     def add(self, name: str, scopes: list[str]) -> str:
-        """Make a token, and give its text (this once). Raises InvalidInputError for a scope that does not exist, or a name that is taken."""
+        """Make a token, and give its text (this once).
+
+        Raises InvalidInputError for a scope that does not exist, or a name that is taken.
+        """
         unknown = sorted(set(scopes) - SCOPES)
         if unknown or not scopes:
             raise InvalidInputError(

@@ -11,7 +11,10 @@ from noetl.api.table import Route
 
 @dataclass(slots=True)
 class _Place:
-    """One segment deep in the tree of paths. ``rest``: routes that take everything from here on, by the words that follow it."""
+    """One segment deep in the tree of paths.
+
+    ``rest``: routes that take everything from here on, by the words that follow it.
+    """
 
     words: dict[str, _Place] = field(default_factory=dict)
     name: _Place | None = None

@@ -113,7 +113,10 @@ class WorkerNameBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkerAnswer(msgspec.Struct, frozen=True):
-    """A registered worker. ``lease_seconds``: the silence after which another worker gets its command."""
+    """A registered worker.
+
+    ``lease_seconds``: the silence after which another worker gets its command.
+    """
 
     worker: WorkerPool
     lease_seconds: float

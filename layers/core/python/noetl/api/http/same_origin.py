@@ -47,7 +47,10 @@ def check_local(headers: Mapping[str, str], *, secured: bool) -> None:
 
 
 def check_kind(method: str, headers: Mapping[str, str], body: bytes) -> None:
-    """Refuse a body that a page may send to any server unasked, such as a form's or plain text. Raises UnsupportedMediaError."""
+    """Refuse a body that a page may send to any server unasked, such as a form's or plain text.
+
+    Raises UnsupportedMediaError.
+    """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if method in _READING or not body or kind in _WITH_PREFLIGHT or kind.endswith("+json"):
         return

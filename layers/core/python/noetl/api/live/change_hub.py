@@ -144,7 +144,10 @@ class ChangeHub:
                 _tell(one, pulses)
 
     def _wait(self, looked: float) -> bool:
-        """Wait for the next question; not at all for time while no stream is open. False: the hub is closed."""
+        """Wait for the next question; not at all for time while no stream is open.
+
+        False: the hub is closed.
+        """
         with self._state:
             while not self._closed:
                 passed = time.monotonic() - looked

@@ -34,8 +34,11 @@ class LoopChange(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A hint: read the topic again. ``status``: ``gone`` when the execution is not there; empty of the list. ``version`` of the list is
-    another number after each change."""
+    """A hint: read the topic again.
+
+    ``status``: ``gone`` when the execution is not there; empty of the list. ``version`` of the list is another number
+    after each change.
+    """
 
     topic: str
     version: int
@@ -66,7 +69,10 @@ def read_cursor(text: str) -> frozenset[str]:
 def changed(
     topics: Mapping[str, int], pulses: Mapping[int, Pulse], known: frozenset[str]
 ) -> tuple[list[Change], frozenset[str]]:
-    """Compare topics with the digests that a client has. Return the changes, and the digests that it has after them."""
+    """Compare topics with the digests that a client has.
+
+    Return the changes, and the digests that it has after them.
+    """
     now = {topic: change_of(topic, pulses.get(about)) for topic, about in topics.items()}
     digests = {topic: _digest(change) for topic, change in now.items()}
     return [now[topic] for topic, one in digests.items() if one not in known], frozenset(digests.values())

@@ -45,7 +45,10 @@ def take(deps: ApiDeps, request: Request) -> Answer:
 
 
 def take_batch(deps: ApiDeps, request: Request) -> Answer:
-    """202 as soon as the batch is durable. It is handled at once where that goes well, and later where it does not."""
+    """202 as soon as the batch is durable.
+
+    It is handled at once where that goes well, and later where it does not.
+    """
     with _counting(deps):
         return _take_batch(deps, request)
 

@@ -73,7 +73,10 @@ def begin(
     priority: int | None = None,
     labels: dict[str, str] | None = None,
 ) -> tuple[Answer, bool]:
-    """Start ``found`` for the caller, under the key of the request. The answer, and whether this request made the execution, to start now."""
+    """Start ``found`` for the caller, under the key of the request.
+
+    The answer, and whether this request made the execution, to start now.
+    """
     parse.storable(payload, "payload")
     owner = deps.publisher.owner()
     key = parse.idempotency_key(request)

@@ -86,7 +86,10 @@ def _one_part(deps: ApiDeps, execution_id: int, uri: str, store: str) -> ResultA
 
 
 def download(deps: ApiDeps, request: Request) -> Answer:
-    """The link is the permission. Bytes as they are kept: compressed, where the reference says so."""
+    """The link is the permission.
+
+    Bytes as they are kept: compressed, where the reference says so.
+    """
     uri, store = deps.linked(request.params["link"])
     return Answer(200, content=_pieces(deps.results.at(store).reader(uri)), content_type=BYTES)
 

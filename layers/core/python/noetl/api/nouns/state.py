@@ -38,7 +38,10 @@ def get_metrics(deps: ApiDeps, request: Request) -> Answer:
 
 
 def ready(deps: ApiDeps, request: Request) -> Answer:
-    """Answer 503 while a dependency is unavailable. Every caller may ask, so it shows codes alone."""
+    """Answer 503 while a dependency is unavailable.
+
+    Every caller may ask, so it shows codes alone.
+    """
     checks = {}
     for name, check in deps.checks.items():
         try:

@@ -167,7 +167,9 @@ def get_object(deps: ApiDeps, request: Request) -> Answer:
 
 
 def put_object(deps: ApiDeps, request: Request) -> Answer:
-    """Bytes, immutable under their name. Results that outlive their execution are named below 0.
+    """Bytes, immutable under their name.
+
+    Results that outlive their execution are named below 0.
 
     ``wish``: the tier that the playbook asks for.
     """

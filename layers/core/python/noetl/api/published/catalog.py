@@ -24,7 +24,10 @@ class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BatchEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One item, in the order of the request. ``error``: what is wrong with the first thing that is."""
+    """One item, in the order of the request.
+
+    ``error``: what is wrong with the first thing that is.
+    """
 
     status: Literal["registered", "failed"]
     path: str = ""

@@ -115,7 +115,10 @@ def rerun(deps: ApiDeps, request: Request) -> Answer:
 
 
 def cleanup(deps: ApiDeps, request: Request) -> Answer:
-    """Cancel executions that run for too long. Those that wait for a person, a time or a slot are left alone."""
+    """Cancel executions that run for too long.
+
+    Those that wait for a person, a time or a slot are left alone.
+    """
     asked = parse.body(request, deps, CleanupBody)
     by = asked_by(deps, request, f"cleanup: ran for more than {asked.older_than_minutes:g} minutes")
     before = instant(int(deps.clock() - 60 * asked.older_than_minutes))

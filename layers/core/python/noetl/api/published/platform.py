@@ -23,7 +23,10 @@ NEWEST = 1000
 
 
 class ContractAnswer(msgspec.Struct, frozen=True):
-    """What a client finds here. Requests are authorized as the documentation of the API says; there is no sign-in of a gateway."""
+    """What a client finds here.
+
+    Requests are authorized as the documentation of the API says; there is no sign-in of a gateway.
+    """
 
     name: Literal["noetl-serverless"]
     api_versions: list[str]
@@ -69,7 +72,10 @@ def contract(deps: ApiDeps, request: Request) -> Answer:
 
 
 def database(deps: ApiDeps, request: Request) -> Answer:
-    """Check the database as `/ready` does. The schema is brought up to date when a deployment starts."""
+    """Check the database as `/ready` does.
+
+    The schema is brought up to date when a deployment starts.
+    """
     checks: dict[str, str] = {}
     for name, check in deps.checks.items():
         if name in ("database", "schema"):

@@ -17,7 +17,9 @@ FOLDERS = (_PACKAGE / "docs", _PACKAGE.parents[3] / "docs")
 
 
 def show(page: str | None, *, as_json: bool) -> int:
-    """Print a page, or the list of all. A hint's ``docs/limits.md#requests`` is a name of a page, too.
+    """Print a page, or the list of all.
+
+    A hint's ``docs/limits.md#requests`` is a name of a page, too.
 
     Raises NotFoundError(code="page_not_found").
     """

@@ -68,7 +68,10 @@ def _run(
 
 
 def check_names(place: Place, entry: Registered, program: Program | None, wish: RunWish) -> None:
-    """Warn about ``--set`` of names that the playbook does not know. Raises InvalidInputError where that is to be refused."""
+    """Warn about ``--set`` of names that the playbook does not know.
+
+    Raises InvalidInputError where that is to be refused.
+    """
     if not wish.sets:
         return
     from noetl.cli.actions.unknown_sets import check_sets

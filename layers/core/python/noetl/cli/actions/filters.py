@@ -79,7 +79,10 @@ def _invalid(message: str, hint: str) -> InvalidInputError:
 
 
 def chosen(name: str | None, selection: Selection) -> bool:
-    """Whether many executions are meant, not the one called ``name``. Raises InvalidInputError when it is neither or both."""
+    """Whether many executions are meant, not the one called ``name``.
+
+    Raises InvalidInputError when it is neither or both.
+    """
     many = bool(selection.filters or selection.before)
     if many == bool(name):
         raise InvalidInputError(
@@ -106,7 +109,10 @@ def steer_many(
     step: str = "",
     version: int | None = None,
 ) -> int:
-    """Do ``verb`` to all executions that fit, after asking on a terminal. Exit code 1 when one of them was refused."""
+    """Do ``verb`` to all executions that fit, after asking on a terminal.
+
+    Exit code 1 when one of them was refused.
+    """
     wish = ManyWish(
         parse_filter(selection.filters, selection.before),
         selection.limit,
@@ -128,7 +134,10 @@ def steer_many(
 
 
 def _agreed(verb: Verb, wish: ManyWish, at: Where) -> bool:
-    """Ask whether to change every execution found. Raises InvalidInputError without a terminal."""
+    """Ask whether to change every execution found.
+
+    Raises InvalidInputError without a terminal.
+    """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidInputError(
             f"without a terminal no person can confirm that all these are {DONE[verb]}",

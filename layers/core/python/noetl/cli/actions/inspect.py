@@ -190,7 +190,10 @@ def event_line(event: HistoryEvent) -> str:
 
 
 def show_result(name: str, *, save: str | None, as_json: bool, at: Where) -> int:
-    """Print the result of a completed execution, and nothing else on stdout. ``save``: files of it go to this folder."""
+    """Print the result of a completed execution, and nothing else on stdout.
+
+    ``save``: files of it go to this folder.
+    """
     with open_place(at) as place:
         execution_id = resolve_id(place, name)
         status = place.status(execution_id)

@@ -21,7 +21,10 @@ _SUFFIXES = {"jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet", "text": ".
 
 
 def saved(place: Place, execution_id: int, folder: Path) -> Any:
-    """The result; in the place of each file ``{file, bytes, content_type}``. Raises InvalidInputError where nothing can be written."""
+    """The result; in the place of each file ``{file, bytes, content_type}``.
+
+    Raises InvalidInputError where nothing can be written.
+    """
     value, results = place.parts(execution_id)
     files = _Files(results, folder)
     found = resolve_with(value, files.read)

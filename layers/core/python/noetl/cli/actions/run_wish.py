@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class RunWish(msgspec.Struct, frozen=True):
-    """What is started, and how. ``key``: an idempotency key, or empty. ``priority`` None: the playbook's own.
+    """What is started, and how.
+
+    ``key``: an idempotency key, or empty. ``priority`` None: the playbook's own.
 
     ``strict``: a value that the playbook does not know is refused. ``labels``: for lists and filters.
     """

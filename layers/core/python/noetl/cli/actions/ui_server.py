@@ -11,7 +11,10 @@ from noetl.domain.errors import InfrastructureError
 
 
 def server_context(at: Where) -> Context:
-    """Find the server and how to authenticate there. Raises InfrastructureError when none runs on this machine."""
+    """Find the server and how to authenticate there.
+
+    Raises InfrastructureError when none runs on this machine.
+    """
     if at.context is not None:
         return contexts(at.home).find(at.context)
     folder = runtime_access.settings(at.home).home

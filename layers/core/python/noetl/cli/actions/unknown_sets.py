@@ -14,7 +14,10 @@ _WHOLE = frozenset({"workload", "workload.*"})
 
 
 def check_sets(program: Program, sets: Sequence[str], *, strict: bool) -> None:
-    """Warn about names that have no effect, or refuse them. Raises InvalidInputError(code="unknown_set")."""
+    """Warn about names that have no effect, or refuse them.
+
+    Raises InvalidInputError(code="unknown_set").
+    """
     names = list(dict.fromkeys(parse_set(text)[0][0] for text in sets))
     known = known_names(program) if names else []
     problems = [

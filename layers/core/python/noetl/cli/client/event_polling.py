@@ -146,7 +146,10 @@ def run_until(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
+    """Return when all have ended, or when those left wait for the outside.
+
+    Raises TimeoutError.
+    """
     begun, pace = clock(), Pace()
     left = list(ids)
     while True:

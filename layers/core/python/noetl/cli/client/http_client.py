@@ -199,7 +199,10 @@ class Client:
 
 
 def segment(text: str) -> str:
-    """As one part of a path. Raises InvalidInputError(code="name_invalid") for what an address cannot hold."""
+    """As one part of a path.
+
+    Raises InvalidInputError(code="name_invalid") for what an address cannot hold.
+    """
     try:
         return quote(text, safe="")
     except UnicodeEncodeError as error:

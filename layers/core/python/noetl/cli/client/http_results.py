@@ -16,7 +16,10 @@ ONE = "/api/executions/{}/result"
 
 
 class RemoteResults:
-    """A store that is only read. ``links``: those that are known already; others are asked for."""
+    """A store that is only read.
+
+    ``links``: those that are known already; others are asked for.
+    """
 
     name = "remote"
 

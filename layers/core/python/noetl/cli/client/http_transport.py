@@ -161,7 +161,10 @@ class RemotePlace(RemoteTriggers):
         return lines(self._client, execution_id, follow=follow)
 
     def result(self, execution_id: int) -> Any:
-        """What is too large for an answer is downloaded. Raises TaskError when a part is gone, or is not what was kept."""
+        """What is too large for an answer is downloaded.
+
+        Raises TaskError when a part is gone, or is not what was kept.
+        """
         found = self._client.get(f"{ONE.format(execution_id)}/result", ResultAnswer)
         if found.complete:
             return found.result

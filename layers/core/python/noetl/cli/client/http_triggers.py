@@ -16,7 +16,10 @@ ALL = "/api/triggers"
 
 
 class RemoteTriggers:
-    """The part of ``RemotePlace`` that is about triggers. It returns complete webhook addresses."""
+    """The part of ``RemotePlace`` that is about triggers.
+
+    It returns complete webhook addresses.
+    """
 
     _client: Client
 

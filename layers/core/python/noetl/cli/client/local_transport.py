@@ -58,7 +58,10 @@ CANCEL_SECONDS = 30.0
 
 @contextmanager
 def open_here(home: str | None) -> Iterator[Here]:
-    """Stores without workers. What is changed is done by whichever process runs executions here."""
+    """Stores without workers.
+
+    What is changed is done by whichever process runs executions here.
+    """
     with runtime_access.open_reading(home) as reading:
         yield Here(reading, home)
 
@@ -67,7 +70,10 @@ def open_here(home: str | None) -> Iterator[Here]:
 def open_running_here(
     home: str | None, on_log: Callable[[str], None] | None, takes: Takes = "everything"
 ) -> Iterator[RunningHere]:
-    """Stores with engine and workers. ``takes``: what is taken over from processes that are gone."""
+    """Stores with engine and workers.
+
+    ``takes``: what is taken over from processes that are gone.
+    """
     with runtime_access.open_local(home, on_log=on_log, takes=takes) as runtime:
         yield RunningHere(runtime, home)
 

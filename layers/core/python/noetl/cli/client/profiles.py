@@ -81,7 +81,10 @@ class Contexts:
         self._path = home / FILE
 
     def entries(self) -> tuple[list[Context], str]:
-        """Every context by name, and the name of the one in use (or nothing). Raises InfrastructureError."""
+        """Every context by name, and the name of the one in use (or nothing).
+
+        Raises InfrastructureError.
+        """
         kept = self._read()
         return kept.contexts, kept.current
 
@@ -101,7 +104,10 @@ class Contexts:
         raise _unknown(wanted, kept.contexts)
 
     def put(self, context: Context, *, use: bool) -> None:
-        """Keep one, or replace the one of this name. ``use``: it is the one in use from now on; so is the first."""
+        """Keep one, or replace the one of this name.
+
+        ``use``: it is the one in use from now on; so is the first.
+        """
         kept = self._read()
         others = [one for one in kept.contexts if one.name != context.name]
         current = context.name if use or not others else kept.current
@@ -163,7 +169,10 @@ def _unknown(name: str, known: list[Context]) -> NotFoundError:
 
 
 def checked(context: Context, *, plain_http: bool = False) -> Context:
-    """As it is kept. Raises InvalidInputError for a name or an address that cannot be, and for a token that would travel in the clear."""
+    """As it is kept.
+
+    Raises InvalidInputError for a name or an address that cannot be, and for a token that would travel in the clear.
+    """
     if not _NAME.fullmatch(context.name):
         raise InvalidInputError(
             f"{context.name[:80]!r} is not a name of a context",

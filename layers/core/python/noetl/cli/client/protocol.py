@@ -1,4 +1,7 @@
-"""The interface of places: this machine or a server. Commands do not depend on which one it is."""
+"""The interface of places: this machine or a server.
+
+Commands do not depend on which one it is.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ Change = Literal["pause", "resume", "delete"]
 
 
 class Registered(msgspec.Struct, frozen=True):
-    """A playbook in the catalog. ``program``: hash of its compiled form. ``warnings``: of the compiler."""
+    """A playbook in the catalog.
+
+    ``program``: hash of its compiled form. ``warnings``: of the compiler.
+    """
 
     path: str
     version: int
@@ -54,7 +60,9 @@ class Registered(msgspec.Struct, frozen=True):
 
 
 class StartWish(msgspec.Struct, frozen=True):
-    """What an execution starts with. ``priority`` None: the playbook's own. ``key``: an idempotency key, or empty.
+    """What an execution starts with.
+
+    ``priority`` None: the playbook's own. ``key``: an idempotency key, or empty.
 
     ``starts_at``: epoch seconds; None, or a moment that has passed: now.
     """
@@ -67,8 +75,11 @@ class StartWish(msgspec.Struct, frozen=True):
 
 
 class Place(Protocol):
-    """To look at executions and to change them without waiting. Ids are execution ids; everything raises NotFoundError for unknown ones,
-    ConflictError for what does not fit the present state, and InfrastructureError when the place cannot be reached."""
+    """To look at executions and to change them without waiting.
+
+    Ids are execution ids; everything raises NotFoundError for unknown ones, ConflictError for what does not fit the
+    present state, and InfrastructureError when the place cannot be reached.
+    """
 
     def latest(self) -> int:
         """The execution that was started last, and not by another."""
@@ -188,7 +199,10 @@ class Running(Place, Protocol):
         on_tick: Callable[[], None] | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
+        """Return when all have ended, or when those left wait for the outside.
+
+        Raises TimeoutError.
+        """
 
     def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         """It has ended when this returns, unless that takes long."""
@@ -207,7 +221,10 @@ class Running(Place, Protocol):
         self, execution_id: int, step: str, args: dict[str, Any], reason: str, *, correlation_id: str = ""
     ) -> None: ...
     def answer(self, token: str, body: Any) -> tuple[int, bool]:
-        """Answer a callback: (execution, whether it was answered so before). Raises GoneError, and InvalidInputError for what does not fit."""
+        """Answer a callback: (execution, whether it was answered so before).
+
+        Raises GoneError, and InvalidInputError for what does not fit.
+        """
 
 
 def resolve_id(place: Place, name: str) -> int:

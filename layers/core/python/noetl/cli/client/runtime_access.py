@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 
 class Reading(Protocol):
-    """What can be looked at without running anything. ``programs``: hash → Program, and what registers one."""
+    """What can be looked at without running anything.
+
+    ``programs``: hash → Program, and what registers one.
+    """
 
     @property
     def store(self) -> ExecutionStore: ...
@@ -119,7 +122,10 @@ def callbacks_of(home: str | None) -> tuple[Callable[[bool], KeyRing], str]:
 def open_local(
     home: str | None, *, on_log: Callable[[str], None] | None = None, takes: Takes = "everything"
 ) -> Iterator[Runtime]:
-    """The local runtime: Postgres and workers run while the context is open. ``takes``: what it takes over from others."""
+    """The local runtime: Postgres and workers run while the context is open.
+
+    ``takes``: what it takes over from others.
+    """
     found = settings(home)
     server = _started(found, "noetl.runtime.local.process")
     from noetl.runtime.local.process import LocalRuntime
@@ -151,7 +157,10 @@ def open_reading(home: str | None) -> Iterator[Reading]:
 
 
 def _started(found: Settings, module: str) -> EmbeddedServer | None:
-    """The embedded server, unless another database is named. It starts while ``module`` is loaded, which takes as long."""
+    """The embedded server, unless another database is named.
+
+    It starts while ``module`` is loaded, which takes as long.
+    """
     if found.database_url is not None:
         return None
     from noetl.runtime.local.embedded_server import own_server

@@ -1,4 +1,7 @@
-"""``noetl context``: which servers the command line knows, and which one it speaks to. Options, help, and what the commands do."""
+"""``noetl context``: which servers the command line knows, and which one it speaks to.
+
+Options, help, and what the commands do.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Commands that start and steer executions: their options and their help. What they do is in ``execute``."""
+"""Commands that start and steer executions: their options and their help.
+
+What they do is in ``execute``.
+"""
 
 from __future__ import annotations
 

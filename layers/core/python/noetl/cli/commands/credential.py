@@ -1,4 +1,7 @@
-"""``noetl credential``: its commands, their options and their help. What they do is in ``credentials``, imported when called."""
+"""``noetl credential``: its commands, their options and their help.
+
+What they do is in ``credentials``, imported when called.
+"""
 
 from __future__ import annotations
 

@@ -121,7 +121,10 @@ def deploy(
 
 
 def _agree(where: Account, release: Release, bootstrap: bool, agreed: bool) -> None:
-    """Nothing is deployed to an account that was not seen, or not meant. Raises InfrastructureError and InvalidInputError."""
+    """Nothing is deployed to an account that was not seen, or not meant.
+
+    Raises InfrastructureError and InvalidInputError.
+    """
     if not where.bootstrapped and not bootstrap:
         raise InfrastructureError(
             f"account {where.id} is not prepared for the CDK in {where.region}",
@@ -152,7 +155,10 @@ def _tell_stacks(stacks: dict[str, int], release: Release, as_json: bool) -> Non
 
 
 def _file(given: Path | None) -> Path | None:
-    """The file of environments, in full: the CDK runs in another folder. Raises InvalidInputError."""
+    """The file of environments, in full: the CDK runs in another folder.
+
+    Raises InvalidInputError.
+    """
     place = given or Path("environments.yaml")
     if place.is_file():
         return place.resolve()

@@ -1,4 +1,7 @@
-"""``noetl list``, ``status``, ``events``, ``result``: their options and their help. What they do is in ``reading``."""
+"""``noetl list``, ``status``, ``events``, ``result``: their options and their help.
+
+What they do is in ``reading``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``noetl limit``: its commands, their options and their help. What they do is in ``limits``, imported when called."""
+"""``noetl limit``: its commands, their options and their help.
+
+What they do is in ``limits``, imported when called.
+"""
 
 from __future__ import annotations
 

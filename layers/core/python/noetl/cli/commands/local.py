@@ -102,7 +102,10 @@ def up(
 
 @local_app.command()
 def status(as_json: Json = False, home: Home = None) -> None:
-    """What runs, at which ports, and what is deployed. Exit code 0 when all of it is up, else 3."""
+    """What runs, at which ports, and what is deployed.
+
+    Exit code 0 when all of it is up, else 3.
+    """
     from noetl.local.layout import layout
     from noetl.local.stack import status as look
 
@@ -172,7 +175,10 @@ def down(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Stop what `up` has started, and nothing else. Data and deployed stacks are kept for the next `up`."""
+    """Stop what `up` has started, and nothing else.
+
+    Data and deployed stacks are kept for the next `up`.
+    """
     from noetl.local.layout import layout
     from noetl.local.stack import down as take_down
 

@@ -69,7 +69,10 @@ def _is_older(path: Path) -> bool:
 def _against(
     at: Where, checked: Sequence[tuple[Path, Sequence[Any], Program | None]]
 ) -> list[tuple[Path, Sequence[Any]]]:
-    """Add what the place lacks. Playbooks that are checked together find each other: they can be registered together."""
+    """Add what the place lacks.
+
+    Playbooks that are checked together find each other: they can be registered together.
+    """
     from noetl.cli.client.connect import open_place
     from noetl.services.catalog.playbook_needs import missing, needs_of
 

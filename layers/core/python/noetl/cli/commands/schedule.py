@@ -1,4 +1,7 @@
-"""``noetl schedule``: its commands, their options and their help. What they do is in ``schedules``, imported when called."""
+"""``noetl schedule``: its commands, their options and their help.
+
+What they do is in ``schedules``, imported when called.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,10 @@ def delete(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Forget a schedule. One that a playbook declares comes back when that is registered again."""
+    """Forget a schedule.
+
+    One that a playbook declares comes back when that is registered again.
+    """
     from noetl.cli.actions import schedules
 
     end(schedules.change("delete", name, as_json=as_json, at=where(home, remote, context)))

@@ -1,4 +1,7 @@
-"""The command ``noetl test``: its options and help. What it does is in ``noetl.cli.actions.test``, imported when it is called."""
+"""The command ``noetl test``: its options and help.
+
+What it does is in ``noetl.cli.actions.test``, imported when it is called.
+"""
 
 from __future__ import annotations
 

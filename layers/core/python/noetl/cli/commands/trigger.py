@@ -1,4 +1,7 @@
-"""``noetl trigger``: its commands, their options and their help. What they do is in ``triggers``, imported when called."""
+"""``noetl trigger``: its commands, their options and their help.
+
+What they do is in ``triggers``, imported when called.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,10 @@ def list_(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Every trigger: what it waits for, what it starts, how often it did. Those of metadata.triggers belong to their playbook."""
+    """Every trigger: what it waits for, what it starts, how often it did.
+
+    Those of metadata.triggers belong to their playbook.
+    """
     from noetl.cli.actions import triggers
 
     end(triggers.show_list(limit=limit, as_json=as_json, at=where(home, remote, context)))

@@ -134,7 +134,10 @@ def stop(
 
 @worker_app.command()
 def status(as_json: Json = False, home: Home = None) -> None:
-    """Workers of this home folder that run on this machine; 1 when there are none. The server knows them all: `GET /api/worker/pools`."""
+    """Workers of this home folder that run on this machine; 1 when there are none.
+
+    The server knows them all: `GET /api/worker/pools`.
+    """
     from noetl.cli.actions import daemons
 
     daemons.status(runtime_access.settings(home).home, "worker", as_json=as_json)

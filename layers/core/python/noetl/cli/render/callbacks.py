@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def tell_callbacks(found: Sequence[OpenCallback], execution_id: int, at: Where, *, asked: bool) -> None:
-    """What is awaited, and how it is answered. ``asked``: a person asked for it, so that tokens are shown anywhere."""
+    """What is awaited, and how it is answered.
+
+    ``asked``: a person asked for it, so that tokens are shown anywhere.
+    """
     for line in lines_of(found, execution_id, at, asked=asked):
         out(f"  {line}")
 

@@ -33,7 +33,10 @@ class Feed(Protocol):
     """Where watchers learn what happens."""
 
     def new_events(self, execution_id: int, *, everything: bool) -> Iterable[HistoryEvent]:
-        """Events since the last call. ``everything``: also those that wait for earlier ones (nothing more will be asked)."""
+        """Events since the last call.
+
+        ``everything``: also those that wait for earlier ones (nothing more will be asked).
+        """
 
     def progress(self, execution_id: int) -> Progress:
         """How far its steps are by now."""

@@ -32,12 +32,18 @@ def out_line(text: str) -> None:
 
 
 def out_text(text: str) -> None:
-    """Print a text on stdout with its own line ends: exact, unless stdout is a terminal. Raises ReaderGoneError."""
+    """Print a text on stdout with its own line ends: exact, unless stdout is a terminal.
+
+    Raises ReaderGoneError.
+    """
     _print(escape_block(text) if sys.stdout.isatty() else text)
 
 
 def out_value(value: Any) -> None:
-    """Print a value: a text as ``out_text`` does, anything else as indented JSON. Raises ReaderGoneError."""
+    """Print a value: a text as ``out_text`` does, anything else as indented JSON.
+
+    Raises ReaderGoneError.
+    """
     out_text(f"{pretty(value)}\n")
 
 
@@ -57,7 +63,9 @@ def note(text: str) -> None:
 
 
 def note_log(text: str) -> None:
-    """Print an entry of a process's own log on stderr. Its texts may be of others: only its first line looks like an entry.
+    """Print an entry of a process's own log on stderr.
+
+    Its texts may be of others: only its first line looks like an entry.
 
     One that cannot be written (a full disk, a reader that has left) is lost; the process continues.
     """

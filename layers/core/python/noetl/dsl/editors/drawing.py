@@ -75,7 +75,7 @@ def _escape(text: str) -> str:
 
 
 def _dot(graph: Graph) -> str:
-    """A ``digraph`` with the same shapes and lines, as far as Graphviz has them."""
+    """Draw a ``digraph`` with the same shapes and lines, as far as Graphviz has them."""
     lines = ["digraph playbook {", "    rankdir=TB;", f"    label={_quoted(graph.name)};"]
     for node in graph.nodes:
         label = _quoted("\n".join((node.name, *node.notes)))
@@ -94,7 +94,7 @@ def _dot(graph: Graph) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A Graphviz string; line ends stay line ends, other control characters go."""
+    """Quote a Graphviz string; line ends stay, other control characters go."""
     safe = "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
     escaped = safe.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -55,7 +55,7 @@ class Graph:
 
 
 def to_json(program: Program) -> dict[str, Any]:
-    """The graph as plain data."""
+    """Return the graph as plain data."""
     return asdict(graph_of(program))
 
 

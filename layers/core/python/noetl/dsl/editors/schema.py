@@ -16,7 +16,7 @@ _TASK_MODELS = ("TaskBody", "NamedTask")
 
 
 def playbook_schema(kinds: KindLookup) -> dict[str, Any]:
-    """The schema (draft 2020-12). A task's parameters depend on its ``kind``."""
+    """Build the schema (draft 2020-12); a task's parameters depend on its ``kind``."""
     schema = Document.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
     definitions: dict[str, Any] = schema["$defs"]
     branches = []
@@ -45,7 +45,7 @@ def playbook_schema(kinds: KindLookup) -> dict[str, Any]:
 
 
 def _add_conditions(definitions: dict[str, Any]) -> None:
-    """What the models check beside the types of single keys."""
+    """Add what the models check beside the types of single keys."""
     rule = {
         "anyOf": [
             {"required": ["when", "then"], "not": {"required": ["else"]}},

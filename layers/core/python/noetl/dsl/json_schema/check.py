@@ -26,7 +26,7 @@ _LONGEST = 300
 
 
 def misfits(schema: dict[str, Any], payload: Any) -> list[str]:
-    """What does not fit, each as ``place: message``, by place, at most ``MOST``.
+    """List what does not fit as ``place: message``, by place, at most ``MOST``.
 
     Raises InvalidInputError: ``input_schema`` when the schema cannot be used, ``schema_limit`` when the check takes too many operations;
     OverloadedError when it takes long, and too many others do.
@@ -90,7 +90,7 @@ def schema_problem(schema: dict[str, Any]) -> SchemaProblem | None:
 
 
 def show_problem(problem: SchemaProblem) -> str:
-    """``place: message``, with the remedy."""
+    """Show a problem as ``place: message``, with the remedy."""
     told = _problem_line(problem.path, problem.message, "input")
     return f"{told} ({problem.hint})" if problem.hint else told
 

@@ -77,9 +77,9 @@ class Effort:
         self.spend(size * len(text) // _PER_OPERATION)
 
     def value(self, value: Any) -> None:
-        """What is compared, or written out, as a whole."""
+        """Count a value that is compared, or written out, as a whole."""
         self.spend(1 + weight(value, _PER_VALUE * self._left) // _PER_VALUE)
 
     def problem(self, message: str) -> None:
-        """A problem is kept, and its message quotes a value, which may be large."""
+        """Count a problem: its message is kept and quotes a value, which may be large."""
         self.spend(_PROBLEM + len(message) // _TEXT)

@@ -55,7 +55,7 @@ def counted(dialect: Any) -> Any:
 
 
 def _own(dialect: Any) -> dict[str, Callable[..., Any]]:
-    """What replaces a keyword of the dialect, where it has it."""
+    """Return the replacements of keywords that the dialect has."""
     mine = {
         "$ref": _reference(dialect, "$ref"),
         "$dynamicRef": _reference(dialect, "$dynamicRef"),
@@ -109,7 +109,7 @@ def _reference(dialect: Any, name: str) -> Callable[..., Any]:
 
 
 def _weighing(dialect: Any, name: str) -> Callable[..., Any]:
-    """``const``: compared with the whole value at most."""
+    """Count ``const`` as one comparison with the whole value."""
     compare = dialect.VALIDATORS.get(name)
 
     def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
@@ -134,7 +134,7 @@ def _enum(dialect: Any) -> Callable[..., Any]:
 
 
 def _format(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
-    """``format`` says what a text is meant to be, and refuses nothing."""
+    """Accept every ``format``: it describes a text, and refuses nothing."""
     yield from ()
 
 
@@ -304,7 +304,7 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Er
 
 
 def _plain(value: Any) -> Any:
-    """With one spelling for equal numbers: 1.0 is 1."""
+    """Use one spelling for equal numbers: 1.0 is 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):

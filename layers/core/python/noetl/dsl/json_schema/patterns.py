@@ -61,7 +61,10 @@ class Pattern(msgspec.Struct, frozen=True):
     _compiled: Any
 
     def found_in(self, text: str) -> bool:
-        """Whether it matches anywhere in a text. A lone surrogate counts as U+FFFD."""
+        """Report whether it matches anywhere in a text.
+
+        A lone surrogate counts as U+FFFD.
+        """
         try:
             data = text.encode()
         except UnicodeEncodeError:
@@ -71,7 +74,7 @@ class Pattern(msgspec.Struct, frozen=True):
 
 @lru_cache(_CACHED)
 def compile_pattern(text: str) -> Pattern:
-    """Raises PatternError."""
+    """Compile a pattern. Raises PatternError."""
     import re2
 
     if len(text) > PATTERN.value:

@@ -113,7 +113,7 @@ def _step(step: Mapping, diagnostics: Diagnostics) -> None:
 
 
 def _body(entry: Tree | None) -> Mapping:
-    """The task of a list's item, its label taken off."""
+    """Return the task of a list's item, its label taken off."""
     block = mapping_of(entry)
     bodies = [value for _, value in block.items()]
     if len(bodies) == 1 and isinstance(bodies[0], Mapping) and not block.has("kind"):

@@ -39,7 +39,7 @@ _MANY_PAIRS = 1_000_000
 
 
 def check_flow(lowering: Lowering, program: Program, root: Mapping) -> None:
-    """Every lint about routes, waits and limits."""
+    """Run every lint about routes, waits and limits."""
     diagnostics = lowering.diagnostics
     ways = edges(program)
     choices = _Choices(program, ways)
@@ -102,7 +102,7 @@ def _sequences(step: Step) -> list[tuple[Task, ...]]:
 
 
 def _check_jumps(tasks: tuple[Task, ...], diagnostics: Diagnostics) -> None:
-    """A jump back that is always taken, over tasks that never leave the circle."""
+    """Warn about a jump back that is always taken, over tasks that never leave the circle."""
     places = {task.label: place for place, task in enumerate(tasks)}
     for place, task in enumerate(tasks):
         jump = _sure_jump(task)
@@ -224,7 +224,7 @@ class _Choices:
             self._incoming.setdefault(way.target, []).append(way)
 
     def arriving(self, name: str) -> list[Edge]:
-        """One edge for each different way over which tokens come to a step."""
+        """Return one edge for each different way over which tokens reach a step."""
         return list({way.way: way for way in self._incoming.get(name, ()) if way.sync}.values())
 
     def between(self, arriving: list[Edge]) -> str | None:
@@ -248,7 +248,7 @@ class _Choices:
         return None
 
     def _before(self, name: str) -> Iterator[Edge]:
-        """The edges that lead to a step, backwards, as long as there is only one."""
+        """Yield the edges that lead to a step, backwards, as long as there is only one."""
         for _ in self._steps:
             before = self._incoming.get(name, [])
             if len(before) != 1 or name == self._entry:
@@ -342,7 +342,10 @@ def _check_races(program: Program, diagnostics: Diagnostics) -> None:
 def _report_races(
     writes: list[_Write], one: int, other: int, places: dict[str, int], diagnostics: Diagnostics
 ) -> None:
-    """``writes``: of one name. ``one``, ``other``: the steps of two branches, as bits."""
+    """Report a race between two branches that write one name.
+
+    ``writes``: of one name. ``one``, ``other``: the steps of two branches, as bits.
+    """
     rival = next(write for write in writes if one >> places[write.step] & 1)
     for write in writes:
         if other >> places[write.step] & 1:

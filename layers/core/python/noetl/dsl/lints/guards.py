@@ -60,7 +60,7 @@ class Guarded:
 
 
 def check_guards(lowering: Lowering, program: Program) -> None:
-    """Every guard of the program."""
+    """Check every guard of the program."""
     diagnostics = lowering.diagnostics
     for step in program.steps:
         for ordered in _lists(step):
@@ -185,7 +185,7 @@ def _check_constant(guarded: Guarded, diagnostics: Diagnostics) -> None:
 
 
 def _check_text(guard: Text, place: Pos, diagnostics: Diagnostics) -> None:
-    """``{{ a }} == 1`` renders to text and is never true or false."""
+    """Warn about a guard like ``{{ a }} == 1``: a text that is never true or false."""
     beside = _text_outside(guard.source)
     words = "".join(TRUE_WORDS | FALSE_WORDS)
     odd = [char for char in beside if not char.isspace() and char.lower() not in words]
@@ -257,7 +257,7 @@ def _odd_events(guard: Node | None, lack: dict[str, str], lowering: Lowering) ->
 
 
 def _check_early_end(step: Step, lowering: Lowering) -> None:
-    """An entry that always takes a ``next`` after a call ends its loop after the first item."""
+    """Warn about a ``next`` after a call that ends its loop after the first item."""
     if step.loop is None or step.body is None:
         return
     for rule in step.body.tasks[-1].rules:

@@ -29,7 +29,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def syntax(guard: Node | None) -> nodes.Expr | None:
-    """The syntax tree of a guard that is one expression; None for any other."""
+    """Return the syntax tree of a guard that is one expression; None for any other."""
     if not isinstance(guard, Expr):
         return None
     try:
@@ -124,12 +124,15 @@ def _follows(later: nodes.Node, earlier: nodes.Node, depth: int) -> bool:
 
 
 def same(one: nodes.Node, other: nodes.Node) -> bool:
-    """Whether two expressions are written alike, space and quotes aside."""
+    """Report whether two expressions are written alike, space and quotes aside."""
     return type(one) is type(other) and repr(one) == repr(other)
 
 
 def _membership(later: nodes.Node, earlier: nodes.Node) -> bool:
-    """``x == 1`` lies in ``x in [1, 2]`` and in ``x != 3``."""
+    """Report whether the values that one comparison allows are among the other's.
+
+    ``x == 1`` lies in ``x in [1, 2]`` and in ``x != 3``.
+    """
     inside, around = _choices(later), _choices(earlier)
     if inside is None or around is None or not same(inside[0], around[0]) or not inside[2]:
         return False

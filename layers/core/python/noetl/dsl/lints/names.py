@@ -64,7 +64,10 @@ class _Upstream:
         self._gated = sum(1 << self._before.places[name] for name in gated)
 
     def has(self, name: str, step: str) -> bool:
-        """Whether ``name`` may have run when ``step`` is entered; true when ``step`` is none."""
+        """Report whether ``name`` may have run when ``step`` is entered.
+
+        True when ``step`` is none.
+        """
         place = self._before.places.get(step)
         if place is None:
             return True
@@ -72,13 +75,13 @@ class _Upstream:
         return other is not None and bool(self._before.bits[place] >> other & 1)
 
     def behind_admission(self, step: str) -> bool:
-        """Whether the step, or one before it, has an admission."""
+        """Report whether the step, or one before it, has an admission."""
         place = self._before.places.get(step)
         return place is not None and bool((self._before.bits[place] | 1 << place) & self._gated)
 
 
 def _check_steps(use: TemplateUse, lowering: Lowering, upstream: _Upstream) -> None:
-    """``<step>.…`` of a step that does not come before this one."""
+    """Warn about ``<step>.…`` of a step that does not come before this one."""
     read = use.analysis.names & lowering.names.steps.keys()
     if not read:
         return
@@ -148,7 +151,7 @@ def _at(use: TemplateUse, name: str) -> Pos:
 
 
 def _check_labels(step: Step, tasks: tuple[Task, ...], lowering: Lowering) -> None:
-    """A task reads one that comes after it; or a label hides a name that the step reads."""
+    """Warn about a task that reads a later one, and a label that hides a name the step reads."""
     places = {task.label: place for place, task in enumerate(tasks)}
     back = _earliest_return(tasks, places)
     for place, task in enumerate(tasks):

@@ -72,7 +72,7 @@ class Cases:
 
 
 def lower_cases(lowering: Lowering, step: Mapping, frame: Frame, *, runs_tool: bool, loops: bool) -> Cases:
-    """``case`` of a step. ``frame`` is that of the step's body.
+    """Lower the ``case`` of a step. ``frame`` is that of the step's body.
 
     An entry that retries leaves the way to later entries open: they are tried when no try is left.
     """
@@ -269,7 +269,7 @@ def _is_inline(block: Mapping) -> bool:
 
 
 def lower_targets(lowering: Lowering, tree: Tree | None, frame: Frame) -> tuple[GoTo, ...]:
-    """``next``: a name, a ``{step, args}``, or a list of them."""
+    """Lower the targets of ``next``: a name, a ``{step, args}``, or a list of them."""
     items = tree.items if isinstance(tree, Sequence) else [tree] if tree is not None else []
     return tuple(_target(lowering, item, frame) for item in items)
 

@@ -69,15 +69,15 @@ class Frame:
         return replace(self, place=place)
 
     def guard(self) -> Frame:
-        """The same place for a guard: inside or outside of the iteration as it was."""
+        """Return this place for a guard, inside or outside of the iteration as it was."""
         return self.at(RULE if self.place.iteration else BOUNDARY)
 
     def value(self) -> Frame:
-        """The same place for a value that is stored."""
+        """Return this place for a value that is stored."""
         return self.at(VALUE if self.place.iteration else BOUNDARY_VALUE)
 
     def tool(self) -> Frame:
-        """The same place for a tool's parameters."""
+        """Return this place for a tool's parameters."""
         return self.at(TOOL if self.place.iteration else BOUNDARY_TOOL)
 
     def knowing(self, names: Collection[str], *, open_: bool = False) -> Frame:
@@ -122,7 +122,7 @@ class Names:
         return self.args.get(step, set()) | (set(own.entries) if isinstance(own, Mapping) else set())
 
     def give_args(self, step: str, tree: Tree | None) -> None:
-        """``tree`` is a payload for ``step``."""
+        """Record ``tree`` as a payload for ``step``."""
         if isinstance(tree, Mapping):
             self.args.setdefault(step, set()).update(tree.entries)
         elif tree is not None:
@@ -152,7 +152,7 @@ class Lowering:
     # -- values --
 
     def node(self, tree: Tree | None, frame: Frame) -> Node:
-        """A value with its templates, types kept."""
+        """Lower a value with its templates, types kept."""
         if tree is None:
             return Lit(None)
         if isinstance(tree, Scalar):
@@ -167,7 +167,7 @@ class Lowering:
         return None if tree is None else self.node(tree, frame)
 
     def guard(self, tree: Tree | None, frame: Frame) -> Node | None:
-        """A condition. Since meaning 3, a name in it that is not defined is false."""
+        """Lower a condition. Since meaning 3, an undefined name in it is false."""
         node = self.optional(tree, frame)
         if self.semantics > 2 and isinstance(node, (Expr, Text)):
             return msgspec.structs.replace(node, lenient=True)
@@ -253,7 +253,7 @@ class Lowering:
             return None
 
     def check_name(self, size: Size, name: str, what: str, pos: Pos) -> None:
-        """A name that becomes part of an index: report it when it is too long for that."""
+        """Report a name that is too long for the index that it becomes a part of."""
         if len(name) > size.value:
             self.diagnostics.error(
                 "name-too-long",
@@ -286,7 +286,7 @@ class Lowering:
 
 
 def expression_pos(scalar: Scalar, expression: str) -> Pos:
-    """The place of the first character inside the braces."""
+    """Return the place of the first character inside the braces."""
     return scalar.locate(max(scalar.value.find(expression, scalar.value.find("{{") + 2), 0))
 
 

@@ -143,7 +143,7 @@ def _check_uncalled(lowering: Lowering) -> None:
 
 
 def _path(lowering: Lowering, metadata: Mapping) -> str:
-    """The path in the catalog, without a slash in front."""
+    """Return the path in the catalog, without a slash in front."""
     tree = metadata.get("path")
     text = _text(tree)
     if lowering.semantics < 3 or tree is None or not text:
@@ -193,7 +193,10 @@ def _keychain(lowering: Lowering, tree: Tree | None) -> tuple[KeychainEntry, ...
 
 
 def _entry(lowering: Lowering, executor: Mapping, steps: tuple[Step, ...]) -> str:
-    """``executor.spec.entry_step``, else ``start``, else the first step (with a warning)."""
+    """Return ``executor.spec.entry_step``, else ``start``, else the first step.
+
+    The first step comes with a warning.
+    """
     wish = text_of(executor.get("entry_step"))
     if wish is not None:
         return wish

@@ -92,7 +92,7 @@ def _blocks(root: Mapping, key: str) -> list[tuple[str, Mapping]]:
 
 
 def _block(name: str, entry: Tree, pos: Pos) -> Mapping:
-    """One step of the canonical form."""
+    """Make one step of the canonical form."""
     inside: dict[str, Tree | None] = {}
     tool: Tree | None = entry
     if isinstance(entry, Mapping) and entry.has("tool") and not entry.has("kind"):
@@ -114,7 +114,7 @@ def _named(task: Tree | None, name: str) -> Tree:
 
 
 def _task(tree: Tree) -> Tree:
-    """A task as it is written, or a notification as the task that sends it."""
+    """Return a task as it is written, or a notification as the task that sends it."""
     if not isinstance(tree, Mapping) or not notifies(tree.plain()):
         return tree
     way = next(key for key, _ in tree.items() if key.text in WAYS)

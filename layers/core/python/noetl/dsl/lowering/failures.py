@@ -28,7 +28,7 @@ class OnError:
     pos: Pos = field(default_factory=Pos)
 
     def arc(self, lowering: Lowering) -> tuple[Arc, ...]:
-        """The way it adds to a step."""
+        """Return the arc it adds to a step."""
         if not self.target:
             return ()
         lowering.arcs += 1

@@ -13,7 +13,7 @@ from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, text_of
 
 
 def lower_meeting(lowering: Lowering, spec: Mapping, frame: Frame) -> dict[str, Any]:
-    """The fields of a ``Step`` that ``spec.join``, ``spec.cancels`` and ``spec.mutex`` fill."""
+    """Lower ``spec.join``, ``spec.cancels`` and ``spec.mutex`` to fields of a ``Step``."""
     join = spec.get("join")
     return {
         **(_long(lowering, join) if isinstance(join, Mapping) else {"join": _word(join)}),

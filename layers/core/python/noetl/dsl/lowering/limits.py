@@ -12,7 +12,7 @@ from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_o
 def lower_limits(
     lowering: Lowering, spec: Mapping, frame: Frame, loop: Loop | None, *, works: bool
 ) -> tuple[LimitSpec, ...]:
-    """``works``: the step calls something."""
+    """Lower ``spec.limits``. ``works``: the step calls something."""
     tree = spec.get("limits")
     if tree is None:
         return ()

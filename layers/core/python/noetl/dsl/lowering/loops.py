@@ -167,7 +167,7 @@ def _check_literals(lowering: Lowering, tool: Mapping) -> None:
 
 
 def _nested(task: Tree | None) -> Tree | None:
-    """``task: {tool: {kind: …}}`` is the same as ``task: {kind: …}``."""
+    """Unwrap ``task: {tool: {kind: …}}``: it is the same as ``task: {kind: …}``."""
     if isinstance(task, Mapping) and isinstance(task.get("tool"), Mapping):
         inner = mapping_of(task.get("tool"))
         return Mapping({**inner.entries, **_only(task, "sink"), **_only(task, "vars")}, task.pos)

@@ -43,7 +43,7 @@ def label_tasks(lowering: Lowering, tool: Tree | None, step: str) -> list[Labell
 
 
 def unlabel(entry: Mapping, index: int) -> Labelled:
-    """``{name: t, kind: …}`` and ``{t: {kind: …}}`` are the same task."""
+    """Take the label off a task: ``{name: t, kind: …}`` and ``{t: {kind: …}}`` are the same."""
     if entry.has("kind"):
         return text_of(entry.get("name")) or f"task_{index}", entry
     for key, value in entry.items():
@@ -55,7 +55,7 @@ def unlabel(entry: Mapping, index: int) -> Labelled:
 def lower_tasks(
     lowering: Lowering, pairs: list[Labelled], frame: Frame, layers: Layers, *, retry: StepRetry | None = None
 ) -> tuple[Task, ...]:
-    """The tasks of one pipeline."""
+    """Lower the tasks of one pipeline."""
     labels = tuple(label for label, _ in pairs)
     known = lowering.names.labels.setdefault(frame.step, set())
     known.update(labels)
@@ -76,7 +76,7 @@ def lower_body(
     retry: StepRetry | None = None,
     own_sinks: tuple[SinkAction, ...] = (),
 ) -> Task:
-    """One task, workbook calls replaced by the tasks they name."""
+    """Lower one task, with workbook calls replaced by the tasks they name."""
     body = without_empty(body)
     computed = computed_name(body)
     if computed is not None:
@@ -116,7 +116,10 @@ def _without_failure(lowering: Lowering, tool: Mapping, task: Task) -> Task:
 
 
 def _nested(lowering: Lowering, label: str, tool: Mapping, frame: Frame, layers: Layers) -> Nested:
-    """``kind: iterator`` as a task: its tasks know the element, and the names around it."""
+    """Lower ``kind: iterator`` as a task.
+
+    Its tasks know the element, and the names around it.
+    """
     parts = iterator_parts(lowering, tool, TASK_KEYS)
     spec = mapping_of(tool.get("spec"))
     element = parts.element
@@ -201,7 +204,10 @@ def _chosen(
 
 
 def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) -> SinkAction:
-    """A ``sink`` block: ``table`` and ``args`` may stand beside the tool or inside it."""
+    """Lower a ``sink`` block.
+
+    ``table`` and ``args`` may be beside the tool or inside it.
+    """
     tool = mapping_of(block.get("tool"))
     entries = dict(tool.entries)
     for name in ("table", "args"):
@@ -258,7 +264,7 @@ def _written_by_http(entries: Entries) -> Entries:
 
 
 def noop_task(owner: Mapping) -> Mapping:
-    """What a step without a tool runs when its ``vars`` need a place to be evaluated."""
+    """Make the task of a step without a tool whose ``vars`` need a place to be evaluated."""
     return Mapping({"kind": (Key("kind", owner.pos), made_text("noop", owner.pos))}, owner.pos)
 
 

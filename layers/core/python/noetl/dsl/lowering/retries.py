@@ -18,7 +18,7 @@ _BACKOFF: dict[str, Literal["none", "linear", "exponential"]] = {
 
 
 def canonical_retry(lowering: Lowering, then: Mapping, frame: Frame) -> RetryAction:
-    """``do: retry`` of a policy rule: three tries a second apart unless it says otherwise."""
+    """Lower ``do: retry`` of a policy rule: by default three tries a second apart."""
     return RetryAction(
         attempts=_or(lowering, then.get("attempts"), 3, frame),
         delay=lowering.seconds(then.get("delay"), frame) or Lit(1),
@@ -54,12 +54,15 @@ def retry_action(lowering: Lowering, block: Tree | None, pos: Pos, frame: Frame)
 
 
 def wants_none(tree: Tree | None) -> bool:
-    """``retry: false``: the default is not wanted here."""
+    """Report whether ``retry: false`` refuses the default."""
     return isinstance(tree, Scalar) and tree.value is False
 
 
 def lower_retry(lowering: Lowering, tree: Tree | None, pos: Pos, frame: Frame) -> StepRetry | None:
-    """``retry`` of a step, a task or the playbook; ``frame`` is that of the tool."""
+    """Lower ``retry`` of a step, a task or the playbook.
+
+    ``frame`` is that of the tool.
+    """
     if tree is None or wants_none(tree) or (isinstance(tree, Scalar) and tree.value is None):
         return None
     fields, guard = mapping_of(tree), frame.guard()

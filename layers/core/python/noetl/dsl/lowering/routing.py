@@ -24,7 +24,7 @@ class Routes:
 
 
 def lower_next(lowering: Lowering, tree: Tree | None, frame: Frame) -> Routes:
-    """All ways out of a step, numbered in playbook order."""
+    """Lower all ways out of a step, numbered in playbook order."""
     if isinstance(tree, Mapping) and not tree.has("step"):
         return _arcs(lowering, tree, frame)
     targets = lower_targets(lowering, tree, frame)
@@ -54,7 +54,7 @@ def _arcs(lowering: Lowering, block: Mapping, frame: Frame) -> Routes:
 
 
 def _arc(lowering: Lowering, entry: Mapping, frame: Frame) -> tuple[Arc, tuple[Boundary, ...]]:
-    """The arc, and the boundaries at which it is certainly taken."""
+    """Lower an arc; return it with the boundaries at which it is certainly taken."""
     guard = entry.get("when")
     analysis = lowering.analysis(guard)
     check_event_names(lowering, guard, analysis)

@@ -37,7 +37,7 @@ class LowerSink(Protocol):
 def lower_rules(
     lowering: Lowering, policy: Mapping, frame: Frame, labels: tuple[str, ...], label: str, sink: LowerSink
 ) -> tuple[Rule, ...]:
-    """``spec.policy.rules`` of the task ``label``, whose pipeline has ``labels``."""
+    """Lower ``spec.policy.rules`` of the task ``label``, whose pipeline has ``labels``."""
     rules: list[Rule] = []
     certain = False
     for entry in items_of(policy.get("rules")):
@@ -58,12 +58,12 @@ def lower_rules(
 
 
 def _sink_label(step: str, label: str) -> str:
-    """A step's only task needs no name of its own."""
+    """Label a sink; a step's only task needs no name of its own."""
     return f"{step}_sink" if label == f"{step}_task" else f"{label}_sink"
 
 
 def always(lowering: Lowering, guard: Tree | None) -> bool:
-    """Whether a guard is literally true."""
+    """Report whether a guard is literally true."""
     if guard is None:
         return True
     value = guard.plain()
@@ -78,7 +78,7 @@ def always(lowering: Lowering, guard: Tree | None) -> bool:
 
 
 def check_event_names(lowering: Lowering, guard: Tree | None, analysis: Analysis | None) -> None:
-    """A guard that compares ``event.name`` with a name no event has can only be a slip."""
+    """Report a guard that compares ``event.name`` with a name no event has."""
     for name in sorted(compared_names(analysis) - EVENT_NAMES):
         if isinstance(guard, Scalar):
             at = max(guard.value.find(name), 0)

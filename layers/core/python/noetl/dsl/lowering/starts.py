@@ -15,7 +15,10 @@ from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_o
 
 
 def lower_schedule(lowering: Lowering, tree: Tree | None, schema: Any) -> ScheduleSpec | None:
-    """``schema``: the playbook's ``input``, which the payload has to fit."""
+    """Lower a schedule.
+
+    ``schema``: the playbook's ``input``, which the payload has to fit.
+    """
     if not isinstance(tree, Mapping):
         return None
     found = {key: value for key, value in tree.plain().items() if value is not None}

@@ -56,7 +56,10 @@ class Defaults:
 
 
 def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Defaults) -> Step:
-    """One step; its reads and reachability are filled in later, when all steps are known."""
+    """Lower one step; its reads and reachability are filled in later.
+
+    They are known when all steps are.
+    """
     name = text_of(block.get("step")) or ""
     form = form_of(block, lowering.diagnostics)
     frame = Frame(name, STEP_ARGS, form)
@@ -160,7 +163,7 @@ def _allow(tree: Tree | None) -> Literal["yes", "park", "skip"]:
 
 
 def _alias(lowering: Lowering, block: Mapping, step: str) -> str:
-    """``as``: a second name for the step's result."""
+    """Lower ``as``: a second name for the step's result."""
     tree = block.get("as")
     name = text_of(tree) or ""
     if tree is not None and name in lowering.names.aliases:
@@ -223,14 +226,14 @@ def _body(
 
 
 def _take_sink(tool: Tree) -> tuple[Tree, Tree | None]:
-    """An iterator's task may carry its own ``sink``: once per iteration, like the step's."""
+    """Take the ``sink`` out of an iterator's task: once per iteration, like the step's."""
     if isinstance(tool, Mapping) and tool.has("sink"):
         return tool.without("sink"), tool.get("sink")
     return tool, None
 
 
 def _with_rules(tasks: tuple[Task, ...], rules: tuple[Rule, ...]) -> tuple[Task, ...]:
-    """``case`` entries answer the step's one call."""
+    """Add rules to the tasks: ``case`` entries answer the step's one call."""
     if not rules or not tasks:
         return tasks
     return (*tasks[:-1], msgspec.structs.replace(tasks[-1], rules=(*tasks[-1].rules, *rules)))
@@ -252,7 +255,7 @@ Pairs = tuple[tuple[str, Node], ...]
 
 
 def _vars_once(lowering: Lowering, block: Mapping, frame: Frame) -> tuple[SetAction, ...]:
-    """``vars`` of a loop step: written once, when the loop is done."""
+    """Lower ``vars`` of a loop step: written once, when the loop is done."""
     values = mapping_of(block.get("vars"))
     if _has_moments(values):
         return ()
@@ -263,7 +266,7 @@ def _vars_once(lowering: Lowering, block: Mapping, frame: Frame) -> tuple[SetAct
 
 
 def _has_moments(values: Mapping) -> bool:
-    """Whether ``vars`` says ``before`` and ``after``."""
+    """Report whether ``vars`` says ``before`` and ``after``."""
     return set(values.entries) <= {"before", "after"} and all(
         isinstance(v, Mapping) for _, v in values.items()
     )

@@ -169,7 +169,10 @@ def _calls_back(lowering: Lowering, body: Mapping, label: str, frame: Frame) -> 
 
 
 def _gather(tree: Tree | None) -> Gather | None:
-    """``output.accumulate``. ``merge_path`` alone says which part is gathered, too."""
+    """Lower ``output.accumulate``.
+
+    ``merge_path`` alone says which part is gathered, too.
+    """
     if not isinstance(tree, Mapping):
         return None
     merge = text_of(tree.get("merge_path")) or ""
@@ -187,7 +190,7 @@ _STRATEGIES: dict[str, Literal["append", "replace", "merge", "concat"]] = {
 
 
 def _alias(lowering: Lowering, body: Mapping, label: str, labels: tuple[str, ...], frame: Frame) -> str:
-    """``output.as``: known to this step's templates from here on."""
+    """Lower ``output.as``: a name that this step's templates know from here on."""
     tree = mapping_of(body.get("output")).get("as")
     name = text_of(tree) or ""
     if tree is not None and name in labels and name != label:
@@ -209,7 +212,7 @@ def _part(body: Mapping) -> tuple[str, ...]:
 
 
 def kind_spec(lowering: Lowering, body: Mapping, kind: str) -> KindSpec | None:
-    """The kind's facts; None (reported) when this release does not have it."""
+    """Return the kind's facts; None (reported) when this release does not have it."""
     kind_tree = body.get("kind")
     pos = kind_tree.pos if kind_tree is not None else body.pos
     try:
@@ -257,7 +260,7 @@ def _split(lowering: Lowering, body: Mapping, spec: KindSpec | None) -> tuple[Ma
 def lower_params(
     lowering: Lowering, body: Mapping, params: Mapping, spec: KindSpec | None, frame: Frame
 ) -> Node:
-    """The kind's parameters under their first names, checked by the kind."""
+    """Lower the kind's parameters under their first names, checked by the kind."""
     lowering.check_keys(params)
     if spec is None:
         return lowering.node(params, frame)
@@ -302,7 +305,7 @@ def _with_sql(lowering: Lowering, mapping: Mapping, sql: frozenset[str], frame: 
 
 
 def once_each(lowering: Lowering, params: Mapping, spec: KindSpec) -> Mapping:
-    """``params`` as written, without second spellings of the same parameter (reported)."""
+    """Return ``params`` without second spellings of the same parameter (reported)."""
     first: dict[str, Key] = {}
     entries: dict[str, tuple[Key, Tree]] = {}
     for key, value in params.items():
@@ -321,7 +324,7 @@ def once_each(lowering: Lowering, params: Mapping, spec: KindSpec) -> Mapping:
 
 
 def canonical_params(lowering: Lowering, params: Mapping, spec: KindSpec | None) -> Mapping:
-    """``params`` under the first names of the kind's parameters."""
+    """Return ``params`` under the first names of the kind's parameters."""
     if spec is None:
         return params
     entries = {}
@@ -348,7 +351,10 @@ def _check_params(lowering: Lowering, body: Mapping, given: Mapping, spec: KindS
 
 
 def _problem_pos(problem: ParamProblem, body: Mapping, params: Mapping) -> Pos:
-    """The key the problem is about; the tool's ``kind`` when something is missing altogether."""
+    """Return the place of the key the problem is about.
+
+    It is the tool's ``kind`` when something is missing altogether.
+    """
     tree: Tree = params
     pos = body.key_pos("kind")
     for part in problem.path:
@@ -367,7 +373,10 @@ def _problem_pos(problem: ParamProblem, body: Mapping, params: Mapping) -> Pos:
 
 
 def _timeout(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node | None:
-    """Seconds for one call; ``{connect, read}`` together are the longest it can take."""
+    """Lower the seconds for one call.
+
+    ``{connect, read}`` together are the longest it can take.
+    """
     if not isinstance(tree, Mapping):
         return lowering.seconds(tree, frame)
     node = lowering.seconds(tree, frame)

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*\Z")
 
 
 def spelled(lowering: Lowering, owner: Mapping, *names: str) -> Tree | None:
-    """The value given under one of several spellings; two of them at once are an error."""
+    """Return the value under one of several spellings; report two of them at once."""
     given = [key.text for key, value in owner.items() if key.text in names and not is_null(value)]
     if len(given) > 1:
         lowering.diagnostics.error(
@@ -111,7 +111,10 @@ def _scope(scope: str) -> SetScope:
 
 
 def _reducer(value: Tree) -> tuple[str, Tree]:
-    """A one-key mapping named after a reducer is a reducer, always."""
+    """Split a value into reducer and operand.
+
+    A one-key mapping named after a reducer is a reducer, always.
+    """
     if isinstance(value, Mapping) and len(value.entries) == 1:
         key, inner = next(iter(value.items()))
         if key.text in REDUCERS:
@@ -133,7 +136,7 @@ def remember_write(lowering: Lowering, scope: str, name: str, frame: Frame) -> N
 
 
 def result_spec(lowering: Lowering, tree: Tree | None) -> ResultSpec | None:
-    """``spec.result`` / ``output``, already layered."""
+    """Lower ``spec.result`` / ``output``, already layered."""
     block = mapping_of(tree)
     if not block.entries:
         return None

@@ -38,7 +38,7 @@ def _name(entry: Mapping) -> Key:
 
 
 def expand(lowering: Lowering, body: Mapping, seen: tuple[str, ...] = ()) -> tuple[Mapping, list[Mapping]]:
-    """A task mapping with workbook calls replaced; and the sinks of the tasks it went through.
+    """Replace the workbook calls of a task mapping; return also the sinks on the way.
 
     The caller's input wins over the task's, its ``spec`` is laid over the task's; parameters are the task's own.
     """
@@ -62,7 +62,7 @@ def expand(lowering: Lowering, body: Mapping, seen: tuple[str, ...] = ()) -> tup
 
 
 def computed_name(body: Mapping) -> Tree | None:
-    """The template that names the task of a workbook call; None when the name is literal."""
+    """Return the template that names the task of a workbook call; None for a literal name."""
     tree = body.get("task") if body.has("task") else body.get("name")
     text = text_of(tree)
     wanted = text_of(body.get("kind")) == "workbook" and text is not None and has_template(text)
@@ -70,7 +70,7 @@ def computed_name(body: Mapping) -> Tree | None:
 
 
 def naming(body: Mapping, name: str) -> Mapping:
-    """The call with a literal name."""
+    """Return the call with a literal name."""
     tree = computed_name(body)
     pos = tree.pos if tree is not None else body.pos
     entries = {key: entry for key, entry in body.entries.items() if key not in ("task", "name")}

@@ -87,7 +87,7 @@ ACTIONS = frozenset(Actions.model_fields)
 
 
 def is_inline_task(value: Any) -> bool:
-    """``{name: t, kind: …}`` or ``{t: {kind: …}}`` in a ``then`` list."""
+    """Report whether a ``then`` entry is a task: ``{name: t, kind: …}``, ``{t: {kind: …}}``."""
     if not isinstance(value, dict):
         return False
     if "kind" in value:

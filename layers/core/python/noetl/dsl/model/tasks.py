@@ -247,7 +247,7 @@ class PolicyRule(Strict):
 
 
 def check_rule_shape(given: set[str]) -> None:
-    """A rule is ``when`` + ``then``, or ``else`` alone."""
+    """Check that a rule is ``when`` + ``then``, or ``else`` alone."""
     if "else_" in given:
         if len(given) > 1:
             raise problem(

@@ -38,12 +38,12 @@ class Strict(BaseModel):
 
     @classmethod
     def known_keys(cls) -> list[str]:
-        """The keys as they are written."""
+        """Return the keys as they are written."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
 
 def problem(code: str, message: str, hint: str | None = None) -> PydanticCustomError:
-    """A problem found by a validator, carried to ``shape`` as it is."""
+    """Make a problem found by a validator, carried to ``shape`` as it is."""
     return PydanticCustomError("noetl", "{message}", {"message": message, "code": code, "hint": hint})
 
 

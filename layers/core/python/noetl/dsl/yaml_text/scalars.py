@@ -25,7 +25,7 @@ class BadScalar(Exception):  # noqa: N818 - carried into a diagnostic at once
 
 
 def typed_value(tag: str, text: str) -> Any:
-    """The value of ``text`` under a core schema tag. Raises BadScalar."""
+    """Return the value of ``text`` under a core schema tag. Raises BadScalar."""
     match tag.removeprefix(_CORE):
         case "str" | "!":
             return text
@@ -70,7 +70,10 @@ def _number(text: str) -> float:
 
 
 def key_text(tag: str, text: str) -> str:
-    """A key as text. Raises BadScalar for null and booleans, which look like text but are not."""
+    """Return a key as text.
+
+    Raises BadScalar for null and booleans, which look like text but are not.
+    """
     kind = tag.removeprefix(_CORE)
     if kind == "merge" or text == "<<":
         raise BadScalar("yaml-merge-key", "YAML 1.2 has no merge keys (<<)", "write the shared keys out")

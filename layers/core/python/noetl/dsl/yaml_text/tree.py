@@ -114,7 +114,7 @@ class Mapping:
     pos: Pos
 
     def get(self, *names: str) -> Tree | None:
-        """The value of the first of ``names`` that is there and not null."""
+        """Return the value of the first of ``names`` that is there and not null."""
         for name in names:
             found = self.entries.get(name)
             if found is not None and not is_null(found[1]):
@@ -155,19 +155,19 @@ def is_null(tree: Tree | None) -> bool:
 
 
 def text_of(tree: Tree | None) -> str | None:
-    """The text of a text scalar; None for anything else."""
+    """Return the text of a text scalar; None for anything else."""
     return tree.value if isinstance(tree, Scalar) and isinstance(tree.value, str) else None
 
 
 def mapping_of(tree: Tree | None) -> Mapping:
-    """``tree`` when it is a mapping, else an empty one at its place."""
+    """Return ``tree`` when it is a mapping, else an empty one at its place."""
     if isinstance(tree, Mapping):
         return tree
     return Mapping({}, tree.pos if tree is not None else Pos())
 
 
 def items_of(tree: Tree | None) -> list[Tree]:
-    """The items of a sequence; none for anything else."""
+    """Return the items of a sequence; none for anything else."""
     return tree.items if isinstance(tree, Sequence) else []
 
 
@@ -187,7 +187,7 @@ CUT_HINT = "inside { … } a comma ends a value: put the whole text before it be
 
 
 def made_text(text: str, pos: Pos) -> Scalar:
-    """A text scalar the compiler makes itself, standing at ``pos``."""
+    """Make a text scalar of the compiler's own at ``pos``."""
     return Scalar(text, pos, 0, 0, Source.of(""))
 
 
@@ -233,7 +233,7 @@ def _skip_space(raw: str, at: int) -> int:
 
 
 def _skip_indent(raw: str, at: int) -> int:
-    """In a block scalar a place at the start of a line means its first visible character."""
+    """Skip the indentation at the start of a block scalar's line."""
     if at == 0 or raw[at - 1 : at] == "\n":
         while at < len(raw) and raw[at] == " ":
             at += 1

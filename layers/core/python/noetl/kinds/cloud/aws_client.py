@@ -134,7 +134,7 @@ def _refusal(error: Any, service: str, what: str) -> TaskError:
 
 
 def _client_options(credential: Credential) -> dict[str, str]:
-    """What the credential holds, by our names."""
+    """Return the credential's settings by NoETL's names."""
     data = credential.data
     found = {
         name: str(data[field])
@@ -158,7 +158,7 @@ def _client_options(credential: Credential) -> dict[str, str]:
 def _make(
     service: str, region: str | None, given: Mapping[str, str], context: TaskContext
 ) -> tuple[Any, float]:
-    """A client, and for how many seconds it may be used."""
+    """Make a client; return it with the seconds that it may be used for."""
     try:
         from boto3.session import Session
     except ImportError:

@@ -16,7 +16,7 @@ SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
 
 def bucket_url(endpoint: str, bucket: str) -> str:
-    """Of the objects in a bucket."""
+    """Return the URL of the objects in a bucket."""
     return f"{endpoint}/storage/v1/b/{quote(bucket, safe='')}/o"
 
 

@@ -82,7 +82,10 @@ class _Reader:
         return self._words[index] if index < len(self._words) else ""
 
     def _arguments(self, index: int) -> Iterator[tuple[int, str]]:
-        """The first argument of a reading function: a file, or a list of files."""
+        """Yield the files in the first argument of a reading function.
+
+        It is a file, or a list of files.
+        """
         if self._word(index) != "[":
             yield from self._source(index)
             return
@@ -97,7 +100,7 @@ class _Reader:
             yield index, _literal(self._find(name))
 
     def _name(self, index: int, *, is_table: bool) -> str | None:
-        """The file name at this place, None when there is something else."""
+        """Return the file name at this place, None when there is something else."""
         if index >= len(self._tokens):
             return None
         token = self._tokens[index]
@@ -112,7 +115,7 @@ class _Reader:
         return None
 
     def _find(self, name: str) -> str:
-        """Where a relative name leads: in the first folder that has it."""
+        """Find a relative name in the first folder that has it."""
         if not _GLOB.search(name):
             return str(resolve_inside(name, self._folders.roots))
         if ".." in Path(name).parts:

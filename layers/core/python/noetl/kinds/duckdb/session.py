@@ -46,7 +46,10 @@ _LEAST_MEMORY = 16
 
 
 def settings_of(context: TaskContext, folder: Path) -> dict[str, Any]:
-    """How a DuckDB of a task is opened: what does not fit into its memory goes to ``folder``."""
+    """Return the settings of a task's DuckDB.
+
+    What does not fit into its memory goes to ``folder``.
+    """
     memory = max(_LEAST_MEMORY, context.settings.duckdb_memory_bytes // 2**20)
     return {**_SETTINGS, "memory_limit": f"{memory}MiB", "temp_directory": str(folder / "duckdb")}
 
@@ -120,7 +123,10 @@ class Session:
             ) from None
 
     def _refuse_late(self) -> None:
-        """An interruption that comes between two statements would find nothing to interrupt."""
+        """Refuse a statement after the deadline.
+
+        An interruption that comes between two statements would find nothing to interrupt.
+        """
         if time.monotonic() >= self._deadline:
             raise _too_slow(self._context)
         if self._context.cancelled():
@@ -173,7 +179,7 @@ class Session:
 
 
 def _bound(statement: RenderedStatement) -> tuple[str, dict[str, Any]]:
-    """The text with DuckDB's placeholders, and the values that it uses."""
+    """Return the text with DuckDB's placeholders, and the values that it uses."""
     used: dict[str, Any] = {}
 
     def placeholder(name: str) -> str:
@@ -269,7 +275,7 @@ def _name_sources(error: TaskError, tables: Sequence[SourceTable]) -> None:
 
 
 def _view(connection: duckdb.DuckDBPyConnection, table: SourceTable) -> None:
-    """Of this session alone: nothing of it stays in a database file."""
+    """Make a view of this session alone: nothing of it stays in a database file."""
     name = name_of(table.name)
     try:
         connection.execute(f"CREATE TEMP VIEW {name} AS {table.select}")
@@ -374,7 +380,7 @@ _KINDS: tuple[tuple[type[duckdb.Error], str, str], ...] = (
 
 
 def failure_of(error: duckdb.Error, text: str) -> TaskError:
-    """What DuckDB said, as a TaskError; its message points at the place in the statement."""
+    """Convert DuckDB's error; its message points at the place in the statement."""
     said = str(error)
     message = said.strip()[:800] + (f"\nin: {first_line(text)}" if text and "LINE " not in said else "")
     if "configuration has been locked" in said:

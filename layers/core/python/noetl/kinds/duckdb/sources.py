@@ -231,7 +231,7 @@ class _Maker:
     # --- files ----------------------------------------------------------------------------------
 
     def _named(self, name: str) -> str:
-        """What a file is: what the task says, else the end of its name."""
+        """Return the format of a file: the task's, else that of its name's ending."""
         bare = unquote(name)
         for ending in _PACKED:
             bare = bare.removesuffix(ending)
@@ -246,7 +246,10 @@ class _Maker:
         return told
 
     def _over(self, paths: Sequence[Path], told: str, *, ours: bool = False) -> Table:
-        """``ours``: a kind has written them, and no stranger."""
+        """Make a table over files.
+
+        ``ours``: a kind has written them.
+        """
         if self.source.columns and told == "parquet":
             raise TaskError(
                 f"{self.what}: Parquet says its types itself",
@@ -302,7 +305,7 @@ def _promised_columns(refs: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def _is_blank_list(path: Path) -> bool:
-    """``[]``: DuckDB would make a table of one column of it."""
+    """Report whether a file is ``[]``: DuckDB would make a table of one column of it."""
     if path.stat().st_size > 64:
         return False
     return path.read_bytes().strip()[1:-1].strip() == b""

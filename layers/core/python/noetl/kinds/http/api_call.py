@@ -63,7 +63,10 @@ class Api:
 
 
 def json_of(answer: Answer) -> Any:
-    """Raises TaskError(kind="parse", code="invalid_json"): the API answered something else."""
+    """Decode a JSON answer.
+
+    Raises TaskError(kind="parse", code="invalid_json"): the API answered something else.
+    """
     try:
         return foreign_value(answer.body, f"the answer of {answer.url}") if answer.body else None
     except (ValueError, RecursionError):

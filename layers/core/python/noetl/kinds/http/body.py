@@ -39,7 +39,7 @@ def body_from(value: Any, headers: Headers, context: TaskContext) -> Source | No
 
 
 def multipart(fields: Mapping[str, Any], headers: Headers, context: TaskContext) -> Streamed:
-    """A form with files (RFC 7578); sets Content-Type. Raises TaskError."""
+    """Encode a form with files (RFC 7578); set Content-Type. Raises TaskError."""
     boundary = f"noetl-{secrets.token_hex(16)}"
     headers.set("Content-Type", f"multipart/form-data; boundary={boundary}")
     sources: list[Source] = []
@@ -60,7 +60,7 @@ def multipart(fields: Mapping[str, Any], headers: Headers, context: TaskContext)
 
 
 def _part(name: str, given: Any, context: TaskContext) -> tuple[str, Source]:
-    """The header fields of a part, and its content."""
+    """Return the header fields of a part, and its content."""
     if not isinstance(given, Part):
         return _about(name, None, None), scalar_text(name, given).encode("utf-8", "replace")
     filename, media = given.filename, given.content_type
@@ -138,7 +138,10 @@ def _media(ref: Mapping[str, Any]) -> str | None:
 
 
 def _meta(ref: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A reference may come from anywhere, and have anything in it."""
+    """Return a reference's ``meta``.
+
+    A reference may come from anywhere, and have anything in it.
+    """
     found = ref.get("meta")
     return found if isinstance(found, Mapping) else {}
 

@@ -59,7 +59,7 @@ def _body(params: Params, headers: Headers, context: TaskContext) -> bytes | Str
 
 
 def limits_of(params: Params, context: TaskContext, *, streamed: bool) -> Limits:
-    """``streamed``: the body goes where large results live."""
+    """Return the limits of a call. ``streamed``: the body goes to the result store."""
     given, settings = params.timeout, context.settings
     total = min(context.timeout, given) if isinstance(given, float) else context.timeout
     own = given if isinstance(given, Timeouts) else Timeouts()

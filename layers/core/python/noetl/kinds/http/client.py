@@ -186,7 +186,7 @@ def without_credentials(request: Request) -> Request:
 def _hop(
     request: Request, limits: Limits, take: Take | None, exchange: Exchange, *, follow: bool
 ) -> tuple[Answer, str | None]:
-    """One request. The second value is where it redirects to, when that is to be followed."""
+    """Send one request; return the answer, and the redirect that is to be followed."""
     try:
         response = _responded(request, limits, exchange)
         try:
@@ -297,7 +297,7 @@ def _utf8(location: str) -> str:
 
 
 def _beginning(response: BaseHTTPResponse) -> tuple[bytes, bool]:
-    """As much of a failed call's body as is kept, and whether there was more."""
+    """Read the part of a failed call's body that is kept; report whether there was more."""
     found = b""
     try:
         for piece in _body(response):
@@ -311,7 +311,7 @@ def _beginning(response: BaseHTTPResponse) -> tuple[bytes, bool]:
 
 
 def _body(response: BaseHTTPResponse) -> Iterator[bytes]:
-    """Raises DecodeError; ProtocolError: it was cut off."""
+    """Yield the decoded body. Raises DecodeError; ProtocolError: it was cut off."""
     raw = response.stream(_CHUNK, decode_content=False)
     return decoded(raw, ", ".join(response.headers.getlist("content-encoding")))
 

@@ -83,7 +83,7 @@ class Exchange:
         self.let_go()
 
     def hold(self, sock: socket.socket) -> None:
-        """The call now waits for this socket."""
+        """Wait for this socket from now on."""
         self._replace(sock, None)
 
     def hold_opening(self, sock: socket.socket) -> None:
@@ -121,7 +121,7 @@ class Exchange:
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def open(self, host: str, port: int, options: Any) -> socket.socket:
-        """A socket connected to an allowed address of ``host``. Raises TaskError."""
+        """Open a socket connected to an allowed address of ``host``. Raises TaskError."""
         until = min(time.monotonic() + self.connect_timeout, self.deadline)
         addresses = NAMES.resolve(host, port, until - time.monotonic())
         for address in addresses:
@@ -271,7 +271,7 @@ class TlsSession:
 
 @lru_cache(1)
 def _tls() -> ssl.SSLContext:
-    """The authorities that are trusted, read once for a process."""
+    """Load the trusted authorities, once for a process."""
     context = create_urllib3_context()
     context.load_default_certs()
     context.set_alpn_protocols(ALPN_PROTOCOLS)
@@ -336,7 +336,7 @@ class _TlsPool(_Pool, HTTPSConnectionPool):
 
 @lru_cache(POOLS)
 def pool_of(key: Key) -> HTTPConnectionPool:
-    """What makes and keeps connections of one key. Safe to share between threads."""
+    """Return the pool of one key's connections. Safe to share between threads."""
     return _TlsPool(key) if key.scheme == "https" else _Pool(key)
 
 

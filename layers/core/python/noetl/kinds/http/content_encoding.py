@@ -19,10 +19,10 @@ _PIECE = 256 * 1024
 
 class Decoder(Protocol):
     def decode(self, data: bytes) -> Iterator[bytes]:
-        """Raises DecodeError."""
+        """Decode a piece. Raises DecodeError."""
 
     def end(self) -> None:
-        """All has arrived. Raises ProtocolError when something is missing."""
+        """End the input. Raises ProtocolError when something is missing."""
 
 
 def decoded(pieces: Iterable[bytes], content_encoding: str) -> Iterator[bytes]:
@@ -42,7 +42,7 @@ def decoded(pieces: Iterable[bytes], content_encoding: str) -> Iterator[bytes]:
 
 
 def _through(decoder: Decoder, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """An empty body is in every coding."""
+    """Decode pieces; an empty body is in every coding."""
     begun = False
     for piece in pieces:
         begun = begun or bool(piece)

@@ -47,7 +47,7 @@ class _Sink(Protocol):
     def add(self, page: Page) -> None: ...
 
     def close(self, pages: int, count: int) -> Any:
-        """``data`` of the result."""
+        """Return ``data`` of the result."""
 
 
 def read_pages(params: Params, how: Paginate, context: TaskContext, *, streamed: bool) -> TaskResult:
@@ -138,7 +138,7 @@ def _pages(params: Params, how: Paginate, context: TaskContext) -> Iterator[tupl
 
 
 def _numbered(request: Request, number: int, key: str) -> Request:
-    """Every page is a request of its own; the key of one that the playbook set stays."""
+    """Make a page a request of its own; a key that the playbook set stays."""
     headers = {
         name: f"{value}/{number}" if name == "Idempotency-Key" and value == key else value
         for name, value in request.headers.items()
@@ -165,7 +165,7 @@ def _page(number: int, answer: Answer, how: Paginate) -> Page:
 
 
 def _a(value: Any) -> str:
-    """What a value is, in words of JSON."""
+    """Name a value's type in words of JSON."""
     names = ((bool, "a truth value"), (str, "a text"), (int | float, "a number"), (Mapping, "a mapping"))
     return next((name for kind, name in names if isinstance(value, kind)), "a list")
 
@@ -203,7 +203,7 @@ class _Course:
         return int(told) if re.fullmatch(r"[0-9]{1,18}", told) else usual
 
     def params_of(self, place: int | str | None) -> Params:
-        """The call for a number, offset or cursor."""
+        """Return the call for a number, offset or cursor."""
         if place is None:
             return self._params
         name = "params" if self._how.send == "query" else "body"
@@ -220,7 +220,7 @@ class _Course:
         return self._params.model_copy(update={"url": url, name: {**(given or {}), self._param: place}})
 
     def after(self, page: Page) -> int | str | Target | None:
-        """Where the next page is; None after the last."""
+        """Return the place of the next page; None after the last."""
         how = self._how
         self._passed += len(page.items)
         if how.more is not None and not select(page.value, how.more):
@@ -301,7 +301,7 @@ class _Caller:
             self._wait(pause)
 
     def _too_slow(self, number: int) -> TaskError:
-        """The last page is not the one that took long."""
+        """Make the error of pages that took too long together."""
         return TaskError(
             f"{number - 1} pages were read, and the {self._limits.total:g} s for all of them are over",
             kind="timeout",

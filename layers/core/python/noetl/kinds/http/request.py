@@ -32,7 +32,7 @@ class Headers:
         self._fields: dict[str, tuple[str, str]] = {}
 
     def set(self, name: str, value: Any) -> None:
-        """Raises TaskError(kind="client_error", code="header_invalid")."""
+        """Set a header. Raises TaskError(kind="client_error", code="header_invalid")."""
         if not _NAME.fullmatch(name):
             raise _bad_header(f"{name[:80]!r} is not a header name")
         if name.lower() in _OURS:
@@ -65,7 +65,7 @@ class Headers:
 
 
 def usable_header(value: Any) -> str | None:
-    """The text of a header when it is one."""
+    """Return the text of a header when it is one."""
     return value if isinstance(value, str) and value and _VALUE.fullmatch(value) else None
 
 
@@ -90,13 +90,16 @@ def with_query(path: str, params: Mapping[str, Any]) -> str:
 
 
 def parameter(url: str, name: str) -> str | None:
-    """The first value of a query parameter."""
+    """Return the first value of a query parameter."""
     query = url.partition("#")[0].partition("?")[2]
     return next((value for key, value in parse_qsl(query, keep_blank_values=True) if key == name), None)
 
 
 def without_parameter(url: str, name: str) -> str:
-    """``url`` without a query parameter: a server that is given it twice may take the first."""
+    """Remove a query parameter from ``url``.
+
+    A server that receives it twice may take the first.
+    """
     address, mark, query = url.partition("?")
     if not mark:
         return url
@@ -202,7 +205,7 @@ def _auth_header(credential: Credential) -> tuple[str, str]:
 
 
 def _auth_type(credential: Credential) -> str:
-    """What the credential calls itself, else what its fields say."""
+    """Return the type that the credential states, else the one of its fields."""
     kind = credential.type.lower().replace("-", "_").removeprefix("http_")
     known = {
         "basic": "basic",

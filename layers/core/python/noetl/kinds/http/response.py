@@ -40,7 +40,7 @@ def result_of(answer: Answer, elapsed: float) -> dict[str, Any]:
 
 
 def envelope_of(answer: Answer, elapsed: float, data: Any) -> dict[str, Any]:
-    """A result around ``data``."""
+    """Make a result around ``data``."""
     return {
         "status_code": answer.status,
         "headers": dict(answer.headers),
@@ -51,7 +51,7 @@ def envelope_of(answer: Answer, elapsed: float, data: Any) -> dict[str, Any]:
 
 
 def helper_of(answer: Answer) -> dict[str, Any]:
-    """What templates see as ``outcome.http``."""
+    """Return what templates see as ``outcome.http``."""
     return {"status": answer.status, "headers": dict(answer.headers), "url": answer.url}
 
 
@@ -105,7 +105,7 @@ def retry_after(value: str | None, now: float) -> float | None:
 
 
 def data_of(answer: Answer) -> tuple[Any, str | None]:
-    """The body as a value, and ``base64`` where it is that."""
+    """Return the body as a value, and ``base64`` where it is that."""
     content_type, charset = content_type_of(answer)
     if not answer.body:
         return (None if is_json(content_type) or not content_type else ""), None

@@ -65,7 +65,7 @@ class Download:
         self._stack.close()
 
     def take(self, answer: Answer, pieces: Iterator[bytes]) -> None:
-        """``http.client.Take``. An empty body makes no result."""
+        """Store the body, as a ``http.client.Take``. An empty body makes no result."""
         writer: ArtifactWriter | None = None
         media, charset = content_type_of(answer)
         format = self._wanted or _format_of(media, answer.url)
@@ -77,7 +77,7 @@ class Download:
         self._writer = writer
 
     def close(self) -> dict[str, Any] | None:
-        """The reference, durable now; None of an empty body."""
+        """Make the result durable and return its reference; None of an empty body."""
         return None if self._writer is None else self._writer.close()
 
 

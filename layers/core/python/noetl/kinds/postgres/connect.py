@@ -126,7 +126,10 @@ class Connections:
 
 
 def _is_alive(connection: psycopg.Connection[Any]) -> bool:
-    """True unless the server hung up: an idle connection has nothing to read but its end."""
+    """Report whether the server is still connected.
+
+    An idle connection has nothing to read but its end.
+    """
     import select
 
     if connection.closed:

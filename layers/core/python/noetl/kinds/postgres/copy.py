@@ -151,7 +151,10 @@ def _described(session: Session, table: str) -> dict[str, int]:
 
 
 def quoted(table: str) -> str:
-    """``schema.table`` → ``"schema"."table"``. Raises TaskError(code="name_invalid")."""
+    """Quote ``schema.table`` as ``"schema"."table"``.
+
+    Raises TaskError(code="name_invalid").
+    """
     try:
         return str(quote_name(table))
     except TemplateError as error:
@@ -176,7 +179,7 @@ def _again(first: Sequence[Row], rest: Iterator[Sequence[Row]]) -> Iterator[Sequ
 
 
 def _copy_nothing(session: Session, target: Target, expected: int | None) -> Copied:
-    """No rows: what a ``replace`` deletes is deleted all the same."""
+    """Copy no rows; a ``replace`` still deletes the rows of the table."""
     _verify(target, 0, expected or 0)
     if target.mode == "replace":
         empty_table(session, target.table)
@@ -256,7 +259,7 @@ def empty_table(session: Session, table: str) -> None:
 
 
 def _sql(*parts: str) -> str:
-    """A statement of words and of names that are quoted already."""
+    """Join a statement of words and of names that are quoted already."""
     return " ".join(parts)
 
 

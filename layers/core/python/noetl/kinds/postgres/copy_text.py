@@ -75,7 +75,7 @@ def _field(oid: int, value: Any) -> bytes:
 
 
 def _binary(value: str) -> bytes:
-    """A ``bytea`` comes as results give it (base64), or as Postgres writes it (``\\x…``)."""
+    """Convert a ``bytea`` to hexadecimal, from base64 (as in results) or ``\\x…``."""
     if value.startswith("\\x"):
         return value[2:].encode("ascii", "replace")
     try:
@@ -90,7 +90,7 @@ def _binary(value: str) -> bytes:
 
 
 def csv_header(stream: Readable) -> tuple[list[str], bytes]:
-    """The names of the header, and what was read behind it."""
+    """Read the names of the header; return them and what was read behind it."""
     held = b""
     while (end := _record_end(held)) is None:
         block = stream.read(PIECE_BYTES)
@@ -115,7 +115,7 @@ def csv_header(stream: Readable) -> tuple[list[str], bytes]:
 
 
 def _record_end(data: bytes) -> int | None:
-    """Where the first record ends: at a line end outside of quotes."""
+    """Find the end of the first record: a line end outside of quotes."""
     end = -1
     while (end := data.find(b"\n", end + 1)) >= 0:
         if data.count(b'"', 0, end) % 2 == 0:

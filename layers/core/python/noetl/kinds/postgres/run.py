@@ -275,7 +275,7 @@ class Session:
 
 
 def _wires(query: bytes, values: list[Any]) -> list[Wire]:
-    """The values as they travel; text where the server needs a type and has none."""
+    """Encode the values for the server; text where it needs a type and has none."""
     wires = [dump(value) for value in values]
     for number in _AS_TEXT.get(query, ()):
         if number < len(wires) and wires[number][0] == UNTYPED:
@@ -284,7 +284,7 @@ def _wires(query: bytes, values: list[Any]) -> list[Wire]:
 
 
 def _is_select(result: pq.abc.PGresult) -> bool:
-    """True when the count of the command tag is of rows read, not of rows changed."""
+    """Report whether the count of the command tag is of rows read, not of rows changed."""
     return (result.command_status or b"").split(b" ")[0] not in (
         b"INSERT",
         b"UPDATE",
@@ -299,7 +299,7 @@ def _column_names(result: pq.abc.PGresult) -> list[str]:
 
 
 def load_rows(transformer: Transformer, result: pq.abc.PGresult) -> list[tuple[Any, ...]]:
-    """A result's rows as JSON values. Raises TaskError(kind="parse")."""
+    """Load a result's rows as JSON values. Raises TaskError(kind="parse")."""
     if not result.ntuples:
         return []
     transformer.set_pgresult(result)
@@ -315,7 +315,7 @@ def load_rows(transformer: Transformer, result: pq.abc.PGresult) -> list[tuple[A
 
 
 def _refuse_control(text: str) -> None:
-    """A task is a transaction of its own."""
+    """Refuse statements that control transactions: a task is a transaction of its own."""
     match = _LEADING.match(text)
     if match is None:
         return
@@ -334,7 +334,7 @@ def _refuse_control(text: str) -> None:
 
 
 def failure_of(result: pq.abc.PGresult, text: str) -> TaskError:
-    """What the server said, as a TaskError with its SQLSTATE as ``code``."""
+    """Convert the server's error to a TaskError with its SQLSTATE as ``code``."""
 
     def field(name: DiagnosticField) -> str:
         return (result.error_field(name) or b"").decode("utf-8", "replace")

@@ -35,7 +35,7 @@ Wire = tuple[int, bytes | None]
 
 
 def is_open(value: Any) -> bool:
-    """True for a list that may be an array or JSON: the statement must say."""
+    """Report whether a list may be an array or JSON: the statement must say."""
     return isinstance(value, (list, tuple)) and not any(isinstance(item, dict) for item in value)
 
 
@@ -99,7 +99,10 @@ def _json(value: Any) -> bytes:
 
 
 def _array_type(items: Sequence[Any]) -> int | None:
-    """The array type of a list of scalars of one type (an empty one is ``text[]``), else None."""
+    """Return the array type of a list of scalars of one type, else None.
+
+    An empty list is ``text[]``.
+    """
     kinds = {type(item) for item in items if item is not None}
     if kinds == {int, float}:
         kinds = {float}
@@ -111,7 +114,7 @@ def _array_type(items: Sequence[Any]) -> int | None:
 
 
 def _array(items: Sequence[Any], depth: int = 0) -> bytes:
-    """``{1,NULL,"a b",{…}}``: an array as Postgres reads it."""
+    """Encode an array as Postgres reads it: ``{1,NULL,"a b",{…}}``."""
     if depth > 6:
         raise _bad("an array has at most 6 dimensions", "54000")
     return b"{" + b",".join(_element(item, depth) for item in items) + b"}"
@@ -139,7 +142,7 @@ class _Number(Loader):
 
 
 def _lenient(loader: type[LoaderProtocol]) -> type[Loader]:
-    """``loader`` to ISO text; what Python cannot hold stays the server's own text."""
+    """Make a loader to ISO text; what Python cannot hold stays the server's own text."""
 
     class Lenient(Loader):
         def __init__(self, oid: int, context: AdaptContext | None = None) -> None:

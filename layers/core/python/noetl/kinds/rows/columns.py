@@ -18,7 +18,7 @@ class Columns:
         self.rows = 0
 
     def check(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """The names. Raises TaskError(code="row_shape"): a row has others."""
+        """Return the names. Raises TaskError(code="row_shape"): a row has others."""
         if self.names is None:
             self.names = list(rows[0]) if rows else []
         check_names(rows, self.names, self.rows, _HINT)

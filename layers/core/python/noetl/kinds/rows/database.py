@@ -79,7 +79,7 @@ def decimal_to_json(value: Decimal) -> int | float | str | None:
 
 
 def interval_text(value: datetime.timedelta) -> str:
-    """``3 days 01:02:03.5``, as databases write an interval."""
+    """Write an interval as databases do: ``3 days 01:02:03.5``."""
     sign, span = ("-", -value) if value < datetime.timedelta(0) else ("", value)
     hours, rest = divmod(span.seconds, 3600)
     minutes, seconds = divmod(rest, 60)
@@ -144,7 +144,7 @@ class Table:
         self._dropped = False
 
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Raises TaskError(kind="storage_quota", code="result_too_large")."""
+        """Add rows. Raises TaskError(kind="storage_quota", code="result_too_large")."""
         if self._dropped:
             self.row_count += sum(1 for _ in rows)
             return
@@ -180,5 +180,5 @@ def combine(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def summary_of(result: dict[str, Any]) -> dict[str, Any]:
-    """The counts of a statement's result."""
+    """Return the counts of a statement's result."""
     return {name: result[name] for name in ("row_count", "affected_rows") if name in result}

@@ -21,7 +21,7 @@ def json_readers(types: Iterable[Any]) -> Mapping[int, Reader]:
 
 
 def with_documents(row: Sequence[Any], readers: Mapping[int, Reader]) -> list[Any]:
-    """A row with its JSON read. Raises TaskError(code="row_unreadable")."""
+    """Return a row with its JSON read. Raises TaskError(code="row_unreadable")."""
     values = list(row)
     for number, read in readers.items():
         values[number] = read(values[number])
@@ -29,7 +29,7 @@ def with_documents(row: Sequence[Any], readers: Mapping[int, Reader]) -> list[An
 
 
 def _reader(kind: Any) -> Reader | None:
-    """None for a type without JSON."""
+    """Return the reader of a type with JSON, None for a type without."""
     name = str(kind)
     if name == "JSON":
         return _document

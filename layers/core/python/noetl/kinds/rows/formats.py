@@ -37,7 +37,7 @@ def format_of(name: str, content_type: str = "") -> RowFormat | None:
 
 
 def unreadable(what: str, format: str, why: str) -> TaskError:
-    """What ``read_rows`` refuses."""
+    """Make the error of what ``read_rows`` refuses."""
     return TaskError(
         f"{what} cannot be read as {format}: {why}",
         kind="parse",

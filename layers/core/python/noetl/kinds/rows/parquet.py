@@ -27,7 +27,10 @@ _EXACT = 2**53
 
 
 def duckdb_library() -> Any:
-    """The module. Raises TaskError(code="dependency_missing") where it is not installed."""
+    """Import DuckDB.
+
+    Raises TaskError(code="dependency_missing") where it is not installed.
+    """
     try:
         import duckdb
     except ImportError:
@@ -60,7 +63,7 @@ def _database(scratch: str = "") -> Iterator[Any]:
 
 
 def parquet_types(path: Path) -> dict[str, str]:
-    """The columns of a Parquet file and their types, as DuckDB names them."""
+    """Return the columns of a Parquet file and their types, as DuckDB names them."""
     with _database() as connection:
         described = connection.execute("SELECT * FROM read_parquet(?) LIMIT 0", [str(path)]).description or []
     names = unique_names([column[0] for column in described])
@@ -109,7 +112,7 @@ def redact_parquet(path: Path, redaction: Redaction | None) -> None:
 
 
 def copy_out(path: Path, sink: Sink) -> None:
-    """The bytes of a file, in pieces."""
+    """Copy the bytes of a file to the sink, in pieces."""
     with path.open("rb") as file:
         while piece := file.read(_BLOCK):
             sink(piece)
@@ -203,7 +206,7 @@ class _Seen:
 
 
 def _convert(lines: Path, made: Path, typed: Mapping[str, str], options: str) -> int:
-    """How many rows there are in the file."""
+    """Convert JSON lines to Parquet; return the number of rows."""
     if not typed:
         raise TaskError(
             "a Parquet file needs columns, and there are neither rows nor `columns`",

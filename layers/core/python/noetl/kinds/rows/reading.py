@@ -67,7 +67,7 @@ def read_rows(
 
 
 def behind(chunks: Iterable[_Rows], skip: int) -> Iterator[_Rows]:
-    """What follows the first ``skip`` rows."""
+    """Yield what follows the first ``skip`` rows."""
     for chunk in chunks:
         if skip < len(chunk):
             yield chunk[skip:]
@@ -246,7 +246,7 @@ class _JsonList:
         self._decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 
     def values(self) -> Iterator[tuple[Any, int]]:
-        """Raises TaskError."""
+        """Yield the values with their sizes. Raises TaskError."""
         try:
             self._enter_list()
             if self._take("]"):
@@ -310,7 +310,7 @@ class _JsonList:
             wanted *= 2
 
     def _peek(self) -> str:
-        """The next character that is no blank; empty at the end."""
+        """Return the next character that is no blank; empty at the end."""
         while True:
             while self._at < len(self._text):
                 if self._text[self._at] not in " \t\r\n":
@@ -330,7 +330,7 @@ class _JsonList:
             raise ValueError(f"{mark!r} is missing where {self._peek() or 'the end'!r} is")
 
     def _more(self, size: int) -> None:
-        """What was read already is let go of."""
+        """Read more, and drop what was read already."""
         block = self._stream.read(size)
         self._ended = not block
         self._text = self._text[self._at :] + self._bytes.decode(block, final=self._ended)

@@ -137,7 +137,7 @@ def chunked(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def promised_rows(parts: Sequence[Part]) -> int | None:
-    """How many rows references say they have; None when one does not say."""
+    """Return the number of rows that references state; None when one states none."""
     total = 0
     for ref in parts:
         extracted = ref.get("extracted") if isinstance(ref, Mapping) else None

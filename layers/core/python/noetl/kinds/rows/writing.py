@@ -34,10 +34,10 @@ class RowWriter(Protocol):
     """
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Raises TaskError(kind="schema", code="row_shape")."""
+        """Write rows. Raises TaskError(kind="schema", code="row_shape")."""
 
     def close(self) -> int:
-        """How many rows are there now."""
+        """Write what is left; return the number of rows."""
 
 
 def row_writer(

@@ -69,7 +69,7 @@ class Cell:
         return Tenant(self)
 
     def fileno(self) -> int:
-        """What can be read when the task has ended."""
+        """Return the descriptor that can be read when the task has ended."""
         return self._socket.fileno()
 
     def end_task(self) -> None:
@@ -78,7 +78,7 @@ class Cell:
             self._socket.send(END)
 
     def report(self) -> bytes | None:
-        """What the cell has to tell; None: nothing yet. Empty: it is gone."""
+        """Return the cell's report; None: nothing yet. Empty: it is gone."""
         for _ in range(2):
             try:
                 return self._socket.recv(REPORT_BYTES)
@@ -120,7 +120,7 @@ class Tenant:
         """The cell has ended without a report."""
 
     def fileno(self) -> int:
-        """The descriptor that can be read when the task has ended."""
+        """Return the descriptor that can be read when the task has ended."""
         return self.cell.fileno()
 
     def poll(self) -> int | None:

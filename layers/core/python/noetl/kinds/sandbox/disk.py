@@ -51,7 +51,7 @@ class DiskUse:
 
 
 def disk_fits(folder: Path, limit: int) -> bool:
-    """Whether what lies in ``folder`` can be counted and is at most ``limit`` bytes."""
+    """Report whether ``folder`` can be measured and has at most ``limit`` bytes."""
     used = folder_bytes(folder, limit)
     return used is not None and used <= limit
 

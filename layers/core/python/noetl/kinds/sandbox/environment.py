@@ -10,6 +10,6 @@ LOADER_VARIABLES = ("LD_LIBRARY_PATH",)
 
 
 def scrubbed_environment() -> dict[str, str]:
-    """What every task may have of the worker's environment."""
+    """Return what every task may have of the worker's environment."""
     kept = {name: os.environ[name] for name in LOADER_VARIABLES if name in os.environ}
     return {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", **kept}

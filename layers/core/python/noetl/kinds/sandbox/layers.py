@@ -110,7 +110,7 @@ class Layers:
 
 
 def choose_layers(found: Detected) -> Layers:
-    """Every layer that adds something to those that are stronger.
+    """Choose every layer that adds something to those that are stronger.
 
     Another user is the last resort, because the folder of a playbook may be closed to it.
     """

@@ -96,7 +96,7 @@ def processes_below(root: int, enough: int | None = None) -> list[int]:
 
 
 def memory_exceeds(processes: list[int], limit: int) -> bool:
-    """Whether ``processes`` have more than ``limit`` bytes together.
+    """Report whether ``processes`` have more than ``limit`` bytes together.
 
     Their own sizes bound what they have and cost little to read. Only when these pass the limit are pages that
     several of them share divided among them.
@@ -140,7 +140,7 @@ def _about(pid: int, name: str) -> bytes:
 
 
 def _kib(about: bytes, name: bytes) -> int:
-    """The number behind ``name``, in bytes; 0 when it is not there."""
+    """Return the number behind ``name``, in bytes; 0 when it is not there."""
     words = about.partition(name)[2].split(None, 1)
     return int(words[0]) * KIB if words else 0
 

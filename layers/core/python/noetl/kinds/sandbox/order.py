@@ -19,7 +19,10 @@ def as_bytes(order: Mapping[str, Any]) -> bytes:
 
 
 def as_file(order: Mapping[str, Any]) -> int:
-    """A descriptor from which ``order`` is read; it lies in no folder. Raises OSError."""
+    """Open a descriptor from which ``order`` is read; it is in no folder.
+
+    Raises OSError.
+    """
     if sys.platform == "linux":
         order_file = os.memfd_create("noetl-order")
     else:

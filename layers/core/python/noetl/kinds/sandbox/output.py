@@ -39,7 +39,7 @@ class LogLines:
             self._sink(f"… output after {self._limit} bytes is not kept")
 
     def close(self) -> None:
-        """The last line, which had no end."""
+        """Log the last line, which had no end."""
         if self._rest:
             self._emit(self._rest)
             self._rest = bytearray()

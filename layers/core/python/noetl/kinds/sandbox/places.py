@@ -73,7 +73,10 @@ def readable(places: Places, own: Iterable[str] = ()) -> tuple[Place, ...]:
 
 
 def writable(places: Places) -> tuple[Place, ...]:
-    """The operator's folders. Those that are hidden have been refused where they are set."""
+    """Return the operator's folders.
+
+    Hidden ones have been refused where they are set.
+    """
     return tuple(_without_nested({}, _pairs(places.write)))
 
 
@@ -95,7 +98,7 @@ def _shown(paths: Iterable[str], hidden: Iterable[str]) -> Iterator[Pair]:
 
 
 def _open_parts(path: str, hidden: list[str], shared: set[str]) -> Iterator[str]:
-    """``path``, or its parts that are not hidden.
+    """Yield ``path``, or its parts that are not hidden.
 
     Of the folders in ``shared`` (the user's own, those of temporary files) only the plain files that lie in them.
     """

@@ -100,7 +100,7 @@ class ChildPool:
                 self._changed.notify()
 
     def _take(self, owner: Owner) -> Child | None:
-        """The child of ``owner`` that was used last, if one lives."""
+        """Take the child of ``owner`` that was used last, if one lives."""
         with self._changed:
             for place in range(len(self._idle) - 1, -1, -1):
                 child = self._idle[place].child
@@ -137,7 +137,10 @@ class ChildPool:
         return needs.index(min(needs))
 
     def _end_idle(self) -> None:
-        """The keeper thread: the end of a process takes time that no call should wait for."""
+        """End idle children in the keeper thread.
+
+        The end of a process takes time that no call should wait for.
+        """
         looked = time.monotonic()
         while True:
             with self._changed:
@@ -197,7 +200,7 @@ _shared_lock = threading.Lock()
 
 
 def shared_pool() -> ChildPool:
-    """The pool of this process."""
+    """Return the pool of this process."""
     global _shared
     pool = _shared
     if pool is not None and pool._process_id == os.getpid():

@@ -338,12 +338,12 @@ def _ground(used: Layers, task: Task) -> Ground | None:
 
 
 def _common_ground(used: Layers, places: Places) -> Ground | None:
-    """The root of all tasks with these places; None where each task has one to itself."""
+    """Return the root of all tasks with these places; None without a common root."""
     return Ground(readable(places), writable(places)) if used.common_root else None
 
 
 def confinement(folder: Path, task: Task, ground: Ground | None = None) -> Confinement:
-    """What a task is left with on this machine.
+    """Return the rights that a task keeps on this machine.
 
     Raises InfrastructureError when the layers of this machine cannot be found out, OSError when ``folder`` cannot be handed over.
     """
@@ -371,7 +371,7 @@ def confinement(folder: Path, task: Task, ground: Ground | None = None) -> Confi
 
 
 def count_threads(user: int) -> int:
-    """Of all processes of ``user``, as its limit counts them."""
+    """Count the threads of all processes of ``user``, as its limit counts them."""
     total = 0
     wanted = str(user).encode()
     for place in Path("/proc").iterdir() if sys.platform == "linux" else ():

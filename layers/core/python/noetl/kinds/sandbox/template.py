@@ -72,7 +72,7 @@ class Forked:
         os.set_blocking(status, False)
 
     def fileno(self) -> int:
-        """The descriptor that can be read when the process has ended."""
+        """Return the descriptor that can be read when the process has ended."""
         return self._status
 
     def poll(self) -> int | None:
@@ -221,7 +221,7 @@ class Template:
             send_descriptors(self._socket, mode, descriptors)
 
     def take(self, kind: Hashable) -> Any:
-        """The cell of that kind which was used last; None when there is none."""
+        """Take the cell of that kind which was used last; None when there is none."""
         found = None
         with self._sending:
             fresh = time.monotonic() - IDLE_SECONDS
@@ -327,7 +327,7 @@ class Templates:
         atexit.register(self._forget)
 
     def one_for(self, ground: Ground | None, instead_of: Template | None) -> Template:
-        """A template that is not ``instead_of``, which has died. Raises OSError."""
+        """Return a template that is not ``instead_of``, which has died. Raises OSError."""
         with self._lock:
             self._tidy()
             found = self._current.pop(ground, None)
@@ -359,7 +359,7 @@ _shared: Templates | None = None
 
 
 def templates() -> Templates:
-    """Those of this process."""
+    """Return the templates of this process."""
     global _shared
     with _lock:
         if _shared is None or _shared._process_id != os.getpid():

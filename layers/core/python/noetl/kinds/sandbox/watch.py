@@ -20,7 +20,7 @@ class Watch(msgspec.Struct, frozen=True):
 
     @staticmethod
     def start(context: TaskContext) -> Watch:
-        """The task's time begins now."""
+        """Start the task's time."""
         return Watch(context, time.monotonic() + context.timeout)
 
     @property
@@ -41,7 +41,7 @@ class Watch(msgspec.Struct, frozen=True):
             )
 
     def refuse_cancelled(self, what: str) -> None:
-        """Raises TaskError(kind="cancelled") when the execution is."""
+        """Raise TaskError(kind="cancelled") when the execution is cancelled."""
         if self.context.cancelled():
             raise TaskError(
                 f"the execution was cancelled; {what} was stopped", kind="cancelled", code="cancelled"

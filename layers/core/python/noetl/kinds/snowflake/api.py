@@ -112,7 +112,7 @@ class Session:
         return self._read(json_of(answer), keep=keep)
 
     def cancel(self, handle: str) -> None:
-        """Raises TaskError."""
+        """Cancel a statement. Raises TaskError."""
         self._post(f"{self._base}/api/v2/statements/{handle}/cancel", b"")
 
     # --- one statement -------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class Session:
 
 
 def _snowflake_error(error: TaskError, statement: RenderedStatement | None) -> TaskError:
-    """What Snowflake says went wrong; an error of the connection as it is."""
+    """Convert Snowflake's error; return an error of the connection as it is."""
     body = error.details.get("body")
     if not isinstance(body, Mapping) or "code" not in body:
         return error
@@ -279,7 +279,10 @@ def _authorization(credential: Credential, account: str) -> dict[str, str]:
 
 
 def key_pair_token(account: str, user: str, pem: str, passphrase: str | None) -> str:
-    """The issuer ends with the fingerprint of the public key, by which Snowflake finds it."""
+    """Sign the token of a key pair.
+
+    The issuer ends with the fingerprint of the public key, by which Snowflake finds it.
+    """
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     public = private_key(pem, passphrase).public_key()

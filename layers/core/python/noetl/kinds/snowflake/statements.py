@@ -59,7 +59,7 @@ class Statements(Session):
         return json_of(self._api.call("GET", url)).get("data") or []
 
     def rows(self, text: str, **params: Any) -> list[dict[str, Any]]:
-        """Of a statement with few of them; by lower-case names."""
+        """Return the rows of a statement with few of them, by lower-case names."""
         said = self.begun(RenderedStatement(text, params))
         columns = columns_of(said)
         return [

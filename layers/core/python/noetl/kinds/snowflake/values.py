@@ -47,7 +47,7 @@ def bind(value: Any) -> dict[str, Any]:
 
 
 def read(value: str | None, column: Mapping[str, Any]) -> Any:
-    """A cell as JSON. What a column's type does not explain stays text."""
+    """Convert a cell to JSON. What a column's type does not explain stays text."""
     if value is None:
         return None
     reader = _READERS.get(str(column.get("type", "")).lower())

@@ -45,7 +45,7 @@ class Slice:
         return None if self.limit is None else self.offset + self.limit
 
     def of(self, value: Any) -> Any:
-        """A list or a text is cut; anything else is as it is."""
+        """Cut a list or a text; return anything else as it is."""
         return value[self.offset : self.stop] if isinstance(value, (list, str)) else value
 
 
@@ -96,7 +96,7 @@ class _Reading:
         return self._gathered(islice(self._elements(), self.part.offset, self.part.stop))
 
     def whole(self) -> Any:
-        """All of it, decoded."""
+        """Return all of it, decoded."""
         if self.form != "json":
             return _Reading(self.ref, self.context, self.form, Slice()).value()
         found = stored_manifest(self.ref, self.context.artifacts)
@@ -153,7 +153,7 @@ class _Reading:
             return decoded(stream.read(), ref)
 
     def _elements(self) -> Iterator[Any]:
-        """Those of a list, one by one."""
+        """Yield the elements of a list, one by one."""
         form = cast(Literal["json", "jsonl"], self.form)
         for one in parts_of(self.ref, self.context.artifacts):
             if isinstance(one, list):
@@ -163,7 +163,7 @@ class _Reading:
                 yield from read_values(stream, form, what=_named(self.ref))
 
     def _blocks(self) -> Iterator[bytes]:
-        """The last one is empty."""
+        """Yield blocks; the last one is empty."""
         with self.context.artifacts.open(self.ref) as stream:
             while block := stream.read(_BLOCK):
                 yield block

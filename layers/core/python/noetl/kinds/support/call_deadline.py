@@ -64,7 +64,7 @@ class Alarm:
 
 
 def _do_nothing() -> None:
-    """What a cleared alarm would do."""
+    """Do nothing: the call of a cleared alarm."""
 
 
 class _Clock:

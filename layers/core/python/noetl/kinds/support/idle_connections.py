@@ -26,7 +26,7 @@ class Moment:
     wall: float
 
     def age(self, now: Moment) -> float:
-        """Seconds until ``now`` by the clock that counts more of them."""
+        """Return the seconds until ``now`` by the clock that counts more of them."""
         return max(now.steady - self.steady, now.wall - self.wall)
 
 

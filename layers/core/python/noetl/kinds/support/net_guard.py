@@ -142,7 +142,7 @@ def parse_url(url: str) -> Target:
 
 
 def joined(base: str, reference: str) -> Target:
-    """Where ``reference`` leads from ``base``. Raises TaskError as ``parse_url``."""
+    """Join ``reference`` to ``base``. Raises TaskError as ``parse_url``."""
     try:
         return parse_url(urljoin(base, reference))
     except ValueError as error:  # urljoin's, of brackets that do not fit
@@ -173,7 +173,7 @@ class _NoHostError(Exception):
 
 @lru_cache(HOSTS_KEPT)
 def _read_host(host: str) -> str:
-    """A host as it is connected to. Raises _NoHostError."""
+    """Normalize a host as it is connected to. Raises _NoHostError."""
     if host.startswith("["):
         try:
             return str(ipaddress.IPv6Address(host[1:-1]))
@@ -234,7 +234,7 @@ def _carried(address: Address) -> ipaddress.IPv4Address | None:
 
 @lru_cache(16)
 def allowed_of(entries: tuple[str, ...]) -> Allowed:
-    """The same one each time: its entries are read once."""
+    """Return the same ``Allowed`` each time: its entries are read once."""
     return Allowed(entries)
 
 
@@ -341,7 +341,10 @@ class Names:
         self._answers: OrderedDict[str, tuple[Moment, tuple[Address, ...]]] = OrderedDict()
 
     def resolve(self, host: str, port: int, timeout: float) -> tuple[Address, ...]:
-        """Every address of ``host``, in the order to try them. Raises TaskError as ``resolve``."""
+        """Resolve every address of ``host``, in the order to try them.
+
+        Raises TaskError as ``resolve``.
+        """
         asked = self._now()
         with self._lock:
             known = self._answers.get(host)

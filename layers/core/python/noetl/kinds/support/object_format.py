@@ -145,7 +145,7 @@ def _encode_text(value: Any) -> bytes:
 
 
 def bytes_of_base64(value: Any) -> bytes:
-    """Raises ValueError."""
+    """Decode base64. Raises ValueError."""
     try:
         return base64.b64decode(_encode_text(value), validate=True)
     except binascii.Error as error:

@@ -181,7 +181,7 @@ def _model_schema(model: type[KindParams]) -> bytes:
 
 @lru_cache(128)
 def _tolerant(model: type[KindParams]) -> type[KindParams]:
-    """The model that takes ``HOLE`` everywhere."""
+    """Make a model that takes ``HOLE`` everywhere."""
     return create_model(
         model.__name__,
         __base__=model,
@@ -199,7 +199,7 @@ def has_hole(value: Any) -> bool:
 
 
 def accept_hole(cls: type[BaseModel], value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    """A validator of every field: a template is taken as it is."""
+    """Validate a field, and take a template as it is."""
     return value if has_hole(value) else validate(value)
 
 
@@ -223,7 +223,7 @@ def _shown(value: Any) -> str:
 
 
 def _place(detail: ErrorDetails, given: Mapping[str, Any]) -> tuple[str | int, ...]:
-    """The error's location without the parts that name a branch of a union."""
+    """Return the error's location without the parts that name a branch of a union."""
     absent = detail["type"] in ("missing", "extra_forbidden")
     value: Any = given
     place: list[str | int] = []
@@ -241,7 +241,7 @@ def _is_index(value: Any, part: str | int) -> bool:
 
 
 def plain_message(detail: ErrorDetails) -> str:
-    """What is wrong, in the words of a playbook's author."""
+    """Describe what is wrong, in the words of a playbook's author."""
     if detail["type"] == "model_type":
         return "input should be a mapping"
     if detail["type"] == "union_tag_invalid":

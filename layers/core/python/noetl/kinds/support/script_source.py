@@ -84,7 +84,7 @@ class Fetched:
 
 
 def fetch(source: Source, pin: str | None, context: TaskContext) -> Fetched:
-    """A script that is no file. ``pin``: its SHA-256 in hexadecimal.
+    """Fetch a script that is no file. ``pin``: its SHA-256 in hexadecimal.
 
     Raises TaskError: ``checksum``, ``script_too_large``, ``script_unpinned``, and what the service says.
     """

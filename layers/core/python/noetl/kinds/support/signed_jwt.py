@@ -29,7 +29,10 @@ def sign(
 
 @lru_cache(maxsize=32)
 def private_key(pem: str, passphrase: str | None) -> Any:
-    """The RSA key; reading one takes a millisecond, so those in use are kept."""
+    """Read an RSA key.
+
+    Reading one takes a millisecond, so those in use are kept.
+    """
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 

@@ -45,7 +45,7 @@ STREAM_ALIASES = {**ALIASES, "save": "result"}
 
 
 def _format_of(value: Any) -> Any:
-    """``save: {format: csv}``, as `http` has it, is ``result: csv``."""
+    """Read ``save: {format: csv}``, as `http` has it, as ``result: csv``."""
     return value["format"] if isinstance(value, dict) and value.keys() == {"format"} else value
 
 
@@ -155,7 +155,7 @@ def native_text(statement: RenderedStatement, placeholder: Callable[[str], str])
 
 
 def first_line(text: str) -> str:
-    """How an error names a statement."""
+    """Return the line by which an error names a statement."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= 120 else line[:119] + "…"
 

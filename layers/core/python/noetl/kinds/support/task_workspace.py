@@ -66,7 +66,7 @@ def _place(work: str) -> Path:
 
 
 def _made(work: str | None) -> tuple[Path, int]:
-    """The folder, and the handle that says that it is in use."""
+    """Make a folder; return it with the handle that says that it is in use."""
     if work is None:
         folder = Path(tempfile.mkdtemp(prefix="noetl-"))
     else:
@@ -75,7 +75,7 @@ def _made(work: str | None) -> tuple[Path, int]:
 
 
 def _own(folder: Path) -> int:
-    """A lock that ends with this process, however it ends."""
+    """Take a lock that ends with this process, however it ends."""
     handle = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return handle

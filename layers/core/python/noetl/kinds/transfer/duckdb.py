@@ -195,7 +195,7 @@ class IntoDuckdb(Into[DuckdbTarget]):
         return int(self._run(session, text)["affected_rows"])
 
     def _exchange(self, session: Session) -> None:
-        """What was gathered beside the table goes into it."""
+        """Move the rows that were gathered beside the table into it."""
         if self._plan.mode == "replace":
             self._run(session, "DELETE FROM $table")
         if not self._progress.rows_read:
@@ -263,7 +263,7 @@ class IntoDuckdb(Into[DuckdbTarget]):
     # --- one session ----------------------------------------------------------------------------------
 
     def _opened(self, rows: Sequence[Row] | None = None) -> AbstractContextManager[Session]:
-        """A transaction; ``rows`` are the view ``noetl_chunk`` in it."""
+        """Open a transaction; ``rows`` are the view ``noetl_chunk`` in it."""
         tables = [self._view(rows)] if rows is not None else []
         return open_session(self._params.database, self._context, tables, folder=self._folder)
 

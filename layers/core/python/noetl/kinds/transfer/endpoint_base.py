@@ -97,13 +97,16 @@ class RowFile:
         self.columns: Sequence[str] = plan.columns
 
     def write(self, rows: Sequence[Row], source: Source) -> None:
-        """Raises TaskError."""
+        """Write rows. Raises TaskError."""
         self._writer(source).write(rows)
         self.columns = self.columns or tuple(rows[0])
         self.progress.rows_read += len(rows)
 
     def close(self, source: Source, where: str) -> int:
-        """How many rows it has. Raises TaskError: others than were read."""
+        """Close the file; return its number of rows.
+
+        Raises TaskError when it differs from the rows that were read.
+        """
         written = self._writer(source).close()
         if written != self.progress.rows_read:
             raise counts_differ(self.progress.rows_read, written, where)

@@ -63,7 +63,7 @@ class Target(Protocol):
     def begin(self) -> Progress: ...
 
     def write(self, rows: Sequence[Row], position: Position, source: Source) -> None:
-        """Raises TaskError, with ``details.row`` where it is known."""
+        """Write rows. Raises TaskError, with ``details.row`` where it is known."""
 
     def finish(self, source: Source) -> dict[str, Any]:
         """Complete the target after the last row; return its report, with ``rows_written``."""
@@ -91,7 +91,7 @@ class Plan:
 
 
 def plan_of(params: Params, idempotency_key: str) -> Plan:
-    """The same for every attempt of one transfer."""
+    """Return the plan, which is the same for every attempt of one transfer."""
     key = f"key:{params.resume_key}" if params.resume_key else f"task:{idempotency_key}"
     target = params.target
     told = [
@@ -119,7 +119,7 @@ def resumable(params: Params) -> bool:
 
 
 def check_begun(plan: Plan, fingerprint: str) -> None:
-    """Raises TaskError(code="transfer_differs")."""
+    """Refuse another plan. Raises TaskError(code="transfer_differs")."""
     if fingerprint != plan.fingerprint:
         raise TaskError(
             "a transfer of this `resume_key` was begun with another source, target, mode or other columns",

@@ -47,7 +47,7 @@ EXAMPLE: dict[str, Any] = {
 
 
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
-    """What is wrong inside a source or target that has templates in it."""
+    """Check a source or target that has templates in it."""
     from noetl.kinds.support.params import ParamsChecker, has_hole
 
     found = []
@@ -118,7 +118,7 @@ def _where(params: Params) -> dict[str, Any]:
 
 
 def _first(context: TaskContext, resumed: int) -> int:
-    """Where this attempt began, in its first call."""
+    """Return where this attempt began, in its first call."""
     return int((context.pending or {}).get("resumed_at", resumed))
 
 

@@ -201,7 +201,7 @@ class IntoPostgres(Into[PostgresTarget]):
             raise _placed(error, before, len(rows)) from None
 
     def _note(self, before: int, position: Position | None, *, done: bool) -> None:
-        """Where the transfer is now; it must be where this attempt left it."""
+        """Record the transfer's place; it must be where this attempt left it."""
         kept = codec.encode(position).decode() if position is not None else None
         changed = self._run(
             "UPDATE $books SET rows_read = %(read)s, rows_written = %(written)s, columns = %(columns)s::json, done = %(done)s,"
@@ -232,7 +232,7 @@ class IntoPostgres(Into[PostgresTarget]):
     # --- what is beside the target --------------------------------------------------------------------
 
     def _schema(self) -> str:
-        """The schema that the table lies in."""
+        """Return the schema of the table."""
         try:
             found = self._run(
                 "SELECT n.nspname AS name FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
@@ -292,14 +292,14 @@ class IntoPostgres(Into[PostgresTarget]):
         )
 
     def _run(self, text: str, **params: Any) -> dict[str, Any]:
-        """``text`` with the tables' names in the place of ``$books``, ``$table`` …"""
+        """Run ``text`` with the tables' names in the place of ``$books``, ``$table`` …"""
         names = {name: sql.replace("%", "%%") if params else sql for name, sql in self._names.items()}
         text = string.Template(text).substitute(names)
         return self._session.run(RenderedStatement(text, params), keep=True)
 
 
 def _placed(error: TaskError, before: int, count: int) -> TaskError:
-    """The row at fault, counted over all chunks."""
+    """Number the row at fault over all chunks."""
     row = error.details.get("row")
     if isinstance(row, int):
         error.details["row"] = row + before

@@ -129,7 +129,7 @@ class Upload:
             self._send(self._part_bytes())
 
     def finish(self) -> str:
-        """The object is there, as large as what was sent. Its entity tag."""
+        """Complete the object, as large as what was sent; return its entity tag."""
         with answering("s3", self._what):
             if not self._id:
                 answer = self._s3.put_object(**self._place, Body=bytes(self._held), ContentType=self._type)
@@ -144,7 +144,7 @@ class Upload:
             return str(answer.get("ETag", "")).strip('"')
 
     def abort(self) -> None:
-        """What was sent is thrown away; nothing happens when it is complete."""
+        """Discard what was sent; nothing happens when it is complete."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         if self._id:

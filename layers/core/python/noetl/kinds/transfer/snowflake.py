@@ -319,7 +319,7 @@ class IntoSnowflake(Into[SnowflakeTarget]):
             )
 
     def _say(self, *parts: str) -> Mapping[str, Any]:
-        """A statement of words and of names that are quoted."""
+        """Run a statement of words and of names that are quoted."""
         return self._session.begun(RenderedStatement(" ".join(parts)))
 
 

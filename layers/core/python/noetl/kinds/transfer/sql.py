@@ -17,7 +17,7 @@ _AFTER = "noetl_after_"
 
 
 def statement_of(params: Query, context: TaskContext, quoted: Callable[[str], str]) -> RenderedStatement:
-    """The query, or all of ``table``. Raises TaskError."""
+    """Return the query, or one of all of ``table``. Raises TaskError."""
     if params.query is None:
         return RenderedStatement(" ".join(["SELECT * FROM", quoted(str(params.table))]))
     statements = statements_of(params.query, params.params)

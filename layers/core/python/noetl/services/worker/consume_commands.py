@@ -408,7 +408,7 @@ class _Batch:
         direct = self.deps.direct
         if direct is None or self.takes <= 0 or self.clock() >= self.takes_until or not direct.is_open():
             return batch
-        if self.worker.deadline() < REQUEST_SECONDS:
+        if not self._may_ask():
             return batch
         # Items of loops are many, and never wait for one another: the queue gathers them.
         asked = [place for place, (job, _) in enumerate(batch) if job.command.loop is None]
@@ -524,7 +524,7 @@ class _Batch:
                 self.deps.commands.nack(held, seconds)
             except InfrastructureError as away:
                 self.worker.log(f"the leases of {len(held)} command(s) could not be extended: {away}")
-        if leased and self.deps.direct is not None:
+        if leased and self.deps.direct is not None and self._may_ask():
             self.deps.direct.hold([job.heartbeat for job in leased])
             for job in leased:
                 job.leased = now
@@ -553,8 +553,6 @@ class _Batch:
             returned = [job for job in self.jobs if job.back is not None and job.leased is None]
             for job in returned:
                 self.backs.setdefault(job.back or 0, []).extend((job.delivery, *job.twins))
-        if leased and self.deps.direct is not None:
-            self.deps.direct.give_back([job.heartbeat for job in leased])
         for job in returned:
             if job.back is not None and job.tries and job.away:
                 self.tries.excuse(job.command, job.tries, job.delivery.received, job.away)
@@ -568,3 +566,13 @@ class _Batch:
                 self.worker.log(
                     f"{len(deliveries)} message(s) are delivered again later than intended: {away}"
                 )
+        # Last: the engine may not answer, and what came from queues must not wait for it.
+        if leased and self.deps.direct is not None and self._may_ask():
+            self.deps.direct.give_back([job.heartbeat for job in leased])
+
+    def _may_ask(self) -> bool:
+        """Return whether there is time for a request that is never answered.
+
+        A lease that is not extended lasts longer than this invocation, and ends by itself.
+        """
+        return self.worker.deadline() >= REQUEST_SECONDS

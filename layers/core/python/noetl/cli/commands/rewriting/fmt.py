@@ -32,7 +32,10 @@ class Wishes:
 
 
 def fmt(targets: Sequence[str], wishes: Wishes) -> int:
-    """Format files (folders: every playbook below), or stdin for ``-``. All are read before the first is written."""
+    """Format files (folders: every playbook below), or stdin for ``-``.
+
+    All are read before the first is written.
+    """
     if STDIN in targets and len(targets) > 1:
         raise InvalidInputError(
             "- means stdin and cannot be combined with files",

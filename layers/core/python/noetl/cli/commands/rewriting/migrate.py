@@ -46,7 +46,9 @@ class _Read:
 
 
 def migrate(targets: Sequence[str], wishes: Wishes) -> int:
-    """Rewrite playbooks (folders: every playbook below; ``-``: stdin). A file that would not run afterwards is left as it is.
+    """Rewrite playbooks (folders: every playbook below; ``-``: stdin).
+
+    A file that would not run afterwards is left as it is.
 
     0: nothing to do, or all that was asked for is done. 1: with ``check``, a file would change. 2: a file cannot be rewritten.
     """

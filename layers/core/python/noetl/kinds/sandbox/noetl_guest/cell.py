@@ -272,7 +272,7 @@ class _LastingState:
         raise OSError(0, "the clock of files does not advance")
 
     def is_same(self, task: int) -> bool:
-        """Whether a task that had this number has left everything as it was."""
+        """Report whether a task of this number has left everything as it was."""
         try:
             same = (
                 int(os.pread(self._numbers, 20, 0)) == task
@@ -318,7 +318,7 @@ class _LastingState:
         )
 
     def _next_file(self, place: str) -> int:
-        """The number of the next file there, which this is."""
+        """Return the number of the next file there, by making it."""
         made = os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             return os.fstat(made).st_ino

@@ -171,7 +171,7 @@ def _filter_calls(wanted: Confinement) -> None:
 
 
 def _rules_of_files(wanted: Confinement) -> int:
-    """A descriptor of the Landlock rules; -1: there are none."""
+    """Return a descriptor of the Landlock rules; -1: there are none."""
     if not wanted.landlock:
         return -1
     from .landlock import make_ruleset
@@ -195,7 +195,10 @@ def limit(what: int, wanted: int) -> None:
 
 
 def _drop_privileges(*, readable: bool) -> None:
-    """``readable``: a layer keeps other tasks out, so the worker may count this one's memory."""
+    """Drop this process's privileges.
+
+    ``readable``: a layer keeps other tasks out, so the worker may count this one's memory.
+    """
     from .kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, give_up_bounds, give_up_capabilities, prctl
 
     prctl(PR_SET_NO_NEW_PRIVS, 1)

@@ -69,12 +69,12 @@ def prepare(function: str, *arguments: int) -> Callable[[], int]:
 
 
 def prctl(option: int, first: int = 0, second: int = 0) -> int:
-    """Raises OSError."""
+    """Call ``prctl``. Raises OSError."""
     return call("prctl", option, first, second, 0, 0)
 
 
 def give_up_capabilities() -> None:
-    """All that this process has. Raises OSError."""
+    """Give up all capabilities of this process. Raises OSError."""
     call("capset", ctypes.addressof(_HEADER), ctypes.addressof(_NO_CAPABILITIES))
 
 
@@ -99,10 +99,13 @@ def give_up_bounds() -> None:
 
 
 def syscall(number: int, first: int, second: int, third: int, fourth: int = 0, fifth: int = 0) -> int:
-    """Raises OSError."""
+    """Call the kernel by number. Raises OSError."""
     return call("syscall", number, first, second, third, fourth, fifth)
 
 
 def change_mount(path: bytes, depth: int, attributes: int, size: int) -> int:
-    """``mount_setattr``; ``attributes``: the address of its structure. Raises OSError."""
+    """Call ``mount_setattr``.
+
+    ``attributes``: the address of its structure. Raises OSError.
+    """
     return call("syscall of a path", MOUNT_SETATTR, AT_FDCWD, path, depth, attributes, size)

@@ -37,7 +37,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def abi_version() -> int:
-    """What this kernel knows of Landlock; 0 when it has none or has it turned off."""
+    """Return the kernel's Landlock ABI; 0 when it has none or has it turned off."""
     try:
         return syscall(CREATE_RULESET, 0, 0, VERSION_FLAG)
     except OSError:
@@ -77,7 +77,7 @@ def enter(ruleset: int) -> None:
 
 
 def prepare_to_enter(ruleset: int) -> Callable[[], int]:
-    """What ``enter`` does, made before a fork; the caller closes ``ruleset``."""
+    """Prepare ``enter`` before a fork; the caller closes ``ruleset``."""
     return prepare("syscall", RESTRICT_SELF, ruleset, 0, 0)
 
 

@@ -90,7 +90,10 @@ def _about_processes(path: str) -> Iterator[int]:
 
 
 def _leave_user(others: int, about: int) -> None:
-    """``about``: an open folder ``/proc`` that shows this process."""
+    """Enter a new user namespace.
+
+    ``about``: an open folder ``/proc`` that shows this process.
+    """
     user, group = os.geteuid(), os.getegid()
     call("unshare", NEW_USER | others)
     for name, text in (
@@ -189,12 +192,12 @@ class Ground:
             _bound_counts(about)
 
     def _apart(self, place: Sequence[str]) -> bool:
-        """Whether a place lies where each task has a folder to itself."""
+        """Report whether a place is where each task has a folder to itself."""
         return any(place[1].startswith(f"{above}/") for above in (*SCRATCH, *self.temporary))
 
 
 def temporary_above(folder: str) -> tuple[str, ...]:
-    """What ``Ground.temporary`` has to hold for tasks' folders in ``folder``."""
+    """Return what ``Ground.temporary`` must hold for tasks' folders in ``folder``."""
     above = os.path.dirname(folder)
     within = any(above == place or above.startswith(f"{place}/") for place in SCRATCH)
     return () if within else (above,)
@@ -336,7 +339,10 @@ def _bound_processes(most: int) -> None:
 
 
 def _give(source: str, target: str, kind: str, made: set[str]) -> None:
-    """What has gone away in the meantime, and what this user cannot reach, is passed over."""
+    """Mount or link a place into the root.
+
+    A place that is gone, or that this user cannot reach, is skipped.
+    """
     try:
         if kind == "link":
             _make_folders(os.path.dirname(target), made)

@@ -157,7 +157,7 @@ def _problem(call_id: str, code: str, message: str) -> dict[str, Any]:
 
 
 def _describe(error: BaseException, code: str) -> dict[str, Any]:
-    """What happened and where in the user's code; frames of libraries are left out."""
+    """Describe an error and its place in the user's code, without frames of libraries."""
     trace: list[tuple[int, str]] = []
     column = None
     step = error.__traceback__
@@ -223,7 +223,7 @@ def _message(error: BaseException) -> str:
 
 
 def _allow_cpu(seconds: float) -> None:
-    """A backstop, for code whose parent died while C code held the interpreter."""
+    """Limit processor time, for code whose parent died while C code held the interpreter."""
     soft = math.ceil(time.process_time() + seconds * PROCESSORS) + SPARE_CPU_SECONDS
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(

@@ -117,7 +117,7 @@ class _Supervisor:
         self._end_likewise()
 
     def _reaped(self) -> bool:
-        """Whether the child has ended; orphans are reaped on the way."""
+        """Report whether the child has ended; reap orphans on the way."""
         while self._status is None:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

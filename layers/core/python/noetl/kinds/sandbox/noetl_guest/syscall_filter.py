@@ -79,7 +79,10 @@ def program(
     *,
     sockets: bool,
 ) -> bytes:
-    """The filter as the kernel reads it. Jumps count the instructions that are passed over."""
+    """Write the filter as the kernel reads it.
+
+    Jumps count the instructions that are passed over.
+    """
     refused = RETURN, 0, 0, ERROR | errno.EACCES
     unknown = RETURN, 0, 0, ERROR | errno.ENOSYS
     allowed = RETURN, 0, 0, ALLOW

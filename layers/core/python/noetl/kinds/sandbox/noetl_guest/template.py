@@ -72,7 +72,7 @@ class _Children:
         return True
 
     def report_ends(self) -> None:
-        """Of all that have ended by now."""
+        """Report the ends of all children that have ended by now."""
         while self.running:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -110,7 +110,7 @@ def compile_code(code: str, names: tuple[str, ...]) -> tuple[CodeType, bool]:
 
 
 def _compile_returning(code: str, names: tuple[str, ...]) -> CodeType:
-    """The code as the body of a function.
+    """Compile the code as the body of a function.
 
     The values are the function's own variables, so that ``n = n + 1`` works as it does outside a function.
     """
