@@ -15,6 +15,6 @@ api = open_api(CloudSettings.from_env())
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """``event``: a request of an HTTP API (payload 2.0)."""
+    """Answer a request of an HTTP API (payload 2.0)."""
     with telemetry.invocation(context) as call:
         return api.handle(event, context, call)

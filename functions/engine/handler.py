@@ -15,6 +15,6 @@ engine = CloudEngine(CloudSettings.from_env())
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """``event``: messages from SQS. The answer names those that the queue has to keep."""
+    """Handle SQS messages; the answer names those that the queue has to keep."""
     with telemetry.invocation(context) as call:
         return engine.handle(event, lambda: context.get_remaining_time_in_millis() / 1000, call)

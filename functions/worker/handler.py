@@ -16,7 +16,7 @@ worker = open_worker(CloudSettings.from_env())
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """``event``: commands from SQS. The answer names those that the queue has to keep."""
+    """Run SQS commands; the answer names those that the queue has to keep."""
     with telemetry.invocation(context) as call:
         worked = worker.work(deliveries(event), lambda: context.get_remaining_time_in_millis() / 1000)
         report(call, worked)

@@ -1,4 +1,4 @@
-"""Encryption with AES-256-GCM: a fresh nonce for each text, and all public parts authenticated."""
+"""Encryption with AES-256-GCM: a fresh nonce per text, and all public parts authenticated."""
 
 from __future__ import annotations
 

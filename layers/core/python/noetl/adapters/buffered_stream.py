@@ -1,4 +1,7 @@
-"""Streams over stores of whole objects: a writer holds its bytes until the object is complete."""
+"""Streams over stores of whole objects.
+
+A writer holds its bytes until the object is complete.
+"""
 
 from __future__ import annotations
 

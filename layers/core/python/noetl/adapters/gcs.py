@@ -37,8 +37,11 @@ class _Caller:
 
 @dataclass(frozen=True, slots=True)
 class GcsPlace:
-    """``key``: of a service account, as Google's file has it (or ``access_token``, ``endpoint``). ``allow``: internal hosts that may be
-    reached (an emulator). ``prefix``: what the names of all objects begin with."""
+    """A place in a bucket.
+
+    ``key``: of a service account, as Google's file has it (or ``access_token``, ``endpoint``). ``allow``: internal hosts that may be
+    reached (an emulator). ``prefix``: what the names of all objects begin with.
+    """
 
     bucket: str
     key: dict[str, Any] = field(repr=False)
@@ -47,7 +50,10 @@ class GcsPlace:
 
 
 class GcsResultStore(OneTier):
-    """``<prefix>/executions/<execution id>/<SHA-256 of the URI>``; ``<prefix>/permanent/…`` for what no execution takes along."""
+    """Large results in a bucket of Google Cloud Storage.
+
+    Names are ``<prefix>/executions/<execution id>/<SHA-256 of the URI>``, and ``<prefix>/permanent/…`` for what no execution takes along.
+    """
 
     name = "gcs"
 
@@ -160,7 +166,10 @@ class GcsResultStore(OneTier):
 
 
 class _Writer:
-    """What fits into one part is one request; more is a resumable upload, which is shown when its last part has come."""
+    """A writer of an object.
+
+    What fits into one part is one request. More is a resumable upload, which is shown when its last part has come.
+    """
 
     def __init__(self, store: GcsResultStore, name: str, uri: str) -> None:
         self._store = store
@@ -260,7 +269,10 @@ def _no_object(error: TaskError) -> bool:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Errors of the API become InfrastructureError: retryable unless the request itself is refused."""
+    """Turn errors of the API into InfrastructureError.
+
+    It is retryable unless the request itself is refused.
+    """
     try:
         yield
     except TaskError as error:

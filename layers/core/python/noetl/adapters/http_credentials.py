@@ -1,4 +1,7 @@
-"""Credentials of a worker that has no database: asked for over the API with the token of the command that needs them."""
+"""Credentials of a worker that has no database.
+
+It asks the API for them with the token of the command that needs them.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +62,11 @@ class HttpCredentials:
         return _OfCommand(self, capability)
 
     def read(self, capability: Capability, name: str) -> Credential:
-        """Raises TaskError: kind ``auth`` (``credential_not_found``, ``credential_not_named``, ``credential_refused``, ``token_refused``);
-        kind ``connection``, code ``credentials_away``, retryable."""
+        """Read a credential for a command.
+
+        Raises TaskError: kind ``auth`` (``credential_not_found``, ``credential_not_named``, ``credential_refused``, ``token_refused``);
+        kind ``connection``, code ``credentials_away``, retryable.
+        """
         for key in ((capability.execution_id, name), (0, name)):
             hit, found = self._remembered(key)
             if hit:

@@ -1,4 +1,7 @@
-"""What a worker has that reaches its server over HTTP alone: its queue of commands, the way back for events, programs and large values."""
+"""Adapters of a worker that reaches its server over HTTP alone.
+
+They are its queue of commands, the way back for events, programs and large values.
+"""
 
 from __future__ import annotations
 
@@ -51,12 +54,12 @@ class _Kept(msgspec.Struct, frozen=True):
     store: str = ""
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _Answer(msgspec.Struct, frozen=True):
     wanted: bool = True
 
 
 _KEPT = codec.decoder(_Kept)
-_TOLD = codec.decoder(_Told)
+_ANSWER = codec.decoder(_Answer)
 
 
 def call(exchange: Exchange, method: str, path: str, value: Any = None) -> bytes:
@@ -84,7 +87,10 @@ def _answer(status: int, body: bytes, path: str) -> bytes:
 
 
 class CommandTokens:
-    """The newest command of each execution that this worker was given: what it keeps for an execution, it keeps in that command's name."""
+    """The newest command of each execution that this worker was given.
+
+    What the worker keeps for an execution, it keeps in that command's name.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -99,7 +105,10 @@ class CommandTokens:
                 self._newest.popitem(last=False)
 
     def header(self, execution_id: int) -> Mapping[str, str]:
-        """What to send with a request for this execution; for what belongs to none (0), any command's."""
+        """Return the headers of a request for this execution.
+
+        For what belongs to none (0), those of any command.
+        """
         with self._lock:
             newest = next(reversed(self._newest.values()), None)
             command = self._newest.get(execution_id) if execution_id else newest
@@ -115,7 +124,10 @@ class CommandTokens:
             del self._here.execution_id
 
     def reader(self, execution_id: int) -> Mapping[str, str]:
-        """What to send to read what belongs to this execution, which may be another one than this thread works for."""
+        """Return the headers to read what belongs to this execution.
+
+        It may be another execution than the one this thread works for.
+        """
         return self.header(getattr(self._here, "execution_id", execution_id))
 
 
@@ -191,7 +203,7 @@ class HttpCommands:
         for delivery in deliveries:
             try:
                 if delay_seconds == HOLD_SECONDS:
-                    call(self._exchange, "POST", "/api/events", _sign_of_life(delivery.receipt))
+                    call(self._exchange, "POST", "/api/events", _heartbeat(delivery.receipt))
                 else:
                     call(self._exchange, "POST", "/api/commands/give-back", {"command": delivery.receipt})
             except (InvalidInputError, NotFoundError) as late:
@@ -214,17 +226,20 @@ class HttpMarks:
         raise InvalidInputError("a worker revokes nothing", code="not_revoked")
 
     def is_revoked(self, execution_id: int, run: int) -> bool:
-        """Raises InfrastructureError; a server that refuses to say counts as one that cannot be reached."""
+        """Return whether the command is revoked.
+
+        Raises InfrastructureError; a server that refuses to say counts as one that cannot be reached.
+        """
         try:
-            body = call(self._exchange, "POST", "/api/events", _sign_of_life(self._command))
+            body = call(self._exchange, "POST", "/api/events", _heartbeat(self._command))
         except (InvalidInputError, NotFoundError) as refused:
             raise InfrastructureError(
                 f"the server does not say whether the command is wanted: {refused}"
             ) from refused
-        return not codec.decode_as(_TOLD, body).wanted
+        return not codec.decode_as(_ANSWER, body).wanted
 
 
-def _sign_of_life(command: str) -> dict[str, str]:
+def _heartbeat(command: str) -> dict[str, str]:
     return {"name": "command.heartbeat", "command": command}
 
 

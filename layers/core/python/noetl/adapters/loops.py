@@ -1,4 +1,6 @@
-"""Loop commands as every store makes them: a command row says which items, the loop's row says the rest.
+"""Loop commands as every store makes them.
+
+A command row says which items, the loop's row says the rest.
 
 A chunk carries no payload of its own in a store: collection, scope and settings are kept once, in the loop's row, and are put
 back when the command is given out. A collection in the result store is not touched here: the worker reads the elements it needs.
@@ -32,14 +34,20 @@ def is_given_up(change: Change, loop: LoopRow) -> bool:
 
 
 def first_chunks(loop: LoopRow) -> list[tuple[int, int]]:
-    """Ranges of a new loop's first commands: everything at once when sequential, else one item each, ``first`` of them within the window."""
+    """Return the ranges of a new loop's first commands.
+
+    They are everything at once when sequential, else one item each, ``first`` of them within the window.
+    """
     if loop.mode == "sequential":
         return [(0, loop.total)] if loop.total else []
     return [(index, index + 1) for index in range(min(loop.total, max(1, loop.window), max(1, loop.first)))]
 
 
 def refill(cursor: int, total: int, free: int, chunk: int, closed: int) -> list[tuple[int, int]]:
-    """Ranges of the commands that follow ``closed`` ones: ``chunk`` items each, from ``cursor`` on, within ``free`` places."""
+    """Return the ranges of the commands that follow ``closed`` ones.
+
+    They have ``chunk`` items each, from ``cursor`` on, within ``free`` places.
+    """
     step = max(1, chunk)
     stop = min(total, cursor + max(0, min(free, closed * step)))
     return [(start, min(start + step, stop)) for start in range(cursor, stop, step)]
@@ -164,7 +172,10 @@ class CountedRow(msgspec.Struct, frozen=True):
 
 
 def counted_rows(batch: ItemBatch) -> list[CountedRow]:
-    """Split the batch's totals over its rows, so that rows which were stored before can be left out of the count."""
+    """Split the batch's totals over its rows.
+
+    So rows that were stored before can be left out of the count.
+    """
     event = batch.event
     outcomes = {item.index: item.outcome for item in event.items}
     weights = [len(row.facts) for row in batch.rows]

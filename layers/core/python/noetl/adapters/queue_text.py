@@ -25,7 +25,10 @@ def sendable(messages: Sequence[Outgoing], *, fifo: bool, limit: int) -> list[st
 
 
 def shown(text: str) -> str:
-    """Return ``text`` in ASCII, as queues take it beside a body: everything else is escaped as Python does it."""
+    """Return ``text`` in ASCII, as queues take it beside a body.
+
+    Every other character is escaped as Python does it.
+    """
     plain = text.encode("ascii", "backslashreplace").decode()
     return _REFUSED.sub(lambda found: f"\\x{ord(found.group()):02x}", plain)
 

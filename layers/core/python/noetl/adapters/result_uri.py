@@ -1,4 +1,7 @@
-"""Result URIs, checked before any store believes them: ``noetl://execution/<eid>/result/<step>/<uuid>``."""
+"""Result URIs, checked before a store uses them.
+
+They are ``noetl://execution/<eid>/result/<step>/<uuid>``.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,9 @@ def check_uri(uri: str) -> tuple[int, str]:
 
 
 def result_key(uri: str) -> tuple[int, str]:
-    """(execution id, SHA-256 of the URI in hexadecimal): what objects are called in stores whose names must be safe."""
+    """Return (execution id, SHA-256 of the URI in hexadecimal).
+
+    They name objects in stores whose names must be safe.
+    """
     execution_id, _ = check_uri(uri)
     return execution_id, hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,7 @@
-"""All tiers of one place as one result store: writes go where the router says, reads where the reference says."""
+"""All tiers of one place as one result store.
+
+Writes go where the router says, reads where the reference says.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.results.tiers import KV_BYTES, MOST, TIERS, Remark, route
 from noetl.ports.results import ObjectReader, ObjectWriter, OneTier, ResultStore
 
-_TOLD: Mapping[Remark, str] = {
+_REMARKS: Mapping[Remark, str] = {
     "renamed": "`store: object` is now called disk",
     "unknown": "there is no tier {wish!r} (there are {known}): what asks for it goes to {tier}",
     "absent": "the tier {wish} is not set up here: what asks for it goes to {tier} (docs/results.md says how to set it up)",
@@ -36,13 +39,16 @@ class TieredResults:
         *,
         auto: int = KV_BYTES,
     ) -> None:
-        """``auto``: bytes of a value that goes to ``kv``, where there is one, without being asked to."""
+        """Create the store.
+
+        ``auto``: bytes of a value that is put into ``kv``, where there is one, without a wish.
+        """
         self._auto = auto
         self._tiers = dict(tiers)
         self._default = self._tiers[default]
         self.name = default
         self._log = log
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     @property
@@ -64,7 +70,7 @@ class TieredResults:
     def choose(self, size: int | None, wish: str | None = None) -> ResultStore:
         tier, remark = route(size, wish, self._tiers, self.name, self._auto)
         if remark:
-            self._tell(str(wish).strip(), remark, tier)
+            self._log_once(str(wish).strip(), remark, tier)
         return self._tiers[tier]
 
     def at(self, store: str | None) -> ResultStore:
@@ -98,16 +104,16 @@ class TieredResults:
         """In every tier; a cache and what is behind it count as one."""
         return sum(tier.delete_execution(execution_id) for tier in self._tiers.values())
 
-    def _tell(self, wish: str, remark: Remark, tier: str) -> None:
+    def _log_once(self, wish: str, remark: Remark, tier: str) -> None:
         """Once in the life of a process."""
         key = (wish[:80], remark)
         with self._lock:
-            if key in self._told or len(self._told) > 100:
+            if key in self._logged or len(self._logged) > 100:
                 return
-            self._told.add(key)
+            self._logged.add(key)
         known = ", ".join(TIERS)
         self._log(
-            _TOLD[remark].format(wish=wish[:80], tier=tier, known=known, most=MOST.get(wish.lower(), 0))
+            _REMARKS[remark].format(wish=wish[:80], tier=tier, known=known, most=MOST.get(wish.lower(), 0))
         )
 
 
@@ -141,7 +147,10 @@ class _NotHere(OneTier):
         self._missing(uri)
 
     def delete(self, uris: Sequence[str]) -> None:
-        """Refuse: this process has nothing to remove; a process that can reach the tier does it later."""
+        """Refuse: this process has nothing to remove.
+
+        A process that can reach the tier removes the objects later.
+        """
         raise InfrastructureError(
             f"the tier {self.name} is not set up here", code="result_store_failed", retryable=False
         )

@@ -49,7 +49,7 @@ class Publisher(Protocol):
     """A publisher of durable events to their queue."""
 
     def owner(self) -> str:
-        """Whose an event is until it is published: what this invocation leaves behind is published by others, later."""
+        """Return the owner of an event until it is published; others publish what it leaves."""
 
     def events(self, owner: str, events: Sequence[Event]) -> None:
         """Send events and mark them.

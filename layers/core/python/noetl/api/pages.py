@@ -1,4 +1,4 @@
-"""Pages for people who answer a callback: one to approve or reject, and one with the outcome.
+"""Pages for people who answer a callback: the question, and the outcome.
 
 Plain HTML without scripts; everything is escaped.
 """

@@ -17,9 +17,9 @@ FAILED = -1
 
 
 class Again(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The part of an earlier loop run that runs again.
+    """The earlier loop run that a new run of the loop continues.
 
-    ``item``: its index, or FAILED. ``applied``: what the items of that run wrote is in the context already.
+    ``item``: the index of the item that runs again, or FAILED. ``applied``: what the items of that run wrote is in the context already.
     """
 
     run: int

@@ -23,7 +23,9 @@ def client(
     profile: str = "",
     region: str = "",
 ) -> Any:
-    """A client of ``service``: of the emulator at ``endpoint``, or of AWS with the caller's own credentials.
+    """Return a client of ``service``.
+
+    It is of the emulator at ``endpoint``, or of AWS with the caller's own credentials.
 
     Raises InfrastructureError when boto3 is not installed or has no credentials or region.
     """
@@ -69,7 +71,10 @@ def functions(lambdas: Any) -> dict[str, str]:
 
 
 def resolve(name: str, deployed: Iterable[str], environment: str) -> str:
-    """The deployed function that ``name`` means: its full name, or ``api`` for ``noetl-<environment>-api``. Raises NotFoundError."""
+    """Return the deployed function that ``name`` means. Raises NotFoundError.
+
+    It is its full name, or ``api`` for ``noetl-<environment>-api``.
+    """
     deployed, prefix = list(deployed), f"noetl-{environment}-"
     for candidate in (name, f"{prefix}{name}"):
         if candidate in deployed:
@@ -97,7 +102,9 @@ def invoke(lambdas: Any, function: str, payload: Any) -> tuple[Any, dict[str, st
 
 
 def log_lines(logs: Any, groups: Mapping[str, str], since: float, follow: bool) -> Iterator[dict[str, Any]]:
-    """What functions have printed since then (Unix time), oldest first: ``{"time", "function", "line"}``; follows without end.
+    """Yield what functions have printed since then (Unix time), oldest first, without end.
+
+    Entries are ``{"time", "function", "line"}``.
 
     ``groups`` is a function's name and its log group.
     """

@@ -1,4 +1,7 @@
-"""The Postgres behind the RDS of the emulator: TCP on loopback, with passwords, like the real one."""
+"""The Postgres behind the RDS of the emulator.
+
+It uses TCP on loopback, with passwords, like the real one.
+"""
 
 from __future__ import annotations
 

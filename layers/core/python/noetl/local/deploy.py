@@ -1,4 +1,7 @@
-"""From the checkout to deployed stacks: ``cdk synth`` once, ``cdk bootstrap``, ``cdk deploy --all`` of what was synthesized."""
+"""Deployment of the stacks of a checkout.
+
+It runs ``cdk synth`` once, ``cdk bootstrap``, and ``cdk deploy --all`` of what was synthesized.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ _DONE = re.compile(r"^ ?✅ +(\S+)")
 
 
 def check_library() -> None:
-    """Raises InfrastructureError when the CDK's Python library is not installed beside this one."""
+    """Check that the CDK's Python library is installed beside this one.
+
+    Raises InfrastructureError when it is not.
+    """
     if importlib.util.find_spec("aws_cdk") is None:
         raise InfrastructureError(
             "the package aws-cdk-lib is missing; the stacks are written with it",
@@ -44,7 +50,10 @@ def check_library() -> None:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """The caller's environment with AWS's variables replaced, and this interpreter first on the path."""
+    """Return the caller's environment with AWS's variables replaced.
+
+    This interpreter is first on the path.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
     return {**kept, "PATH": path, **QUIET, **credentials(endpoint)}
@@ -106,7 +115,9 @@ def deploy(
 
 
 def api_url(outputs: dict[str, dict[str, str]], endpoint: str, ours: bool) -> str | None:
-    """The API's URL on this machine: its name under ``execute-api`` does not resolve here, so by path.
+    """Return the API's URL on this machine.
+
+    Its name under ``execute-api`` does not resolve here, so the URL has it in the path.
 
     Our emulator serves the default stage at the API's root; LocalStack wants the stage's name.
     """

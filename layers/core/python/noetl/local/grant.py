@@ -1,4 +1,6 @@
-"""Creation of what RDS creates: a master user and its database, in the Postgres of the local stack.
+"""Creation of what RDS creates: a master user and its database.
+
+They are in the Postgres of the local stack.
 
 Run as a program by the emulator: ``python -m noetl.local.grant DSN-FILE`` with ``{"user", "password", "database"}`` on stdin.
 """
@@ -14,7 +16,10 @@ from psycopg import sql
 
 
 def grant(dsn: str, user: str, password: str, database: str) -> None:
-    """Make the role (or give it this password) and its database; may make roles and databases of its own, like RDS's master user."""
+    """Make the role (or set its password) and its database.
+
+    It may make roles and databases of its own, like RDS's master user.
+    """
     with psycopg.connect(dsn, autocommit=True, connect_timeout=10) as connection:
         role = sql.Identifier(user)
         known = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (user,)).fetchone()

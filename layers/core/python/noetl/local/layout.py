@@ -1,4 +1,7 @@
-"""Folders of the local stack: state and data below the home, tools in a cache shared by all homes."""
+"""Folders of the local stack.
+
+State and data are below the home, tools in a cache shared by all homes.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,9 @@ def _of_wheel() -> Path:
 
 
 def project(start: Path | None) -> Path:
-    """The project whose stacks are deployed: ``start``, or the nearest folder with cdk.json and infra/, or what this library came with.
+    """Return the project whose stacks are deployed.
+
+    It is ``start``, or the nearest folder with cdk.json and infra/, or what this library came with.
 
     That is its checkout, or the copy in its wheel.
 

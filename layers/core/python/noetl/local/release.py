@@ -1,4 +1,7 @@
-"""An environment on AWS from the checkout: `cdk synth|diff|deploy --all` with the pinned command line, after looking at what they need."""
+"""An environment on AWS from the checkout.
+
+It runs `cdk synth|diff|deploy --all` with the pinned command line, after it checked what they need.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,10 @@ def checked(release: Release) -> Release:
 
 
 def _environments(project: Path, file: Path | None) -> tuple[str, ...]:
-    """What can be deployed: the presets of the checkout and those of the file; empty when that cannot be read: the CDK judges the name then."""
+    """Return what can be deployed: the presets of the checkout and those of the file.
+
+    It is empty when that cannot be read: the CDK judges the name then.
+    """
     try:
         body = parse_python((project / "infra" / "environments.py").read_text("utf-8")).body
         tables = [

@@ -77,7 +77,10 @@ def up(layout: Layout, options: Options, progress: Progress) -> State:
 def _deployed(
     layout: Layout, options: Options, planned: State, node_modules: Path, progress: Progress
 ) -> State:
-    """Synthesize while the processes start, then deploy; the state with what the stacks say of themselves."""
+    """Synthesize while the processes start, then deploy.
+
+    Returns the state with what the stacks say of themselves.
+    """
     layout.deploy_log.unlink(missing_ok=True)
     progress("synthesizing the stacks")
     with ThreadPoolExecutor(1) as aside:
@@ -176,7 +179,10 @@ def _joined(before: State, wanted: State, options: Options) -> State:
 
 
 def _postgres_port(before: State | None, options: Options) -> int:
-    """The same as last time, because deployed secrets name it; else the chosen one or any that is free."""
+    """Return the chosen port, else that of the last run, else any that is free.
+
+    Deployed secrets name the port of the last run.
+    """
     if options.postgres_port:
         return options.postgres_port
     usable = before and (runs(before.postgres) or emulator.port_is_free(before.postgres_port))
@@ -186,7 +192,10 @@ def _postgres_port(before: State | None, options: Options) -> int:
 def _start(
     layout: Layout, planned: State, node_modules: Path, progress: Progress, site: Path | None
 ) -> State:
-    """Start the processes of the plan that do not run yet; what was started is recorded at once."""
+    """Start the processes of the plan that do not run yet.
+
+    What was started is recorded at once.
+    """
     if not planned.port:
         save(layout, planned)
         return planned
@@ -206,7 +215,10 @@ def _start(
 
 
 def _forget_other_ports(layout: Layout, state: State, progress: Progress) -> None:
-    """What the emulator has kept names its ports everywhere; with other ports it has to start empty."""
+    """Remove what the emulator has kept when the ports are others.
+
+    It names its ports everywhere, so it has to start empty then.
+    """
     marker = layout.objects / "ports.json"
     ports = json.dumps([state.port, state.postgres_port])
     if layout.objects.exists() and (not marker.exists() or marker.read_text() != ports):
@@ -243,7 +255,10 @@ def down(layout: Layout, *, purge: bool, progress: Progress) -> list[str]:
 
 
 def status(layout: Layout) -> dict[str, Any]:
-    """What runs: ``up`` (emulator answers, Postgres runs, API ready), each part, the deployed outputs, what is only pretended."""
+    """Return what runs.
+
+    It has ``up`` (emulator answers, Postgres runs, API ready), each part, the deployed outputs, and what is only pretended.
+    """
     state = load(layout)
     if state is None:
         return {"up": False, "deployed_at": None}

@@ -1,4 +1,7 @@
-"""Records of started processes, so that exactly these are stopped: pid and start time of each."""
+"""Records of started processes, so that exactly these are stopped.
+
+A record has the pid and the start time.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,9 @@ def runs(recorded: Process | None) -> bool:
 
 
 def end(recorded: Process | None) -> bool:
-    """Ask the process to stop and, if it does not, make it; with it goes what is left of the group it leads.
+    """Ask the process to stop and, if it does not, kill it.
+
+    What is left of the group that it leads ends with it.
 
     False when it did not run any more.
     """

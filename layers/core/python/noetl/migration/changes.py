@@ -1,4 +1,4 @@
-"""What a rule did to a text, hunk by hunk, with the lines of the file that it was read from."""
+"""Changes that a rule made to a text, hunk by hunk, with lines of the original file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _STEP = re.compile(r"\s*- step:")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``line`` is of the original file; ``before`` and ``after`` are whole lines without their indentation."""
+    """A change of a text.
+
+    ``line`` is of the original file; ``before`` and ``after`` are whole lines without their indentation.
+    """
 
     rule: str
     line: int
@@ -45,13 +48,19 @@ def _state(value: Value, found: list[object]) -> None:
 
 
 class Lines:
-    """Places of a document's entries in the file it was read from, taken before a rule moves them."""
+    """Places of a document's entries in the file it was read from.
+
+    They are taken before a rule moves the entries.
+    """
 
     def __init__(self, document: Document) -> None:
         self._entries = [(entry.line, entry.column + 1, _height(entry)) for entry in inside(document.root)]
 
     def places(self, written: str) -> Callable[[int], tuple[int, int]]:
-        """Return what finds, for a line of the text that the document was written to, line and column of the original."""
+        """Return a function that maps a line of the written text to the original's place.
+
+        The place is line and column.
+        """
         starts: list[int] = []
         found: list[tuple[int, int]] = []
         deeper: dict[int, tuple[int, int]] = {}

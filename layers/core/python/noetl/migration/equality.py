@@ -1,4 +1,4 @@
-"""Whether two programs do the same: all of them but positions, names of files, and the hash."""
+"""Equality of two programs: all but positions, names of files, and the hash."""
 
 from __future__ import annotations
 

@@ -37,7 +37,10 @@ def _is_simple(expression: str) -> bool:
 
 
 def compared(guard: object) -> str | None:
-    """Return the guard that is meant by ``"{{ a }} == b"``: a comparison of texts, or of numbers when it asks for an order."""
+    """Return the guard that ``"{{ a }} == b"`` means.
+
+    It compares texts, or numbers when it asks for an order.
+    """
     found = _COMPARED.match(guard) if isinstance(guard, str) else None
     if found is None:
         return None

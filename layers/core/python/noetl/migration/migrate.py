@@ -1,4 +1,7 @@
-"""The service of this package: a playbook of any dialect → what runs today, with each change explained and the result proved."""
+"""The service of this package: it turns a playbook of any dialect into what runs today.
+
+It explains each change and proves the result.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """``text`` compiles when ``runs`` is true; else it is as far as the rules go, and ``problems`` says what is left.
+    """A migrated playbook.
+
+    ``text`` compiles when ``runs`` is true; else it is as far as the rules go, and ``problems`` says what is left.
 
     ``refusals`` are places that a rule knows and cannot rewrite. ``problems`` are what the compiler finds beside them, at lines of the
     original.

@@ -167,7 +167,10 @@ def named(name: str, value: Value, like: Entry | None = None) -> Entry:
 
 
 def remove(owner: Map | List, entry: Entry) -> None:
-    """Take an entry away; its comments go to what follows, or stay at the end of what is before."""
+    """Remove an entry.
+
+    Its comments move to what follows, or stay at the end of what is before.
+    """
     place = owner.entries.index(entry)
     owner.entries.remove(entry)
     kept = [*entry.lead, *([entry.trail] if entry.trail else []), *entry.after]

@@ -1,4 +1,7 @@
-"""The task sequence that one command runs: a pure machine over outcomes (``machine``), and its drive for control kinds (``inline``)."""
+"""The task sequence of one command.
+
+``machine`` is a pure machine over outcomes; ``inline`` drives it for control kinds.
+"""
 
 from noetl.pipeline.children import ChildIds
 from noetl.pipeline.inline import declared_workload, item_of, run_inline, stage_pipeline

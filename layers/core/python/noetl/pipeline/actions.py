@@ -28,7 +28,10 @@ Default = Literal["continue", "fail"]
 
 
 def perform(run: Run, frame: Frame, action: p.Action) -> Verdict:
-    """Carry out one action. Raises TemplateError, InvalidInputError (a write that does not fit) or TaskError."""
+    """Carry out one action.
+
+    Raises TemplateError, InvalidInputError (a write that does not fit) or TaskError.
+    """
     return _ACTIONS[type(action)](run, frame, action)
 
 

@@ -17,7 +17,10 @@ from noetl.pipeline.template_views import split_result
 
 
 def rendered_input(run: Run, task: Task, node: Node) -> dict[str, Any]:
-    """A task's ``args``/``input``. Raises TemplateError, or InvalidInputError when they are no mapping."""
+    """Render a task's ``args``/``input``.
+
+    Raises TemplateError, or InvalidInputError when they are no mapping.
+    """
     given = run.render(node)
     if not isinstance(given, Mapping):
         wrong = InvalidInputError(

@@ -1,4 +1,4 @@
-"""Sub-executions that a task asks for: their checks, and those that the run does not wait for."""
+"""Sub-executions of a task: their checks, and those that the run does not wait for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def held(outcome: TaskOutcome) -> TaskOutcome:
-    """The outcome itself, or the task's error when the sub-execution it asks for exceeds a limit of starts."""
+    """Return the outcome, or the task's error when its sub-execution exceeds a limit of starts."""
     if outcome.child is None:
         return outcome
     try:
@@ -43,10 +43,10 @@ def detached(run: Run, child: ChildRequest) -> TaskOutcome:
 
 
 class ChildIds:
-    """Derives the ids of sub-executions that a command starts without waiting, so that a repeat starts them once.
+    """Ids of sub-executions that a command starts without waiting; a repeat derives the same.
 
-    An id is passed over when the command, its run or an earlier child mentions it: it is another execution's. The run is read once a
-    turn, when the first child is asked for: what tasks of the turn learn after that does not count.
+    An id is skipped when the command, its run or an earlier child mentions it: it belongs to another execution. The run is read once a
+    turn, when the first child is asked for: ids that later tasks of the turn mention do not count.
     """
 
     def __init__(self, command: Command, taken: Container[int] = ()) -> None:
@@ -56,7 +56,10 @@ class ChildIds:
         self._known: set[int] = set()
 
     def __call__(self, number: int, item: Item | None, state: State) -> tuple[int, int]:
-        """Derive the id of the ``number``-th one (from 1) of this turn: (id, derivations passed over)."""
+        """Derive the id of the ``number``-th sub-execution (from 1) of this turn.
+
+        Return (id, number of skipped derivations).
+        """
         command = self._command
         if number == 1:
             self._known = self._known or ids.ids_in(codec.encode(command))

@@ -33,7 +33,10 @@ def choose(run: Run, frame: Frame, task: Task) -> Task:
 
 
 def put(run: Run, frame: Frame) -> Task:
-    """Put the chosen task into the sequence of the top frame. Raises LookupError when the program has no such task."""
+    """Put the chosen task into the sequence of the top frame.
+
+    Raises LookupError when the program has no such task.
+    """
     tasks = run.sequences[-1]
     chosen = dict(tasks[frame.pc].choices)[frame.variant]
     run.sequences[-1] = (*tasks[: frame.pc], chosen, *tasks[frame.pc + 1 :])

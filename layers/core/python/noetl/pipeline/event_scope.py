@@ -1,4 +1,4 @@
-"""Values of the names that depend on the current event: ``outcome``, ``event``, ``result``, ``error``, ``_prev`` …
+"""Values of names that depend on the current event, such as ``outcome`` and ``_prev``.
 
 Each function returns ``MISSING`` when its name has no value now; the scope then looks for an ordinary name.
 """
@@ -34,9 +34,10 @@ _CALLING = frozenset({"enter", "call", "wait"})
 
 
 def _nearest(run: Run, *, event_form: bool) -> tuple[Last, str] | None:
-    """The outcome that rules, sinks and inline tasks speak of, and the boundary it is looked at.
+    """Find the outcome that rules, sinks and inline tasks see, and its event.
 
-    ``event_form``: that of the event-form call around it, where there is one: an inline task's rules still see what it reacts to.
+    ``event_form``: prefer the outcome of an event-form call around it, so that the rules of an inline task still see the event that the
+    task reacts to.
     """
     levels = list(zip(reversed(run.state.frames), reversed(run.sequences), strict=True))
     boundary = _of_boundary(run)
@@ -54,7 +55,7 @@ def _nearest(run: Run, *, event_form: bool) -> tuple[Last, str] | None:
 
 
 def _of_boundary(run: Run) -> tuple[Last, str] | None:
-    """What the step came to, for tasks that a ``case`` runs once it is known."""
+    """Return the outcome of the step, for tasks that a ``case`` runs once it is known."""
     extra = run.around.frozen.extra
     if "event" not in extra or "result" not in extra:
         return None
@@ -77,7 +78,7 @@ def _output(run: Run) -> Any:
 
 
 def own_result(run: Run) -> StepView | None:
-    """The step that runs, by its name: what its last call returned; None before the first."""
+    """Return the last result of the running step, by its name; None before the first call."""
     found = _nearest(run, event_form=False)
     if found is None:
         return None
@@ -97,7 +98,7 @@ def _result(run: Run) -> Any:
 
 
 def _body(last: Last) -> Any:
-    """What a try gave: its result, or the body that came with its failure."""
+    """Return the result of an attempt, or the body that came with its failure."""
     return last.result if last.error is None else last.error.details.get("body")
 
 
@@ -164,7 +165,10 @@ def _results(run: Run) -> Any:
 
 
 def _unless_given(name: str, make: Callable[[Run], Any]) -> Callable[[Run], Any]:
-    """What tasks at a step's end (of a ``case``, of a compensation) were given stays what they see, whichever of them ran before."""
+    """Return the lookup of ``name`` that prefers a value which the command brought.
+
+    Tasks at a step's end (of a ``case``, of a compensation) see that value, regardless of the tasks that ran before.
+    """
 
     def find(run: Run) -> Any:
         return MISSING if name in run.around.frozen.extra else make(run)
@@ -173,7 +177,7 @@ def _unless_given(name: str, make: Callable[[Run], Any]) -> Callable[[Run], Any]
 
 
 def _retry_name(make: Callable[[Run, Last], Any]) -> Callable[[Run], Any]:
-    """A name that exists only while step-level ``retry_when`` and ``stop_when`` are evaluated."""
+    """Return the lookup of a name that exists only for ``retry_when`` and ``stop_when``."""
 
     def find(run: Run) -> Any:
         found = _nearest(run, event_form=False) if run.retrying else None

@@ -37,9 +37,9 @@ _CHILD_FIELDS: dict[str, str] = {"args": "payload", "input": "payload", "with": 
 
 
 def stage_pipeline(step: Step, command: Command) -> Pipeline:
-    """What a command runs: the step's body, what undoes it, or the tasks and sinks of one of its cases.
+    """Return the pipeline of a command: the step's body, its compensation, or one case.
 
-    Raises LookupError when the program has no such stage.
+    A case has tasks and sinks.     Raises LookupError when the program has no such stage.
     """
     if command.stage == "body":
         if step.body is None:
@@ -63,7 +63,7 @@ def stage_pipeline(step: Step, command: Command) -> Pipeline:
 
 
 def declared_workload(program: Program) -> tuple[str, ...]:
-    """The keys of a playbook's ``workload`` block."""
+    """Return the keys of a playbook's ``workload`` block."""
     if isinstance(program.workload, Map):
         return tuple(name for name, _ in program.workload.entries)
     value = program.workload.value if isinstance(program.workload, Lit) else None
@@ -71,7 +71,10 @@ def declared_workload(program: Program) -> tuple[str, ...]:
 
 
 def item_of(command: Command, index: int, stored: Sequence[Any] = ()) -> Item | None:
-    """The iteration at place ``index`` of a command's loop slice. ``stored``: the whole collection, where the slice has a ``source``."""
+    """Return the iteration at place ``index`` of a command's loop slice.
+
+    ``stored``: the whole collection, where the slice has a ``source``.
+    """
     loop = command.loop
     if loop is None:
         return None
@@ -184,7 +187,7 @@ _VERSION_DIGITS = 10
 
 
 def _is_version(value: Any) -> bool:
-    """Whether a text is a version's number, of no more digits than versions have."""
+    """Return whether a text is a version's number, of no more digits than versions have."""
     return isinstance(value, str) and value.isdecimal() and len(value) <= _VERSION_DIGITS
 
 

@@ -41,7 +41,10 @@ def _vars(run: Run) -> Op | None:
 
 
 def _succeeded(run: Run) -> bool:
-    """Whether there is a result: a failed call that ``next`` answered has none, unless a ``result`` action gave one."""
+    """Return whether the run has a result.
+
+    A failed call that ``next`` answered has none, unless a ``result`` action set one.
+    """
     state = run.state
     return not state.skipped and (state.pinned or state.last is None or state.last.ok)
 

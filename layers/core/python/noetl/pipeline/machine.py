@@ -1,4 +1,4 @@
-"""The task sequence as a machine: ``begin`` or ``resume``, then ``feed`` each outcome, until ``Finish``.
+"""The task sequence as a machine: ``begin`` or ``resume``, then ``feed`` until ``Finish``.
 
 Pure: no I/O of its own, no clock, no chance (a retry's jitter comes with the outcome). It is a stack of frames, each a sequence of
 tasks: the body, the inline tasks of a rule, a sink. ``task_call`` makes a call, ``call_result`` binds its outcome, ``rules`` decides what
@@ -150,11 +150,11 @@ class PipelineRun:
         return scope.names(self)
 
     def render(self, node: Node) -> Any:
-        """Raises TemplateError."""
+        """Render a template. Raises TemplateError."""
         return render(node, self)
 
     def is_true(self, node: Node) -> bool:
-        """Raises TemplateError."""
+        """Evaluate a condition. Raises TemplateError."""
         return is_true(node, self)
 
     def written(self, where: str, name: str) -> Any:
@@ -171,7 +171,10 @@ class PipelineRun:
         return {**found, **self.block} if where == "vars" else found
 
     def write(self, patch: Patch) -> None:
-        """Make a write visible here and report it at the end. Raises InvalidInputError(code="patch_type")."""
+        """Make a write visible to later tasks and report it at the end.
+
+        Raises InvalidInputError(code="patch_type").
+        """
         self.overlay.write(patch)
         self.state.patches.append(patch)
 
@@ -182,7 +185,7 @@ class PipelineRun:
 
     @property
     def input(self) -> Mapping[str, Any]:
-        """Return the rendered input of the current task, over those of the tasks that it runs inside."""
+        """Return the current task's rendered input, over those of the tasks around it."""
         frames = self.state.frames
         if len(frames) == 1:
             return frames[0].input or _NOTHING
@@ -212,7 +215,7 @@ class PipelineRun:
         return any(_is_sink(frame.address) for frame in self.state.frames)
 
     def sink_at(self, address: list[Any]) -> SinkAction:
-        """The sink an address names, seen from the top frame (or from the pipeline)."""
+        """Return the sink of an address, seen from the top frame (or from the pipeline)."""
         if address[0] == "step-sink":
             step_sink: SinkAction = self.pipeline.sinks[address[1]]
             return step_sink
@@ -288,7 +291,7 @@ class PipelineRun:
         )
 
     def fail(self, error: ErrorInfo) -> None:
-        """End the iteration of a nested loop, or else the run, as failed (``vars_after`` still follow)."""
+        """Fail the iteration of a nested loop, or else the run (``vars_after`` still follow)."""
         state = self.state
         error = self.around.hide(error)
         error = tracing.sink_failed(self, error) if self.inside_sink() else error
@@ -337,7 +340,10 @@ class PipelineRun:
         self.push([])
 
     def evaluate_block(self) -> None:
-        """Evaluate ``vars`` from the top, each entry seeing those before it, and none seeing an earlier evaluation."""
+        """Evaluate ``vars`` from the top.
+
+        Each entry sees those before it, and none sees an earlier evaluation.
+        """
         self.block = {}
         for name, node in self.pipeline.vars:
             self.block[name] = self.render(node)
@@ -365,7 +371,7 @@ class PipelineRun:
         )
 
     def _answered(self) -> ErrorInfo | None:
-        """The failure that a ``next`` answered: the step has failed all the same, and says so."""
+        """Return the failure that a ``next`` answered: the step has failed all the same."""
         state = self.state
         failed = state.last is not None and not state.last.ok and not state.skipped and not state.pinned
         return state.last.error if failed and state.last is not None and state.route is not None else None

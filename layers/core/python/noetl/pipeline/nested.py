@@ -30,7 +30,10 @@ _LOCAL = Local.__struct_fields__
 
 
 def begin(run: Run, frame: Frame, task: Task) -> None:
-    """Start over the list, in the place of a call. What goes wrong before the first iteration is the task's error."""
+    """Begin a nested loop, in the place of a call.
+
+    A failure before the first iteration is the task's error.
+    """
     nested = _nested(task)
     frame.input = None
     tracing.release(run.state)
@@ -55,12 +58,12 @@ def begin(run: Run, frame: Frame, task: Task) -> None:
 
 
 def loop_value(results: list[Any], failed: int) -> dict[str, Any]:
-    """Return a loop's result: a list in index order, with ``.count``, ``.failed`` and ``.results``."""
+    """Return a loop's result: a list by index, with ``.count``, ``.failed`` and ``.results``."""
     return {"kind": "loop_result", "results": results, "count": len(results), "failed": failed}
 
 
 def over(run: Run) -> None:
-    """The tasks of one iteration are done (their frame is gone): its result is kept, and the next one begins."""
+    """Keep the result of an iteration whose tasks are done, and begin the next one."""
     level = run.state.levels[-1]
     level.results.append(run.around.keep(plain_loop(run.state.result)))
     _next(run, level)
@@ -85,7 +88,7 @@ def clear(run: Run) -> None:
 
 
 def catch(run: Run, error: ErrorInfo) -> bool:
-    """Take a failure inside an iteration: it fails that iteration, not the run. False when no nested loop is open there."""
+    """Fail the current iteration instead of the run; False when no nested loop is open."""
     level = _unwound(run)
     if level is None:
         return False
@@ -106,7 +109,7 @@ def catch(run: Run, error: ErrorInfo) -> bool:
 
 
 def _unwound(run: Run) -> Level | None:
-    """Leave the iteration the top frame is in, frames above it included; its level. None outside of nested loops."""
+    """Leave the current iteration with its frames; return its level, None outside a loop."""
     state = run.state
     place = next((n for n in reversed(range(len(state.frames))) if state.frames[n].address == EACH), None)
     if place is None:
@@ -131,7 +134,10 @@ def restore(run: Run) -> None:
 
 
 def key(run: Run, task: Task) -> str:
-    """The task's part of the idempotency key: ``books[2]/fetch#2`` is the second visit of ``fetch`` in iteration 2 of ``books``."""
+    """Return the task's part of the idempotency key.
+
+    ``books[2]/fetch#2`` is the second visit of ``fetch`` in iteration 2 of ``books``.
+    """
     state, parts = run.state, []
     owners = [n - 1 for n, frame in enumerate(state.frames) if frame.address == EACH] if state.levels else []
     for level, owner in zip(state.levels, owners, strict=True):
@@ -200,7 +206,10 @@ def _nested(task: Task) -> Nested:
 
 
 def _elements(run: Run, task: Task, given: Any) -> Sequence[Any]:
-    """The list to go over. Raises TaskError for anything else: never one silent iteration over a text."""
+    """Return the list to iterate over.
+
+    Raises TaskError for anything else; a text is never one silent iteration.
+    """
     found = _loaded(run, given)
     if isinstance(found, (list, PartedList)):
         return found
@@ -214,7 +223,7 @@ def _elements(run: Run, task: Task, given: Any) -> Sequence[Any]:
 
 
 def _loaded(run: Run, given: Any) -> Any:
-    """The list behind a value: a large result is read, a row set is its rows, a loop's result its list."""
+    """Return a value's list: a large result read, a row set's rows, a loop result's list."""
     found = given
     if is_ref(given) and run.around.hydrate is not None:
         found = getattr(run.around.hydrate, "lazily", run.around.hydrate)(given)

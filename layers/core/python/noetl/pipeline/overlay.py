@@ -1,4 +1,7 @@
-"""Writes of a run over the scope frozen in its command: later tasks (and later items of a sequential loop) see them."""
+"""Writes of a run over the frozen scope of its command.
+
+Later tasks, and later items of a sequential loop, see them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from noetl.templating.contract import Hydrate
 
 
 class _Tail:
-    """A list that only grows: it is joined when it is read, so that n appends cost linear time."""
+    """A list that only grows, joined when it is read, so that n appends cost linear time."""
 
     __slots__ = ("added", "base")
 
@@ -22,7 +25,10 @@ class _Tail:
 
 
 class Overlay:
-    """Values by (scope, name) over ``bases``; ``step`` values live here alone (and in ``bases``, when a stage before left some)."""
+    """Values by (scope, name) over ``bases``.
+
+    ``step`` values are here alone, and in ``bases`` when an earlier stage left some.
+    """
 
     __slots__ = ("_bases", "_cells", "_hydrate", "elapsed_ms")
 
@@ -54,7 +60,10 @@ class Overlay:
         yield from (name for where, name in self._cells if where == scope)
 
     def write(self, patch: Patch) -> None:
-        """Apply a patch. Raises InvalidInputError(code="patch_type") when it does not fit the value."""
+        """Apply a patch.
+
+        Raises InvalidInputError(code="patch_type") when it does not fit the value.
+        """
         key = (patch.scope, patch.name)
         if patch.op in ("append", "extend"):
             self._grow(key, patch)

@@ -35,7 +35,7 @@ def call_input(
     *,
     leave_out: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The rendered parameters, and the task's own input under ``args``.
+    """Return the rendered parameters, with the task's own input under ``args``.
 
     ``redact`` takes secrets out by their origin; ``leave_out`` names parameters that stand in the playbook as they are (code).
     """
@@ -55,7 +55,10 @@ def call_input(
 
 
 def _plain(value: Any) -> Any:
-    """Rendered SQL as its text and parameters; what is longer than anything that could be shown, or be a secret, shortened."""
+    """Return rendered SQL as its text and parameters.
+
+    Values that are longer than a preview, and than any secret, are shortened.
+    """
     if isinstance(value, RenderedSql):
         found = [{"sql": one.text, "params": dict(one.params)} for one in value.statements[:_MOST_ENTRIES]]
         return _plain(found[0] if len(found) == 1 else found)

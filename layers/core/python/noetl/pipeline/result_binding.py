@@ -1,4 +1,7 @@
-"""What is kept of a task that succeeded: its result under its names, selections of it, and what ``accumulate`` gathers."""
+"""Binding of a successful task's result.
+
+The run keeps the result under the task's names, its selections, and the value that ``accumulate`` gathers.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def selections(run: Run, spec: ResultSpec | None, value: Any) -> dict[str, Any]:
 
 
 def gather(run: Run, frame: Frame, task: Task, last: Last) -> Last:
-    """``last`` with the gathered value as its result. Raises TaskError when this result does not fit those before."""
+    """Return ``last`` with the gathered value as its result.
+
+    Raises TaskError when this result does not fit those before.
+    """
     wish = task.gather
     if wish is None or not last.ok:
         return last
@@ -109,7 +115,10 @@ def _misfit(task: Task, wish: Gather, part: Any) -> TaskError:
 
 
 def placed(task: Task, value: Any, path: str, gathered: Any) -> Any:
-    """``value`` with ``gathered`` at ``path`` (names only), copied on the way; mappings that are missing are made."""
+    """Return a copy of ``value`` with ``gathered`` at ``path`` (names only).
+
+    Missing mappings are made.
+    """
     names = path.removeprefix("$").strip(".").split(".")
     if not isinstance(value, dict):
         raise TaskError(
@@ -149,7 +158,7 @@ def _settled_at(task: Task, value: Any, path: str, keep: Callable[[Any, ResultSp
 
 
 def set_value(run: Run, action: SetAction) -> None:
-    """``set``, ``set_ctx``, ``set_iter``: write one name of a scope."""
+    """Write one name of a scope, for ``set``, ``set_ctx`` and ``set_iter``."""
     value = run.render(action.value)
     try:
         _write(run, action, value)

@@ -45,10 +45,10 @@ def allowed_attempts(run: Run, action: RetryAction) -> int:
 def wait_before(
     run: Run, action: RetryAction, tried: int, chance: float, error: ErrorInfo | None = None
 ) -> float:
-    """Seconds to wait after try number ``tried``; ``chance`` in [0, 1) is what the jitter is made of.
+    """Return the seconds to wait after attempt ``tried``; ``chance`` in [0, 1) makes the jitter.
 
-    A service that was asked too early and said how long to stay away (``details.retry_after`` of ``error``) is not asked again before
-    that, unless ``max_delay`` is shorter.
+    When a service stated how long to wait (``details.retry_after`` of ``error``), it is not called before that, unless ``max_delay`` is
+    shorter.
     """
     try:
         return _delay(run, action, tried, chance, _asked_for(error))
@@ -79,9 +79,10 @@ def _delay(run: Run, action: RetryAction, tried: int, chance: float, asked: floa
 
 
 def wants_retry(run: Run, retry: StepRetry, last: Last) -> bool:
-    """Step-level ``retry``: polling until ``stop_when``, again while ``retry_when``, by default again after a failed call.
+    """Return whether the step-level ``retry`` wants another call.
 
-    A call whose templates could not be rendered would fail in the same way again.
+    It does until ``stop_when`` is true, or while ``retry_when`` is true; by default after a failed call. A call whose templates could not
+    be rendered would fail in the same way again.
     """
     if retry.stop_when is not None and holds(run.is_true, retry.stop_when, ok=last.ok):
         return False
@@ -113,7 +114,7 @@ def _touches(guard: Node, names: re.Pattern[str]) -> bool:
 
 
 def exhausted(retry: StepRetry | None, attempts: int, last: Last) -> ErrorInfo:
-    """What a call is that may not be tried again although it should."""
+    """Return the error of a call that has no attempts left."""
     if last.error is not None and (retry is None or retry.stop_when is None):
         return last.error
     details: dict[str, Any] = {"attempts": attempts}

@@ -42,7 +42,10 @@ def find(run: Run) -> Op | None:
 
 
 def _applies(task: Task, rule: Rule, event: str) -> bool:
-    """Whether a rule is offered at this boundary. ``loop.item`` goes only to rules that name it and no call's end."""
+    """Return whether a rule applies to this event.
+
+    ``loop.item`` is only for rules that name it and no end of a call.
+    """
     if task.form == "canonical":
         return True
     if event == _ITEM:
@@ -118,7 +121,10 @@ def settle(run: Run) -> Op | None:
 
 
 def _offer_again(frame: Frame, *, matched: bool) -> None:
-    """Nothing answered the failure as ``call.error``: the entries see it as ``call.done``; what ran already does not run again."""
+    """Offer a failure that no entry answered as ``call.error`` again, as ``call.done``.
+
+    An entry that has run does not run again.
+    """
     if matched:
         frame.used = [*frame.used, frame.rule]
     frame.event, frame.rule, frame.phase = "call.done", 0, "rules"
@@ -176,7 +182,10 @@ def leave(run: Run) -> Op | None:
 
 
 def _set_after_failure(run: Run, frame: Frame, task: Task) -> None:
-    """Write ``set`` of a task whose failure a rule answered. What its rule wrote wins; what reads a result is left out."""
+    """Write the ``set`` of a task whose failure a rule answered.
+
+    The rule's own writes win. Entries that read a result are left out.
+    """
     rule = task.rules[frame.rule] if frame.rule < len(task.rules) else None
     written = {
         (action.scope, action.name)

@@ -17,7 +17,10 @@ from noetl.pipeline.surroundings import Item, Surroundings
 
 
 class Levels:
-    """The nested loops that are open, outermost first: their elements and current iterations. A resumed run makes them again."""
+    """The open nested loops, outermost first: their elements and current iterations.
+
+    A resumed run makes them again.
+    """
 
     __slots__ = ("elements", "items")
 

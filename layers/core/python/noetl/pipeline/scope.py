@@ -69,7 +69,7 @@ class EntryView(MapView):
     __slots__ = ()
 
     def content(self) -> Any:
-        """Raises TemplateError for an entry of several fields."""
+        """Return an entry's only field. Raises TemplateError when it has several."""
         fields = list(self.raw)
         if len(fields) != 1 or not isinstance(self.raw[fields[0]], str):
             raise TemplateError(
@@ -99,7 +99,7 @@ class KeychainView(View):
 
 
 def iteration(item: Item | None, written: Mapping[str, Any]) -> dict[str, Any]:
-    """``iter``: the element under its name, ``index``, ``parent``, and what ``set_iter`` wrote."""
+    """Return ``iter``: the element by its name, ``index``, ``parent``, and ``set_iter`` values."""
     if item is None:
         return dict(written)
     found: dict[str, Any] = {"index": item.index, item.iterator: item.value}
@@ -109,7 +109,7 @@ def iteration(item: Item | None, written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def loop_of(item: Item) -> dict[str, Any]:
-    """``loop`` during one iteration."""
+    """Return ``loop`` during one iteration."""
     return {
         "index": item.index,
         "first": item.index == 0,
@@ -120,7 +120,7 @@ def loop_of(item: Item) -> dict[str, Any]:
 
 
 def lookup(run: Run, name: str) -> Any:
-    """The value of a bare name, wrapped. Raises KeyError."""
+    """Return the value of a bare name, wrapped. Raises KeyError."""
     special = _SPECIAL.get(name)
     if special is not None:
         value = special(run)
@@ -155,7 +155,7 @@ def lookup(run: Run, name: str) -> Any:
 
 
 def _element(run: Run, name: str) -> Any:
-    """The element that is called ``name``, the innermost first."""
+    """Return the element that is called ``name``, the innermost first."""
     for item in reversed((run.item, *run.levels.items)):
         if item is not None and name == item.iterator:
             return item.value
@@ -201,7 +201,7 @@ def _loop(run: Run) -> Any:
 
 
 def _callback(run: Run) -> Any:
-    """The callback that this run waits for next."""
+    """Return the callback that this run waits for next."""
     make = run.around.callback
     if make is None:
         return MISSING
@@ -210,7 +210,7 @@ def _callback(run: Run) -> Any:
 
 
 def _now(run: Run) -> Any:
-    """The time of the event: the call that was last over, or else the command."""
+    """Return the time of the event: the end of the latest call, or else that of the command."""
     return lambda: run.around.frozen.now + run.overlay.elapsed_ms / 1000
 
 

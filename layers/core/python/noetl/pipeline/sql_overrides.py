@@ -10,7 +10,7 @@ _SQL = "$rendered_sql"
 
 
 def pack_sql(value: Any) -> Any:
-    """Rendered SQL as plain JSON, so that the overrides of a ``call`` can wait for another turn."""
+    """Return rendered SQL as plain JSON, so that overrides of a ``call`` can wait for a turn."""
     if isinstance(value, RenderedSql):
         return {_SQL: [[statement.text, dict(statement.params)] for statement in value.statements]}
     if isinstance(value, dict):
@@ -21,7 +21,7 @@ def pack_sql(value: Any) -> Any:
 
 
 def unpack_sql(value: Any) -> Any:
-    """The reverse of ``pack_sql``."""
+    """Reverse ``pack_sql``."""
     if isinstance(value, dict):
         if value.keys() == {_SQL}:
             return RenderedSql(tuple(RenderedStatement(text, params) for text, params in value[_SQL]))

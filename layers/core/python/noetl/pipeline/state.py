@@ -22,7 +22,10 @@ Answer = Literal["", "retry", "call", "next", "result", "skip", "fail", "continu
 
 
 class Last(msgspec.Struct, omit_defaults=True):
-    """The latest outcome of a task: its unwrapped ``result``, or its ``error``; ``envelope`` is what came around the result."""
+    """The latest outcome of a task: its unwrapped ``result``, or its ``error``.
+
+    ``envelope``: the fields that came around the result.
+    """
 
     result: Any = None
     envelope: dict[str, Any] | None = None
@@ -119,11 +122,12 @@ class Level(msgspec.Struct, omit_defaults=True):
 
 
 class State(Local, omit_defaults=True):
-    """``patches`` are the writes so far, in order; ``block`` what the step's ``vars`` gave when they were last evaluated.
+    """The state of a run.
 
-    ``chosen``: the selections of the last task's result. ``levels``: nested loops, outermost first. ``moves`` counts calls of this turn;
-    ``held`` is the trace of the first call of a single task, shown only when another call follows. ``callbacks`` counts those that were
-    asked for: it is the serial of the next one.
+    ``patches``: the writes so far, in order. ``block``: the values of the step's ``vars`` at their last evaluation. ``chosen``: the
+    selections of the last task's result. ``levels``: nested loops, outermost first. ``moves``: how many calls this turn made. ``held``: the
+    trace of the first call of a single task, shown only when another call follows. ``callbacks``: how many were asked for, which is the
+    serial of the next one.
     """
 
     v: int = 1
@@ -182,5 +186,5 @@ def forget(state: State) -> None:
 
 
 def latest(frame: Frame) -> Last:
-    """The outcome a frame's task had."""
+    """Return the latest outcome of a frame's task."""
     return frame.last if frame.last is not None else Last()

@@ -1,4 +1,4 @@
-"""What all runs of one command share: the frozen scope, and the doors to what lies outside of it."""
+"""Surroundings of a command's runs: the frozen scope, and the functions that reach outside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def no_keychain(name: str) -> Mapping[str, Any]:
 
 
 def as_it_is(value: Any) -> Any:
-    """One result of a nested loop where nothing can be stored."""
+    """Return a result of a nested loop unchanged, where nothing can be stored."""
     return value
 
 
@@ -70,7 +70,7 @@ CallbackToken = Callable[[Item | None, int], tuple[str, str]]
 
 @dataclass(slots=True)
 class Surroundings:
-    """What all runs of one command share: the frozen scope and the doors to what lies outside it."""
+    """The frozen scope and the functions that reach outside it, shared by a command's runs."""
 
     frozen: FrozenScope
     execution_id: int

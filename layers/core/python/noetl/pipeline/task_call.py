@@ -1,4 +1,7 @@
-"""One call of a tool: its input, parameters and timeout are rendered, and what comes back is bound to the names rules read."""
+"""One call of a tool.
+
+The run renders its input, parameters and timeout, and binds the outcome to the names that rules read.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def foreign_machine() -> InvalidInputError:
 
 
 def enter(run: Run) -> Op | None:
-    """Visit the next task, with its attempts counted from the start; after the last, end the sequence."""
+    """Visit the next task, with its attempts at zero; after the last task, end the sequence."""
     frame = run.state.frames[-1]
     dynamic_task.leave(run, frame)
     if frame.pc >= len(run.sequences[-1]):
@@ -50,7 +53,7 @@ def enter(run: Run) -> Op | None:
 
 
 def end_sequence(run: Run) -> None:
-    """Leave the top frame, whose tasks are done; continue below it, with an iteration or ``vars``."""
+    """Leave the top frame, whose tasks are done, and continue below it or with ``vars``."""
     frame, tasks = run.state.frames[-1], run.sequences[-1]
     if frame.address and str(frame.address[0]).endswith("sink"):
         tracing.sink_processed(run, tasks[0], "success")
@@ -82,7 +85,10 @@ def call(run: Run) -> Op | None:
 
 
 def render_call(run: Run, frame: Frame, task: Task) -> RunTask | None:
-    """The call a frame's task makes now; None when a template of it failed (that is bound as its outcome)."""
+    """Render the call that a frame's task makes now.
+
+    None when one of its templates failed; the failure is then bound as the outcome.
+    """
     frame.input = None
     try:
         if task.input is not None:
@@ -105,7 +111,7 @@ def ask_again(run: Run, frame: Frame) -> RunTask | None:
 
 
 def begin_plain(run: Run) -> RunTask | None:
-    """The first call of a pipeline that is one task and nothing else."""
+    """Make the first call of a pipeline that is one task and nothing else."""
     state, task = run.state, run.pipeline.tasks[0]
     frame = Frame(phase="call", attempt=1)
     state.stage, state.frames, state.visits, state.moves = "tasks", [frame], {task.label: 1}, 1
@@ -114,7 +120,7 @@ def begin_plain(run: Run) -> RunTask | None:
 
 
 def finish_plain(run: Run, outcome: TaskOutcome) -> Finish:
-    """The success of a task that stands alone."""
+    """Finish the success of a single task."""
     task = run.pipeline.tasks[0]
     result, envelope = split_result(task, outcome.result)
     meta = tracing.with_around(run.pipeline, envelope, outcome.meta)
@@ -122,7 +128,7 @@ def finish_plain(run: Run, outcome: TaskOutcome) -> Finish:
 
 
 def _timeout(run: Run, node: Node) -> float | None:
-    """Seconds; ``{connect, read}`` is their sum."""
+    """Return a timeout in seconds; ``{connect, read}`` is their sum."""
     try:
         return _seconds(run.render(node))
     except InvalidInputError as error:
@@ -153,7 +159,10 @@ def _seconds(value: Any) -> float | None:
 
 
 def judge(run: Run) -> Op | None:
-    """Step-level retry first; then a success is kept under its label, written by ``set``, and sent to the task's own sinks."""
+    """Apply the step-level retry; then keep a success.
+
+    A success is kept under its label, written by ``set``, and sent to the task's own sinks.
+    """
     frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
     last = latest(frame)
@@ -176,7 +185,10 @@ def judge(run: Run) -> Op | None:
 
 
 def _preview_block(run: Run) -> None:
-    """Let rules read ``vars``. What fails now may be fine at the end (on the last page, say); then it is an error."""
+    """Evaluate ``vars`` so that rules can read them.
+
+    An entry that fails now may succeed at the end (on the last page, for example); only a failure at the end is an error.
+    """
     try:
         run.evaluate_block()
     except TemplateError:
@@ -184,7 +196,7 @@ def _preview_block(run: Run) -> None:
 
 
 def _again(run: Run, frame: Frame, task: Task, last: Last) -> bool:
-    """Whether the step-level ``retry`` takes the outcome."""
+    """Return whether the step-level ``retry`` takes the outcome."""
     retry = task.retry
     if retry is None:
         return False

@@ -1,4 +1,4 @@
-"""Outcomes as templates see them: ``outcome``, ``response``, ``result``, ``this``, ``error``.
+"""Templates' views of outcomes: ``outcome``, ``response``, ``result``, ``this``, ``error``.
 
 The shapes follow docs/dsl.md, "Rules that settle what the documents leave open", 1 to 3.
 """
@@ -44,7 +44,7 @@ class EventName(str):
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON knows it; the name of an event is text."""
+    """Return a value as JSON has it; the name of an event is text."""
     return (
         value.plain() if isinstance(value, View) else str.__str__(value) if isinstance(value, str) else value
     )
@@ -113,12 +113,12 @@ class LazyView(View):
 
 
 def is_http(value: Any) -> bool:
-    """Whether a result is the envelope of an HTTP call."""
+    """Return whether a result is the envelope of an HTTP call."""
     return isinstance(value, Mapping) and value.keys() >= _HTTP_KEYS
 
 
 def split_result(task: Task, value: Any) -> tuple[Any, dict[str, Any] | None]:
-    """What a tool gave → (result, what came around it).
+    """Split a tool's answer into (result, envelope around it).
 
     The inside of an envelope of ``status`` and ``data``; in the event form the body of an HTTP call; what ``output.path`` leads to.
     Raises TaskError(code="output_path").
@@ -164,7 +164,7 @@ def _unpacked(value: Any, task: Task) -> tuple[Any, dict[str, Any] | None]:
 
 
 def result_view(value: Any, hydrate: Hydrate | None) -> Any:
-    """``outcome.result``, ``_prev``: an HTTP envelope's keys first, then its body's."""
+    """Return ``outcome.result`` or ``_prev``: an HTTP envelope's keys first, then its body's."""
     if _is_http_result(value):
         body = _Body(value, hydrate)
         return LayeredView((value, body, {"body": body}), value, hydrate)
@@ -172,7 +172,7 @@ def result_view(value: Any, hydrate: Hydrate | None) -> Any:
 
 
 def label_view(value: Any, hydrate: Hydrate | None, promoted: Mapping[str, Any] | None = None) -> Any:
-    """A sibling task by its label: its result, ``.data``, ``.status`` like a step, and what ``select`` named."""
+    """Return a task by its label: its result, ``.data``, ``.status``, and its selections."""
     if _is_http_result(value):
         body = _Body(value, hydrate)
         about = {"status": "success", "result": value, "body": body, **(promoted or {})}
@@ -181,7 +181,7 @@ def label_view(value: Any, hydrate: Hydrate | None, promoted: Mapping[str, Any] 
 
 
 def _is_http_result(value: Any) -> bool:
-    """An HTTP envelope, or the reference of one that was too large to travel."""
+    """Return whether a value is an HTTP envelope, or the reference of a large one."""
     return is_http(value) or (is_ref(value) and "status_code" in (value.get("extracted") or ()))
 
 
@@ -208,14 +208,14 @@ class _Body(View):
 
 
 def error_map(error: ErrorInfo | None) -> dict[str, Any] | None:
-    """Return the value of ``error``: every field, and the tool's details (``body``, ``headers``)."""
+    """Return the value of ``error``: its fields, and the tool's details (``body``, …)."""
     if error is None:
         return None
     return {**error.details, **msgspec.structs.asdict(error)}
 
 
 def response_view(last: Last, hydrate: Hydrate | None) -> Any:
-    """``response``: the body's keys first, then ``status_code``, ``headers``, ``data``."""
+    """Return ``response``: the body's keys, then ``status_code``, ``headers``, ``data``."""
     body = last.result
     around = {**(last.envelope or {}), "data": body}
     whole = {**around, **body} if isinstance(body, Mapping) and not is_ref(body) else around
@@ -223,7 +223,7 @@ def response_view(last: Last, hydrate: Hydrate | None) -> Any:
 
 
 def this_view(last: Last, hydrate: Hydrate | None) -> Any:
-    """``this``: the whole envelope."""
+    """Return ``this``: the whole envelope."""
     return MapView(
         {
             "status": "success" if last.ok else "error",
@@ -318,7 +318,7 @@ def _py(last: Last) -> dict[str, Any]:
 
 
 def _helper(last: Last, name: str) -> dict[str, Any]:
-    """What the kind itself put into ``meta`` (or the error's details) for this helper."""
+    """Return the part of ``meta`` (or of the error's details) that the kind set for a helper."""
     given = last.meta.get(name) or (last.error.details.get(name) if last.error else None)
     return (
         {key: value for key, value in given.items() if value is not None} if isinstance(given, dict) else {}

@@ -1,4 +1,7 @@
-"""The trace of a run: compact facts for history, and none at all for the plain case of one task that ran once."""
+"""The trace of a run: compact facts for history.
+
+A single task that ran once leaves no trace.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ _TOLD = (ContinueAction, SetAction, CollectAction, NextAction, RetryAction, Sink
 
 
 def called(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
-    """A call came back. The first call of a single task is held back until there is something to tell."""
+    """Trace that a call returned.
+
+    The trace of the first call of a single task is held until another call follows.
+    """
     if run.inside_sink():
         return
     state = run.state
@@ -55,13 +61,13 @@ def called(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
 
 
 def tried_again(state: State, frame: Frame, task: Task, status: Any) -> None:
-    """A call that was not the first of its visit is a retry that was carried out."""
+    """Trace a call that was a retry: it was not the first of its visit."""
     if frame.attempt > 1:
         state.trace.append(Trace("retry.processed", task.label, status, {"attempt": frame.attempt}))
 
 
 def place(state: State) -> dict[str, Any]:
-    """Return ``iteration``: the current indexes of nested loops, outermost first; empty outside a loop."""
+    """Return ``iteration``: the indexes of nested loops, outermost first; none outside a loop."""
     return {"iteration": [level.index for level in state.levels]} if state.levels else {}
 
 
@@ -83,7 +89,10 @@ def retry_plan(frame: Frame, action: RetryAction, allowed: int, delay: float) ->
 
 
 def retry_scheduled(run: Run, frame: Frame, task: Task) -> None:
-    """The rule that asked for the retry has done all it does (its tasks, its sinks): nothing comes between this and the next try."""
+    """Trace a retry once its rule has run its tasks and sinks.
+
+    Nothing comes between this event and the next attempt.
+    """
     release(run.state)
     run.state.trace.append(Trace("retry.scheduled", task.label, "in_progress", frame.again))
     frame.again = {}
@@ -104,7 +113,10 @@ def rule_taken(run: Run, frame: Frame, task: Task) -> None:
 
 
 def _changes_nothing(run: Run, frame: Frame, action: Action) -> bool:
-    """Without the rule it would be the same: a break after the last task, a failure that stays a failure."""
+    """Return whether the run would do the same without the action.
+
+    It would for a break after the last task, and for a failure that stays a failure.
+    """
     if isinstance(action, BreakAction):
         return frame.pc + 1 == len(run.sequences[-1])
     failed = frame.last is not None and not frame.last.ok
@@ -121,7 +133,7 @@ def sink_processed(run: Run, task: Task, status: Any) -> None:
 
 
 def sink_failed(run: Run, error: ErrorInfo) -> ErrorInfo:
-    """The error of the step whose sink failed."""
+    """Return the error of the step whose sink failed."""
     task = next(
         tasks[0]
         for frame, tasks in zip(run.state.frames, run.sequences, strict=True)
@@ -141,7 +153,7 @@ def after_failed(first: ErrorInfo | None, error: ErrorInfo) -> ErrorInfo:
 
 
 def take(state: State) -> list[Trace]:
-    """The facts since the last turn."""
+    """Return the facts since the last turn."""
     trace, state.trace = state.trace, []
     return trace
 
@@ -163,7 +175,10 @@ def with_around(
 
 
 def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
-    """``attempts`` when there was more than one call, and the helpers of the last task (``http``, ``pg``, ``py``)."""
+    """Return ``meta``: ``attempts`` when there were several calls, and the last task's helpers.
+
+    The helpers are ``http``, ``pg`` and ``py``.
+    """
     last = state.last
     found = with_around(pipeline, last.envelope, last.meta) if last is not None else {}
     if state.pinned:
@@ -174,7 +189,7 @@ def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
 
 
 def children(state: State) -> dict[str, Any]:
-    """``children``: the sub-executions this turn asked for without waiting."""
+    """Return ``children``: the sub-executions that this turn started without waiting."""
     asked, state.children = state.children, []
     return {"children": asked} if asked else {}
 

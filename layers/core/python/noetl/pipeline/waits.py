@@ -30,7 +30,7 @@ def suspension(run: Run, wait: WaitRequest) -> Suspend:
 
 
 def _plain(seconds: float | None) -> float | int:
-    """A whole number as it is written."""
+    """Return a whole number without a fraction."""
     found = seconds or 0.0
     return int(found) if found.is_integer() else found
 
@@ -43,7 +43,7 @@ def poll(run: Run, pending: Pending, delay: float) -> Suspend:
 
 
 def over(frame: Frame) -> TaskOutcome:
-    """The time that a frame's task waited for has passed."""
+    """Return the outcome of a frame's task whose wait is over."""
     waited, frame.waited = frame.waited, None
     return TaskOutcome(waited)
 

@@ -1,6 +1,6 @@
-"""The signed store of compiled programs: signs at a write, and proves the signature at a read.
+"""The store of signed compiled programs: it signs at a write and verifies at a read.
 
-For stores that other principals may write to.
+It is for stores that other principals may write to.
 """
 
 from __future__ import annotations

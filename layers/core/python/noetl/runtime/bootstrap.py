@@ -209,7 +209,7 @@ def open_readonly(settings: Settings, server: EmbeddedServer | None = None) -> I
 
 
 def credential_names(settings: Settings, store: CredentialStore) -> CredentialNames:
-    """Names of credentials that tasks of this machine can use: registered ones, and those of its file."""
+    """Return the credentials that tasks of this machine can use: registered or in its file."""
     return KnownCredentials(store, FileCredentials(settings.credentials_file, lambda line: None))
 
 

@@ -1,4 +1,7 @@
-"""Registering playbooks where engine and workers read compiled programs from a store: the only deployed code that has the compiler."""
+"""Registration of playbooks on a deployment, where programs are read from a store.
+
+It is the only deployed code that has the compiler.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class Registrar(Compiler):
         self.registered = registered
 
     def register(self, text: str, *, source_name: str, path: str | None = None) -> Registered:
-        """Raises InvalidPlaybookError, InvalidInputError, InfrastructureError."""
+        """Register a playbook.
+
+        Raises InvalidPlaybookError, InvalidInputError, InfrastructureError.
+        """
         done = register_playbook(
             text,
             source_name=source_name,
@@ -60,7 +66,7 @@ class Registrar(Compiler):
 def schedule_deps(
     settings: CloudSettings, database: Database, catalog: Catalog, programs: Callable[[str], Program]
 ) -> ScheduleDeps:
-    """Schedules in the table, and in EventBridge Scheduler where the deployment has it."""
+    """Make the dependencies of schedules: the table and, if used, EventBridge Scheduler."""
     schedules = None
     if settings.schedule_group:
         schedules = EventBridgeSchedules(
@@ -73,7 +79,7 @@ def schedule_deps(
 def trigger_deps(
     settings: CloudSettings, database: Database, catalog: Catalog, keys: Callable[[bool], KeyRing]
 ) -> TriggerDeps:
-    """Triggers in the table, and as rules of EventBridge and event source mappings of queues."""
+    """Make the dependencies of triggers: the table, EventBridge rules, event sources."""
     rules = EventRules(
         settings.trigger_rules, settings.scheduler_target, settings.starts_dlq, _Client("events")
     )

@@ -1,4 +1,4 @@
-"""The source of new ids, from the clock and randomness, which are arguments in the packages below."""
+"""The source of new ids from clock and randomness, which inner packages get as arguments."""
 
 from __future__ import annotations
 

@@ -62,9 +62,9 @@ class ProgramCache:
         self._log = log
 
     def compile(self, text: str, source_name: str, program: str = "") -> Kept:
-        """Compile a playbook; with the hash ``program``, to the meaning it was compiled with before.
+        """Compile a playbook, with the semantics of the earlier compilation ``program``, if given.
 
-        Raises InvalidPlaybookError; what is invalid is compiled each time.
+        ``program``: the hash of a program. Raises InvalidPlaybookError; what is invalid is compiled each time.
         """
         semantics = semantics_of(text, program) if program else SEMANTICS
         path = self._path(text, source_name, semantics)

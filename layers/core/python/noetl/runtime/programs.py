@@ -38,9 +38,9 @@ class Programs:
         return self.compile(entry.content, entry.source_name, program)
 
     def compile(self, text: str, source_name: str, program: str = "") -> Program:
-        """Compile a playbook; with the hash ``program``, to the meaning it was compiled with before.
+        """Compile a playbook, with the semantics of the earlier compilation ``program``, if given.
 
-        Raises InvalidPlaybookError with every diagnostic.
+        ``program``: the hash of a program. Raises InvalidPlaybookError with every diagnostic.
         """
         compiled = self.cache.compile(text, source_name, program).program
         with self.lock:

@@ -23,7 +23,10 @@ from noetl.services.results.prune import RetentionDays
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``home``: where this machine keeps engine data. ``database_url``: another Postgres instead of the embedded one."""
+    """The settings of this machine.
+
+    ``home``: where it keeps engine data. ``database_url``: another Postgres instead of the embedded one.
+    """
 
     home: Path
     database_url: str | None = None

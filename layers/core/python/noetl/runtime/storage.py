@@ -1,4 +1,4 @@
-"""The tiers of results that every kind of deployment makes in the same way, from its settings."""
+"""Result tiers that every kind of deployment makes in the same way from its settings."""
 
 from __future__ import annotations
 

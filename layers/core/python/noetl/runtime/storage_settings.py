@@ -18,7 +18,10 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """Empty text: there is no such tier. ``cloud_tier``: where large results end; empty: local files here, the results bucket on AWS."""
+    """The settings of the result tiers; an empty text means that there is no such tier.
+
+    ``cloud_tier``: where large results are stored in the end; empty: local files on one machine, the results bucket on AWS.
+    """
 
     cloud_tier: str = ""
     cache_dir: str = ""

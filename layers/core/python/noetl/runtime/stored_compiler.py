@@ -16,9 +16,9 @@ class Compiler:
         self._programs = programs
 
     def compile(self, text: str, source_name: str, program: str = "") -> Kept:
-        """Compile a playbook; with the hash ``program``, to the meaning it was compiled with before.
+        """Compile a playbook, with the semantics of the earlier compilation ``program``, if given.
 
-        Raises InvalidPlaybookError.
+        ``program``: the hash of a program. Raises InvalidPlaybookError.
         """
         from noetl.kinds.registry import default_registry
         from noetl.runtime.program_cache import ProgramCache
@@ -26,5 +26,5 @@ class Compiler:
         return ProgramCache(None, default_registry()).compile(text, source_name, program)
 
     def keep(self, program: Program) -> None:
-        """Raises InfrastructureError."""
+        """Store a program. Raises InfrastructureError."""
         self._programs.put(program.hash, encode(program))

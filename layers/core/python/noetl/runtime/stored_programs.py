@@ -1,4 +1,4 @@
-"""Compiled programs by hash, read from a store, for processes that must not load the compiler."""
+"""Compiled programs by hash from a store, for processes that must not load the compiler."""
 
 from __future__ import annotations
 

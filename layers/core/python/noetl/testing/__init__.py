@@ -1,4 +1,6 @@
-"""Playbooks under test: the engine in one thread with virtual time, tools that answer from a script, and what is seen of a run.
+"""Playbooks under test: the engine in one thread with virtual time, and scripted tools.
+
+It also records what is seen of a run.
 
 Nothing below imports this package, and functions do not carry it.
 """

@@ -24,7 +24,9 @@ BASE = "https://noetl.test"
 
 
 def answered(wanted: Mapping[str, Any], execution_id: int, deps: EngineDeps, owner: str) -> list[Event]:
-    """The event of ``{step, body, index, serial, refused}``; none where the answer is refused as ``refused`` says, or known already.
+    """Return the event of ``{step, body, index, serial, refused}``, or None.
+
+    None: the answer is refused as ``refused`` says, or known already.
 
     Raises NoetlError for any other refusal.
     """
@@ -44,7 +46,10 @@ def answered(wanted: Mapping[str, Any], execution_id: int, deps: EngineDeps, own
 
 
 def callback_of(wanted: Mapping[str, Any], execution_id: int, store: ExecutionStore) -> CallbackId:
-    """The callback that a step waits for, or will; of a step that has ended, the one it waited for last."""
+    """Return the callback that a step waits for, or will wait for.
+
+    Of a step that has ended, it is the one it waited for last.
+    """
     info = store.info(execution_id)
     tokens = decode_state(info.state).tokens.values() if info is not None and info.state else ()
     token = next((one for one in tokens if one.step == wanted["step"]), None)

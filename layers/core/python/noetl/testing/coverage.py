@@ -78,7 +78,10 @@ class Meter:
         self.coverage.taken.update(self.undone[name] for name in steps if name in self.undone)
 
     def _collect(self, step: Step) -> None:
-        """Places that two objects share (a workbook task used twice, a handler of all steps) are one branch."""
+        """Collect the branches of a program.
+
+        Places that two objects share (a workbook task used twice, a handler of all steps) are one branch.
+        """
         for arc in step.arcs:
             self._add(arc, "failure arc" if arc.on == ("failed",) else "arc", _arc(step, arc))
         for rule in step.cases:

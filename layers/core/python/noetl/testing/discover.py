@@ -1,4 +1,4 @@
-"""The test files of a command: named files, those of a named playbook, and those below a folder."""
+"""Discovery of test files: named files, those of a named playbook, those below a folder."""
 
 from __future__ import annotations
 

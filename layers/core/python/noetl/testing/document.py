@@ -41,7 +41,10 @@ class ErrorReply(Strict):
 
 
 def epoch(value: Any) -> float:
-    """``now`` as epoch seconds: a number, or ISO 8601 text (UTC unless it says otherwise). Raises ValueError."""
+    """Return ``now`` as epoch seconds. Raises ValueError.
+
+    It is a number, or ISO 8601 text (UTC unless it says otherwise).
+    """
     if isinstance(value, str):
         at = datetime.fromisoformat(value)
         return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
@@ -112,7 +115,10 @@ def check_form(keys: Iterable[str]) -> str:
 
 
 class Choice(Reply):
-    """A reply to calls whose parameters are these (``when``), or to all others (``default``); ``replies`` answer one call after the other."""
+    """A reply to some calls.
+
+    It answers calls whose parameters are these (``when``), or all others (``default``); ``replies`` answer one call after the other.
+    """
 
     when: dict[str, Any] = Field(default_factory=dict)
     default: Reply | None = None
@@ -186,15 +192,21 @@ Moment = Annotated[
 
 
 class RedriveBlock(Strict):
-    """``step`` empty: from its failure. ``args``: of the step; without them those of its last run."""
+    """A redrive.
+
+    ``step`` empty: from its failure. ``args``: of the step; without them those of its last run.
+    """
 
     step: str = ""
     args: dict[str, Any] | None = None
 
 
 class CallbackBlock(Strict):
-    """An answer to a callback: what ``step`` waits for (``index``: its item; ``serial``: which callback of its pipeline). ``refused``: the
-    code of the error that the answer gets."""
+    """An answer to a callback.
+
+    ``step``: what it waits for (``index``: its item; ``serial``: which callback of its pipeline). ``refused``: the code of the error that
+    the answer gets.
+    """
 
     step: str
     body: Any = None
@@ -204,7 +216,10 @@ class CallbackBlock(Strict):
 
 
 class Happening(Strict):
-    """Something that comes from outside, at a moment: a context patch, a token, a callback, a pause, a resume, a redrive or a cancel."""
+    """An event from outside, at a moment.
+
+    It is a context patch, a token, a callback, a pause, a resume, a redrive or a cancel.
+    """
 
     at: Seconds | None = None
     when: Moment = None
@@ -236,7 +251,10 @@ class Happening(Strict):
 
 
 class ExpectedError(Strict):
-    """What is written is compared: ``message`` and ``position`` as a part of the text, the rest as it is."""
+    """The expected error.
+
+    What is written is compared: ``message`` and ``position`` as a part of the text, the rest as it is.
+    """
 
     kind: str | None = None
     code: str | None = None

@@ -148,7 +148,7 @@ class Driver:
         self.follow(handled)
 
     def follow(self, handled: Handled) -> None:
-        """Take the result of events: commands to run, events to handle, executions that have ended."""
+        """Take the result of events: commands to run, events to handle, ended executions."""
         for command in handled.commands:
             self.take(command)
         self.events.extend(handled.events)
@@ -177,7 +177,10 @@ class Driver:
             self.events.append(event)
 
     def is_open(self, command: Command) -> bool:
-        """Whether the engine still waits for this command: a worker looks before it runs one that is not fresh."""
+        """Return whether the engine still waits for this command.
+
+        A worker looks before it runs one that is not fresh.
+        """
         fence = self._fence(command)
         return fence is not None and (fence.attempt, fence.turn) == (command.attempt, command.turn)
 

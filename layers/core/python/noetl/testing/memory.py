@@ -1,4 +1,4 @@
-"""A backend in memory with virtual time, and a worker that runs tasks in the driver's thread."""
+"""A backend in memory with virtual time, and a worker in the driver's thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Replies that replace calls to the outside: which reply matches a call, and the kind's result of it.
+"""Replies that replace calls to the outside.
+
+They show which reply matches a call, and the kind's result of it.
 
 An entry of ``tools`` is one reply (it answers every call), a list of replies (one call after the other, then no more), or a list of
 choices: the first whose ``when`` is part of the call's parameters answers it, ``default`` the others.
@@ -172,7 +174,10 @@ def _short(text: str) -> str:
 
 
 def matches(part: Any, whole: Any) -> bool:
-    """Whether ``part`` is in ``whole``: mappings by their keys, texts with ``*`` for anything, other values as they are."""
+    """Return whether ``part`` is in ``whole``.
+
+    Mappings are compared by their keys, texts with ``*`` for anything, other values as they are.
+    """
     if isinstance(part, Mapping):
         return isinstance(whole, Mapping) and all(
             key in whole and matches(item, whole[key]) for key, item in part.items()

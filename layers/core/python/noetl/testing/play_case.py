@@ -1,4 +1,7 @@
-"""One run of a playbook under test: starts it, applies its happenings, and observes the result."""
+"""One run of a playbook under test.
+
+It starts the playbook, applies its happenings, and observes the result.
+"""
 
 from __future__ import annotations
 
@@ -308,7 +311,10 @@ def _observe(
 
 
 def _family(store: ExecutionStore, root: int) -> list[Any]:
-    """The execution and its descendants, each after its parent, in the order in which they were started."""
+    """Return the execution and its descendants, each after its parent.
+
+    They are in the order in which they were started.
+    """
     everyone = sorted(store.executions(limit=1000), key=lambda info: (info.started_at, info.execution_id))
     found = [info for info in everyone if info.execution_id == root]
     for info in found:
@@ -317,7 +323,10 @@ def _family(store: ExecutionStore, root: int) -> list[Any]:
 
 
 def per_step_run(events: list[HistoryEvent]) -> dict[str, list[str]]:
-    """Stored event names by step run: ``fetch``, ``fetch#2``, ``fetch[0]`` for an item of its loop; the rest is ``execution``."""
+    """Group stored event names by step run.
+
+    Keys are ``fetch``, ``fetch#2``, ``fetch[0]`` for an item of its loop; the rest is ``execution``.
+    """
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
     told: dict[str, list[str]] = {}

@@ -1,4 +1,7 @@
-"""Runner of test cases, each with virtual time and its own store, once or in many random orders."""
+"""Runner of test cases, once or in many random orders.
+
+Each run has virtual time and its own store.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 
 @dataclass(frozen=True)
 class Options:
-    """``live``: kinds that may reach outside. ``shuffle``: random orders per case, with seeds from ``seed`` on."""
+    """Options of a test run.
+
+    ``live``: kinds that may reach outside. ``shuffle``: random orders per case, with seeds from ``seed`` on.
+    """
 
     live: frozenset[str] = frozenset()
     shuffle: int = 0
@@ -114,7 +120,10 @@ class FileRun:
         )
 
     def _shuffled(self, case: TestCase, first: Seen) -> tuple[list[Finding], int | None, int]:
-        """The findings of the first order whose outcome or steps are not those of ``first``, with its seed."""
+        """Return the findings of the first order that differs from ``first``, with its seed.
+
+        An order differs in its outcome or its steps.
+        """
         for number in range(self.options.shuffle):
             seed = self.options.seed + number
             other = self._play(case, random_pick(seed))
@@ -215,9 +224,9 @@ def _worker(
 
 
 def dispatched(program: Program, tools: Mapping[str, Any], prefix: str = "") -> Program:
-    """Return ``program`` with mocked tasks of the engine (``noop``, ``playbook``) moved to the worker.
+    """Return ``program`` with mocked tasks of the engine moved to the worker.
 
-    A task is mocked when a reply takes its place.
+    Tasks of the engine are ``noop`` and ``playbook``. A task is mocked when a reply takes its place.
     """
     names = {key.partition("[")[0] for key in tools}
 

@@ -1,4 +1,4 @@
-"""Scripted tools: the registry of kinds, with replies in the place of what needs a network.
+"""Scripted tools: the registry of kinds, with replies in place of network calls.
 
 Keys of a script name a step, a task, or one iteration of them: ``fetch``, ``fetch/page``, ``fetch[2]``, ``page[2]``; a sink
 may be called ``sink``. A list is used up in order, once; a mapping answers every call.
@@ -149,7 +149,10 @@ def call_of(kind: str, params: Mapping[str, Any], context: TaskContext) -> Call:
 
 
 def _told(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a call was asked, as cases compare it: SQL is its statements, each with its text and bound parameters."""
+    """Return the parameters of a call, as cases compare them.
+
+    SQL is its statements, each with its text and bound parameters.
+    """
     plain = {
         name: [{"text": one.text, "params": dict(one.params)} for one in value.statements]
         if isinstance(value, RenderedSql)
@@ -204,7 +207,10 @@ def answer(reply: Mapping[str, Any]) -> TaskResult | PollRequest:
 
 
 def _expand(value: Any, index: int | None) -> Any:
-    """``{repeat: a, times: 3}`` → ``"aaa"``, ``{range: 3}`` → ``[0, 1, 2]``, ``"{index}"`` → the iteration's index."""
+    """Expand the short forms of values.
+
+    ``{repeat: a, times: 3}`` → ``"aaa"``, ``{range: 3}`` → ``[0, 1, 2]``, ``"{index}"`` → the iteration's index.
+    """
     if isinstance(value, Mapping):
         if value.keys() == {"repeat", "times"}:
             return value["repeat"] * value["times"]

@@ -1,4 +1,7 @@
-"""Read a test file: check it with positions, find its playbook and the ones beside it, and lay defaults under every case."""
+"""Reader of test files: it checks them with positions and finds their playbooks.
+
+It lays defaults under every case.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,10 @@ def _stop(diagnostics: Diagnostics, name: str) -> None:
 def _playbook_of(
     path: Path, document: Mapping[str, Any], root: MappingTree, diagnostics: Diagnostics
 ) -> Path:
-    """The file that ``playbook`` names, else the one of the same name beside it, or beside its folder ``tests``."""
+    """Return the file that ``playbook`` names, or the playbook of the same name.
+
+    That one is beside the test file, or beside its folder ``tests``.
+    """
     named = document.get("playbook")
     if named is not None:
         found = path.parent / str(named)
@@ -154,7 +160,10 @@ def _others(
     diagnostics: Diagnostics,
     kinds: Registry,
 ) -> Iterator[tuple[str, Program]]:
-    """Playbooks that the tested one may call: those in its folder (as far as they are valid), and those that the file names."""
+    """Return the playbooks that the tested one may call.
+
+    They are those in its folder (as far as they are valid), and those that the file names.
+    """
     for file in sorted(playbook.parent.iterdir()):
         if (
             file.suffix in (".yaml", ".yml")
@@ -218,7 +227,10 @@ def prefixed(main: Program, programs: Mapping[str, Program]) -> Iterator[tuple[s
 
 
 def names_of(main: Program, programs: Mapping[str, Program]) -> dict[str, set[str]]:
-    """What replies and calls may be named by — steps, tasks, ``step/task``, ``sink`` — with the kinds behind each name."""
+    """Return the names that replies and calls may use, with the kinds behind each name.
+
+    They are steps, tasks, ``step/task`` and ``sink``.
+    """
     known: dict[str, set[str]] = {}
     for prefix, program in prefixed(main, programs):
         for step in program.steps:
@@ -320,7 +332,10 @@ class _Names:
         return False
 
     def forms(self, key: str, reply: Any, path: list[Any]) -> None:
-        """Replies in the form of a kind that is not the step's, and lists that are half of one sort."""
+        """Find replies in the form of a kind that is not the step's, and mixed lists.
+
+        A mixed list is half of one sort.
+        """
         for number, one in enumerate(reply if isinstance(reply, list) else ()):
             if is_choice(reply) and not one.keys() & {"when", "default"}:
                 pos = place_of(self.root, [*path, number], at_key=False)
@@ -350,7 +365,10 @@ def _single_replies(reply: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def canonical(case: TestCase, known: Mapping[str, set[str]], kinds: Registry) -> TestCase:
-    """``case`` with parameters by the names that calls have them under: ``json`` is ``body``, as the compiler reads it."""
+    """Return ``case`` with parameters by the names that calls have them under.
+
+    ``json`` is ``body``, as the compiler reads it.
+    """
 
     def renamed(key: str, params: Mapping[str, Any]) -> dict[str, Any]:
         found = _KEY.fullmatch(key)

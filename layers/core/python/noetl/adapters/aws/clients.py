@@ -1,4 +1,7 @@
-"""Clients of AWS services: one boto3 session per process, one client per service, one error mapping."""
+"""Clients of AWS services: one session per process, one client per service.
+
+All of them map errors in the same way.
+"""
 
 from __future__ import annotations
 

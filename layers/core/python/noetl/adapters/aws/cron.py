@@ -1,4 +1,6 @@
-"""Conversion of cron expressions from five fields to the six fields of AWS, exactly or not at all.
+"""Conversion of cron expressions from five fields to the six fields of AWS.
+
+It is exact or refused.
 
 AWS counts weekdays from 1 = Sunday, wants ``?`` in one of the two day fields, and has no way to say "on the 13th or on Fridays". The
 reader that the local scheduler uses interprets the fields, so both schedulers fire at the same times.

@@ -14,7 +14,10 @@ SHOWN = 300
 
 
 class DecideFunction:
-    """``client``: one that asks once. A repeat would wait for the engine twice, where the queue is there at once."""
+    """The engine's function, called by request.
+
+    ``client``: one that asks once. A repeat would wait for the engine twice, while the queue is available at once.
+    """
 
     def __init__(self, function: str, client: Any) -> None:
         self._function = function

@@ -1,4 +1,7 @@
-"""Task containers as Fargate tasks: a task definition per image and size, a Fargate task per order."""
+"""Containers of tasks as Fargate tasks.
+
+There is a task definition per image and size, and a Fargate task per order.
+"""
 
 from __future__ import annotations
 

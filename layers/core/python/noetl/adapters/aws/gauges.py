@@ -32,7 +32,10 @@ def read_gauges(client: Any, queues: Mapping[str, str]) -> Sequence[QueueGauge]:
 
 
 def dead_commands(prefix: str) -> str:
-    """Return the URL of the dead letters of all commands; ``prefix``: a queue of commands without its worker."""
+    """Return the URL of the dead letters of all commands.
+
+    ``prefix``: a queue of commands without its worker.
+    """
     return f"{prefix}dlq"
 
 

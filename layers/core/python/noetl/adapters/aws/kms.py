@@ -1,4 +1,6 @@
-"""Envelope encryption: KMS makes and unwraps data keys, and this process encrypts with AES-GCM.
+"""Envelope encryption with KMS.
+
+KMS makes and unwraps data keys, and this process encrypts with AES-GCM.
 
 Sealed: version (1 byte) · length of the wrapped data key (2 bytes, big-endian) · wrapped data key · nonce · ciphertext with tag.
 """

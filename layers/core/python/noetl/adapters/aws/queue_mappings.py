@@ -1,4 +1,6 @@
-"""Triggers on queues as event source mappings: Lambda reads the queue for the scheduler function.
+"""Triggers on queues as event source mappings.
+
+Lambda reads the queue for the scheduler function.
 
 Lambda reads with the function's role.
 """

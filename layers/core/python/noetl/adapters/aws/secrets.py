@@ -1,4 +1,4 @@
-"""Secrets in Secrets Manager: credentials of playbooks, the token key, the database's password."""
+"""Secrets in Secrets Manager: credentials, the token key, the database's password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Log lines of tasks in the results bucket: one object per second or two of a worker's lines.
+"""Log lines of tasks in the results bucket.
+
+One object holds a second or two of a worker's lines.
 
 The objects are below the folder of the execution.
 """

@@ -1,4 +1,4 @@
-"""Two pools of the disk cache, each with its own budget: bytes of objects, and their descriptions.
+"""Pools of the disk cache, each with its own budget: object bytes, and descriptions.
 
 Files are the truth, so that several processes may share a folder. The memory of this process only decides what to drop first. An object
 that is pending (has not reached the cloud tier) is never dropped.

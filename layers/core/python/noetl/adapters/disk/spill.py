@@ -1,4 +1,4 @@
-"""The upload of objects from the disk to the cloud tier, in the background of their writers."""
+"""The upload of objects from the disk to the cloud tier, in the background."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Spill:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._commits = threading.Lock()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def start(self) -> None:
         """Continue the uploads that an earlier process left. Further calls do nothing."""
@@ -48,9 +48,12 @@ class Spill:
         self._put(key, uri)
 
     def forget(self, execution_id: int) -> int:
-        """Delete what this machine has of an execution; return how many objects had not reached the cloud. Raises OSError.
+        """Delete what this machine has of an execution. Raises OSError.
 
-        An object is committed and loses its mark under one lock: it counts here or in the cloud, never twice, and is not committed after this.
+        Returns how many objects had not reached the cloud.
+
+        An object is committed and loses its mark under one lock: it counts here or in the cloud, never twice, and is not committed after
+        this.
         """
         with self._commits:
             return self._pools.delete_execution(execution_id)
@@ -162,16 +165,16 @@ class Spill:
             try:
                 self.bring(key, uri)
             except (NoetlError, OSError) as error:
-                self._tell(error)
+                self._log_once(error)
                 self._stop.wait(pause)
                 pause = min(LONGEST_PAUSE, 2 * pause)
             else:
                 return
 
-    def _tell(self, error: Exception) -> None:
+    def _log_once(self, error: Exception) -> None:
         code = error.code if isinstance(error, InfrastructureError) else type(error).__name__
-        if code not in self._told:
-            self._told.add(code)
+        if code not in self._logged:
+            self._logged.add(code)
             self._log(f"results wait on this disk for the tier {self._cloud.name}: {error}")
 
 

@@ -1,4 +1,7 @@
-"""Large values as local files: one folder per execution, one file per object, written whole or not at all."""
+"""Large values as local files: a folder per execution, a file per object.
+
+A file is written whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FileResultStore(OneTier):
-    """``root`` is made when the first object is written. Names in URIs never become paths: files are called by their hash.
+    """A result store of local files.
+
+    ``root`` is made when the first object is written. Names in URIs never become paths: files are called by their hash.
 
     As the tier ``pvc``, ``root`` is a folder that every process of a deployment has mounted (EFS, NFS, a volume).
 
@@ -31,7 +36,10 @@ class FileResultStore(OneTier):
         self.name: str = name
 
     def put(self, uri: str, data: bytes) -> None:
-        """Raises ConflictError(code="result_exists") when the object exists with other bytes, InfrastructureError when it cannot be kept."""
+        """Keep an object.
+
+        Raises ConflictError(code="result_exists") when the object exists with other bytes, InfrastructureError when it cannot be kept.
+        """
         path = self._path(uri)
         try:
             _make_folder(path.parent)
@@ -196,7 +204,10 @@ class PartFile:
 
 
 def write_once(path: Path, data: bytes) -> bool:
-    """Whether this call made the file: complete and durable under its name, or not there at all."""
+    """Write a file unless it exists; True when this call made it.
+
+    It is complete and durable under its name, or not there at all.
+    """
     if path.exists():
         return False
     part = PartFile(path)

@@ -1,4 +1,7 @@
-"""Starting and stopping one Postgres server process over one data folder, without pg_ctl's waiting."""
+"""Start and stop of a Postgres server process over one data folder.
+
+It does without pg_ctl's waiting.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,10 @@ def run_as() -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """The whole environment of every program of the server: what its loader and its clock need, and nothing of the caller's secrets."""
+    """Return the whole environment of every program of the server.
+
+    It has what the loader and the clock need, and none of the caller's secrets.
+    """
     kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     return {"PATH": "/usr/bin:/bin", "LANG": "C", "LC_ALL": "C", **kept}
 
@@ -94,7 +100,10 @@ def give_away(path: Path) -> None:
 
 
 def let_through(path: Path) -> None:
-    """Let the unprivileged user reach ``path`` (root only): search permission on its parents, nothing more."""
+    """Let the unprivileged user reach ``path`` (root only).
+
+    It adds search permission on the parents, and nothing more.
+    """
     for parent in path.parents:
         mode = parent.stat().st_mode
         if not mode & 0o001:
@@ -102,7 +111,10 @@ def let_through(path: Path) -> None:
 
 
 def socket_folder(data: Path) -> Path:
-    """Where the socket lives: the data folder, or a private temporary one when the path would be too long for a socket."""
+    """Return where the socket lives: the data folder, or a private temporary one.
+
+    The temporary one is for a path that would be too long for a socket.
+    """
     if len(str(data / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_MAX:
         return data
     import hashlib
@@ -123,7 +135,10 @@ def accepts(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def fresh_folder(data: Path) -> Iterator[Path]:
-    """A folder that becomes ``data``, durable, when the block is done: a killed attempt leaves nothing half made."""
+    """Yield a folder that becomes ``data``, durable, when the block is done.
+
+    A killed attempt leaves nothing half made.
+    """
     fresh = data.with_name(f"{data.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     try:
@@ -140,7 +155,9 @@ def fresh_folder(data: Path) -> Iterator[Path]:
 
 
 def initialise(data: Path, superuser: str, password: str | None = None) -> None:
-    """Run initdb into the folder ``data``, which is made and not synced; ``password`` None: the superuser has none.
+    """Run initdb into the folder ``data``, which is made and not synced.
+
+    ``password`` None: the superuser has none.
 
     Raises InfrastructureError.
     """
@@ -177,7 +194,9 @@ def initialise(data: Path, superuser: str, password: str | None = None) -> None:
 def run_alone(
     data: Path, database: str, statements: str, *, allowed: str | None = None, synced: bool = True
 ) -> None:
-    """Run statements as the superuser in single-user mode: the server is down, and the caller holds the folder's lock.
+    """Run statements as the superuser in single-user mode.
+
+    The server is down, and the caller holds the folder's lock.
 
     Each ends with a semicolon and an empty line. ``allowed``: part of an error message that is none. ``synced`` False: the folder is
     synced later. Raises InfrastructureError.
@@ -218,7 +237,10 @@ def _call(command: list[str], data: Path, text: str = "") -> subprocess.Complete
 
 
 def failed(what: str, cause: Exception | str, code: str) -> InfrastructureError:
-    """Describe the failure: the exhausted resource with a remedy if the cause names one, else the cause."""
+    """Describe a failure: the exhausted resource with a remedy, or else the cause.
+
+    The resource is described when the cause names one.
+    """
     found = shortage_in(cause) if isinstance(cause, str) else shortage(cause)
     if found is not None:
         return InfrastructureError(f"{what}: {found.reason}", code=code, hint=found.remedy, retryable=False)
@@ -340,7 +362,10 @@ def stop(data: Path) -> None:
 
 @contextlib.contextmanager
 def _end_of(pid: int) -> Iterator[Callable[[float], object]]:
-    """Give a wait of at most so many seconds for the end of a process; a short sleep where the system cannot tell of it (macOS)."""
+    """Wait at most so many seconds for the end of a process.
+
+    It is a short sleep where the system cannot report the end (macOS).
+    """
     try:
         handle = os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -374,7 +399,10 @@ def pid_file_line(data: Path, line: int) -> str | None:
 
 
 def _forget_stale_pid(data: Path) -> None:
-    """A killed server leaves its file; when its number belongs to another program by now, Postgres would refuse to start."""
+    """Remove the file of a killed server when its number belongs to another program by now.
+
+    Postgres would refuse to start otherwise.
+    """
     pid = pid_file_line(data, 0)
     if pid is None or not pid.isdigit() or not _is_postgres(int(pid)):
         (data / "postmaster.pid").unlink(missing_ok=True)

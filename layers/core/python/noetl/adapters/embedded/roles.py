@@ -1,4 +1,6 @@
-"""Roles and databases of the embedded server, made in single-user mode: no socket ever accepts its superuser.
+"""Roles and databases of the embedded server, made in single-user mode.
+
+No socket ever accepts its superuser.
 
 ``noetl`` is the superuser that initdb makes. It has no password and no line in pg_hba.conf, so only a process that can stop the server
 and open its data folder acts as it. ``noetl_engine`` owns the engine's database, ``workspace`` the scratch one; each reaches its own.
@@ -83,10 +85,12 @@ END $$;
 
 
 def make_roles(data: Path, password: str, *, fresh: bool = False) -> None:
-    """Give the engine and playbooks roles and databases of their own; the superuser loses its password. The server is down.
+    """Make the roles and databases of the engine and of playbooks.
 
-    May be repeated, also over a folder whose engine was the superuser. ``password``: of the engine's role. ``fresh``: initdb has just made
-    the folder, which is synced later. Raises InfrastructureError.
+    The superuser loses its password. The server is down.
+
+    May be repeated, also over a folder whose engine was the superuser. ``password``: of the engine's role. ``fresh``: initdb has just
+    made the folder, which is synced later. Raises InfrastructureError.
     """
     from psycopg import sql  # loading it takes as long as starting the server, which runs meanwhile
 

@@ -1,4 +1,6 @@
-"""The Postgres server that comes with the library: one per data folder, shared by every process that opens it.
+"""The Postgres server that comes with the library.
+
+There is one per data folder, shared by every process that opens it.
 
 Who uses it is kept by the kernel: each user holds a shared lock on a file, so a process that is killed is not counted any more,
 and the last one that closes stops the server. A server whose only user was killed runs on until the next user closes.
@@ -112,7 +114,9 @@ def open_embedded(
     settings: Mapping[str, str] | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> EmbeddedServer:
-    """Start the server over ``data`` (default ``<home>/postgres``) or join the running one; both databases are ready to use.
+    """Start the server over ``data``, or join the running one; both databases are ready.
+
+    The default of ``data`` is ``<home>/postgres``.
 
     ``settings`` override SETTINGS when the server has to be started. ``meanwhile`` is called once, while it starts. Raises
     InfrastructureError.

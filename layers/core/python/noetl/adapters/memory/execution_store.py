@@ -1,4 +1,6 @@
-"""Executions in memory: the same promises as Postgres, for the simulator and for conformance cases.
+"""Executions in memory, for the simulator and for conformance cases.
+
+They keep the same promises as Postgres.
 
 Nothing survives the process. Values are kept encoded, so no caller shares a mutable object with the store.
 """
@@ -74,7 +76,10 @@ class MemoryExecutionStore(MemoryLooking):
 
     @contextmanager
     def tables(self) -> Iterator[Tables]:
-        """The rows themselves, for those who look (see ``MemoryInspection``), while nothing else happens."""
+        """Yield the rows themselves for inspection (see ``MemoryInspection``).
+
+        Nothing else happens meanwhile.
+        """
         with self._lock:
             yield self._tables
 
@@ -315,7 +320,10 @@ class MemoryExecutionStore(MemoryLooking):
         return [row for row in rows if not _OF_ITEM.match(row.event_id)][:limit]
 
     def _page(self, execution_id: int, lane: int, after: int, limit: int) -> list[StoredEvent]:
-        """At most ``limit`` rows, and the further rows of the last one's place, so that a cursor never skips any."""
+        """Return at most ``limit`` rows, and the further rows of the last one's place.
+
+        So a cursor never skips any.
+        """
         with self._lock:
             rows = [row for row in self._lane(execution_id, lane) if row.seq > after]
         page = rows[:limit]

@@ -1,4 +1,7 @@
-"""Trees of executions in memory: what started what, when all of it was over, and who else can reach its results."""
+"""Trees of executions in memory.
+
+They show what started what, when all of it was over, and which trees can reach its results.
+"""
 
 from __future__ import annotations
 

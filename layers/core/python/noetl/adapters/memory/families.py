@@ -1,8 +1,11 @@
-"""Pause and resume of an execution, applied to its children (as sql/functions/20_main_lane_parts.sql)."""
+"""Pause and resume of an execution, applied to its children.
+
+It does the same as sql/functions/20_main_lane_parts.sql.
+"""
 
 from __future__ import annotations
 
-from noetl.adapters.memory.limits import Given, give
+from noetl.adapters.memory.limits import Grants, give
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.domain import ids
 from noetl.domain.events import Event, Pause, Resume, Start, decode_event
@@ -12,7 +15,10 @@ from noetl.ports.executions.execution_store import Change, ChildrenWord, Created
 
 
 def words(tables: Tables, change: Change, word: ChildrenWord) -> list[Event]:
-    """Return a Pause or Resume for every child that has begun, and is not over or passes it on."""
+    """Return a Pause or Resume for every child that has begun.
+
+    Children that are over and do not pass it on get none.
+    """
     kind = Pause if word.what == "pause" else Resume
     children = [] if word.what == "resume_below" else begun(tables, change.execution_id)
     children += passing_on(tables, change.execution_id)
@@ -26,7 +32,7 @@ def begun(tables: Tables, parent: int) -> list[ExecutionEntry]:
 
 
 def passing_on(tables: Tables, parent: int) -> list[ExecutionEntry]:
-    """Return the children that have ended, and below which an execution is left that is not over."""
+    """Return the children that have ended with a live execution below them."""
     return [one for one in _children(tables, parent) if one.over and _leads_on(tables, one.execution_id)]
 
 
@@ -42,7 +48,7 @@ def is_held_back(entry: ExecutionEntry) -> bool:
     return entry.version == 0 and entry.status == "paused"
 
 
-def hold_back(tables: Tables, parent: int, owner: str | None) -> Given:
+def hold_back(tables: Tables, parent: int, owner: str | None) -> Grants:
     """Pause the children of ``parent`` that have not begun; make rows for those without.
 
     A child that waited for a slot is passed over from now on: return what ``owner`` is given of its key.
@@ -67,7 +73,7 @@ def hold_back(tables: Tables, parent: int, owner: str | None) -> Given:
     return give(tables, keys, (), owner, owner)
 
 
-def let_begin(tables: Tables, parent: int, owner: str | None) -> Given:
+def let_begin(tables: Tables, parent: int, owner: str | None) -> Grants:
     """Let children begin that were paused before they had.
 
     Their Starts that lie in the outbox are ``owner``'s; those in a queue stay in it."""

@@ -66,7 +66,10 @@ def commit_items(
 
 
 def _moved(batches: Sequence[ItemBatch]) -> list[tuple[int, str, str]]:
-    """Return the moves of slots: items that continue alone have the slots of the command they left."""
+    """Return the moves of slots to the items that continue alone.
+
+    They have the slots of the command they left.
+    """
     return [
         (one.execution_id, batch.event.command_id, one.command_id)
         for batch in batches
@@ -90,8 +93,10 @@ def _answer(tables: Tables, batch: ItemBatch, counted: int | None) -> ItemsCommi
 def _count(
     tables: Tables, batch: ItemBatch, owner: str | None, commands: list[Command], events: list[Event]
 ) -> int | None:
-    """Rows, counters and continuations of one batch; None when its fence is gone, EARLY when it has to wait for others, PAUSED when
-    its execution is."""
+    """Return rows, counters and continuations of one batch.
+
+    None: its fence is gone. EARLY: it has to wait for others. PAUSED: its execution is paused.
+    """
     event = batch.event
     execution = tables.executions.get(event.execution_id)
     if execution is not None and execution.status == "paused":
@@ -143,7 +148,10 @@ def _count(
 
 
 def _item_of(event: Event) -> int | None:
-    """The item with whose turn an event is posted, or not at all: of a repeat the engine may derive another execution id."""
+    """Return the item whose turn posts an event together with it, or not at all.
+
+    For a repeat the engine may derive another execution id.
+    """
     if isinstance(event, ItemAwaits):
         place = item_of(event.place)
         return None if place is None else place[1]
@@ -161,7 +169,7 @@ def _decided(batch: ItemBatch, work: Work) -> set[int]:
 
 
 def _decided_otherwise(batch: ItemBatch, part: CountedRow, work: Work, decided: Collection[int]) -> bool:
-    """Return whether another run of the same command reported another outcome of the item first.
+    """Return whether another run of the same command reported another outcome first.
 
     The first row of an item decides: it is done, or it continues.
     """

@@ -1,4 +1,7 @@
-"""Slots and moments of keys in memory: the order and answers of sql/functions/50_limits.sql."""
+"""Slots and moments of keys in memory, as in sql/functions/50_limits.sql.
+
+The order and the answers are the same.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ Key = tuple[int, str]
 
 
 @dataclass(slots=True)
-class Given:
+class Grants:
     """The result of granting slots.
 
     Commands that were issued just now and have to wait, moments of those that are for later, and commands and starts that waited until
@@ -52,7 +55,7 @@ def settle(
     wanted: Iterable[Command],
     owner: str | None,
     moved: Iterable[tuple[int, str, str]] = (),
-) -> Given:
+) -> Grants:
     """After a commit: what came free, and what is asked for, of ``executions``.
 
     ``moved``: (execution, command, its heir).
@@ -165,9 +168,11 @@ def _full(tables: Tables, limit: Limit) -> bool:
 
 def give(
     tables: Tables, keys: Iterable[str], fresh: Sequence[Key], owner: str | None, starts: str | None
-) -> Given:
-    """Give free slots of ``keys`` to who waits for them: the highest priority first, then the oldest. ``starts``: whose the starts of
-    executions are then."""
+) -> Grants:
+    """Grant free slots of ``keys``: the highest priority first, then the oldest.
+
+    ``starts``: the owner of the starts of executions afterwards.
+    """
     got: list[Key] = []
     for key in fresh:
         uses = tables.uses[key]
@@ -206,8 +211,8 @@ def _head(tables: Tables, name: str) -> Key | None:
 
 def _told(
     tables: Tables, got: list[Key], fresh: Sequence[Key], owner: str | None, starts: str | None
-) -> Given:
-    given = Given(waits={key for key in fresh if not tables.uses[key][0].held})
+) -> Grants:
+    given = Grants(waits={key for key in fresh if not tables.uses[key][0].held})
     delays = _moments(tables, got)
     known = set(fresh)
     for key in sorted(got, key=lambda key: (-tables.uses[key][0].priority, tables.uses[key][0].order)):

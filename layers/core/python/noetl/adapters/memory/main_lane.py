@@ -50,7 +50,7 @@ def commit(tables: Tables, changes: list[Change], owner: str | None) -> Committe
 
 
 def _begins_another(tables: Tables, change: Change) -> bool:
-    """Tell whether the row or the Start that an execution begins from came from another Start, or is gone with it."""
+    """Return whether the row or Start of an execution came from another Start, or is gone."""
     if change.expected or change.created is None or not change.created.start:
         return False
     if (change.execution_id, change.created.start) in tables.outbox:
@@ -133,7 +133,10 @@ def _apply(
 
 
 def _forget_callbacks(work: Work, runs: frozenset[int]) -> None:
-    """Drop what is kept for callbacks of runs that are over, and their timers (``callback:<place>:<serial>``)."""
+    """Drop what is kept for callbacks of runs that are over, and their timers.
+
+    The timers are ``callback:<place>:<serial>``.
+    """
     for key in [key for key in work.slots if key[0] == SCOPE and run_of(key[1]) in runs]:
         del work.slots[key]
     for timer in list(work.timers):
@@ -170,7 +173,9 @@ def _move(tables: Tables, change: Change) -> None:
 
 
 def _drop(work: Work, change: Change, attempts: dict[str, int]) -> None:
-    """Delete what is closed, what belongs to dropped runs (their loops end), and everything when the execution is over.
+    """Delete closed commands and what belongs to dropped runs (their loops end).
+
+    When the execution is over, it deletes everything.
 
     ``attempts`` collects the attempt counts of rows that a new turn replaces.
     """
@@ -260,7 +265,9 @@ def _start_loops(
 
 
 def _cancels(tables: Tables, change: Change) -> list[Event]:
-    """A Cancel for every child that is not over, those included whose Start is still in the outbox.
+    """Return a Cancel for every child that is not over.
+
+    Children whose Start is still in the outbox are included.
 
     When only runs are dropped: for the children these runs wait for.
     """

@@ -24,7 +24,10 @@ Turn = tuple[int, str, int]
 
 
 def release(tables: Tables, owner: str) -> None:
-    """Rows are freed one by one, so that what is not due yet stays free when the same owner comes back."""
+    """Free the rows of an owner.
+
+    Rows are freed one by one, so that what is not due yet stays free when the same owner comes back.
+    """
     tables.leases.pop(owner, None)
     held: list[CommandEntry | TimerEntry | OutboxEntry] = [*tables.outbox.values()]
     for work in tables.work.values():
@@ -69,7 +72,7 @@ def hold(tables: Tables, held: Sequence[Held | Start]) -> list[Held | Start]:
 
 
 def released(tables: Tables, execution_id: int, owner: str | None) -> list[Event]:
-    """What was held for an execution, in the order in which it came: it is ``owner``'s to handle now."""
+    """Hand events that were held for an execution to ``owner``, in the order of arrival."""
     rows = [row for row in tables.outbox.values() if row.execution_id == execution_id and row.owner == HELD]
     for row in rows:
         row.owner = owner
@@ -146,7 +149,10 @@ def _free(tables: Tables, entry: CommandEntry, offer: Offer | None) -> bool:
 
 
 def _recorded(tables: Tables, entry: CommandEntry) -> tuple[list[tuple[int, bytes]], list[int]]:
-    """What history knows about a chunk's items: those that are done with their outcomes, and those that were suspended."""
+    """Return what history knows about a chunk's items.
+
+    These are the items that are done, with their outcomes, and those that were suspended.
+    """
     if entry.round < 0:
         return [], []
     history = tables.work[entry.execution_id].history

@@ -1,4 +1,4 @@
-"""The rows of the in-memory store, and the few operations on them that several use cases share."""
+"""The rows of the in-memory store, and the operations that several use cases share."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class ExecutionEntry:
 
 @dataclass(slots=True)
 class CommandEntry:
-    """``round`` ≥ 0: a command of a loop, whose payload lacks what the loop's entry holds (None: a fresh chunk).
+    """A row of a command.
+
+    ``round`` ≥ 0: a command of a loop, whose payload lacks what the loop's entry holds (None: a fresh chunk).
 
     ``left``: items of ``start <= i < stop`` that this command still answers for.
     """
@@ -101,7 +103,10 @@ class LoopEntry:
 
     @property
     def finished(self) -> bool:
-        """Nothing more will come: the total is reached, or the gate is closing and nothing is in flight."""
+        """Return whether nothing more will come.
+
+        The total is reached, or the gate is closing and nothing is in flight.
+        """
         if self.done + self.failed == self.row.total:
             return True
         return self.gate == "closing" and self.in_flight == 0
@@ -258,7 +263,10 @@ class Tables:
         return self.outbox.get((execution_id, self._starts.get(execution_id, "")))
 
     def taken(self, events: Iterable[Event]) -> set[int]:
-        """Execution ids that ``post`` may not use: another Start began these executions, or is about to begin them."""
+        """Return execution ids that ``post`` may not use.
+
+        Another Start began these executions, or is about to begin them.
+        """
         asked: dict[int, str] = {}
         found = set()
         for event in events:

@@ -72,7 +72,10 @@ class Session:
         return bool(poller.poll(0))
 
     def run(self, statement: Query, parameters: list[bytes | None]) -> list[Row]:
-        """Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, or psycopg.Error for a statement that is wrong."""
+        """Run a statement on this session.
+
+        Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, or psycopg.Error for a statement that is wrong.
+        """
         self.since = time.monotonic()
         try:
             result = self._send(statement, parameters)
@@ -138,7 +141,10 @@ class Session:
 
 
 def _lost(result: pq.abc.PGresult) -> tuple[int, ...]:
-    """Executions named by the refusal: ``12,13``, or ``Key (execution_id, event_id)=(12, …) already exists.``"""
+    """Return the executions that a refusal names.
+
+    It is ``12,13``, or ``Key (execution_id, event_id)=(12, …) already exists.``
+    """
     detail = (result.error_field(pq.DiagnosticField.MESSAGE_DETAIL) or b"").decode(errors="replace")
     listed = detail.partition("=(")[2].partition(",")[0] if "=(" in detail else detail
     return tuple(int(part) for part in listed.split(",") if part.isdigit())
@@ -242,7 +248,10 @@ class Database:
             raise unreachable(error) from error
 
     def _keep(self, session: Session, began: int) -> None:
-        """``began``: how often this had been closed when the session was taken. What was in use then is closed now."""
+        """Keep a session for the next use, or close it.
+
+        ``began``: how often this had been closed when the session was taken. What was in use then is closed now.
+        """
         now = time.monotonic()
         old: list[Session] = []
         with self._lock:
@@ -257,7 +266,10 @@ class Database:
             one.close()
 
     def close(self) -> None:
-        """Close idle sessions, and those in use when they are given back; a later call opens new ones (scale-to-zero databases pause)."""
+        """Close idle sessions, and those in use when they are returned.
+
+        A later call opens new ones (scale-to-zero databases pause).
+        """
         with self._lock:
             self._closings += 1
             idle = list(self._idle)

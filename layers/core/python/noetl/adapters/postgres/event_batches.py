@@ -16,7 +16,7 @@ from noetl.ports.event_batches import BatchStatus, EventBatch, EventTold
 from noetl.ports.new_ids import IdTakenError
 
 _TEXTS: msgspec.json.Decoder[list[str]] = codec.decoder(list[str])
-_TOLD: msgspec.json.Decoder[list[EventTold]] = codec.decoder(list[EventTold])
+_OUTCOMES: msgspec.json.Decoder[list[EventTold]] = codec.decoder(list[EventTold])
 
 
 class PostgresEventBatches:
@@ -83,7 +83,7 @@ def _batch(row: Row) -> EventBatch:
         cast(BatchStatus, (status or b"").decode()),
         int(total or 0),
         [] if messages is None else demand(lambda: codec.decode_as(_TEXTS, messages), name),
-        [] if told is None else demand(lambda: codec.decode_as(_TOLD, told), name),
+        [] if told is None else demand(lambda: codec.decode_as(_OUTCOMES, told), name),
         moment(created, f"the beginning of {name}") or 0.0,
         moment(ended, f"the end of {name}"),
     )

@@ -1,4 +1,7 @@
-"""Read-only SQL in Postgres: a connection of the reader role for each query, a cursor in a read-only transaction."""
+"""Read-only SQL in Postgres.
+
+Each query has a connection of the reader role, and a cursor in a read-only transaction.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,10 @@ class PostgresHistorySql:
 
 
 def _described(connection: Connection, text: str) -> list[SqlColumn]:
-    """Return the columns of a query, without running it. A query that is valid by itself cannot end the brackets of ``_declared``."""
+    """Return the columns of a query, without running it.
+
+    A query that is valid by itself cannot end the brackets of ``_declared``.
+    """
     _execute(connection, _DECLARE + text, text)
     found = connection.pgconn.describe_portal(_CURSOR.encode())
     columns = _columns(connection, found)
@@ -69,7 +75,10 @@ def _described(connection: Connection, text: str) -> list[SqlColumn]:
 
 
 def _declared(text: str, count: int) -> str:
-    """Return the declaration of a cursor that tells the bytes of each row first, and leaves out the values of rows above the limit."""
+    """Return the declaration of a cursor that has the bytes of each row first.
+
+    It leaves out the values of rows above the limit.
+    """
     names = [f"c{place}" for place in range(count)]
     kept = "".join(f", CASE WHEN b.bytes <= {MOST_BYTES} THEN q.{name} END" for name in names)
     row = f"q ({', '.join(names)})" if names else "q"
@@ -190,8 +199,6 @@ def _value(cell: bytes | None, kind: str) -> Any:
     if kind in ("json", "jsonb"):
         try:
             return codec.decode(cell)
-        except (
-            ValueError
-        ):  # a number that is too large, or brackets too deep: valid in the database, and no value here
-            return text
+        except ValueError:
+            return text  # a number that is too large, or brackets too deep: valid in the database, and no value here
     return text

@@ -1,4 +1,6 @@
-"""Bringing a database to this version: numbered migrations once each, functions whenever their text changed.
+"""Migration of a database to this version.
+
+Numbered migrations are applied once each, functions whenever their text changed.
 
 Forward only. What was applied is recorded in ``noetl.migration`` with a checksum; the last row of a complete run is the checksum of
 everything, so a database that is up to date costs one query.
@@ -36,7 +38,9 @@ FROM (SELECT) one LEFT JOIN noetl.migration m ON true;
 
 
 def migrate(dsn: str) -> list[str]:
-    """Apply what is missing, in one transaction under an advisory lock; names of what was applied.
+    """Apply what is missing, in one transaction under an advisory lock.
+
+    Returns the names of what was applied.
 
     Raises InfrastructureError when the database cannot be reached, and before anything is changed when a later version has migrated it
     (code="database_newer") or a migration that was applied differs from the one here (code="migration_changed").
@@ -167,7 +171,10 @@ def _check(known: Mapping[str, str]) -> None:
 
 
 def _condition(connection: Connection) -> tuple[frozenset[str], str]:
-    """Return the scripts that were applied, and why the database takes no writes (empty: it does), in one round trip."""
+    """Return the scripts that were applied, and why the database takes no writes.
+
+    The reason is empty when it does. It takes one round trip.
+    """
     try:
         rows = connection.execute(_CONDITION).fetchall()
     except (errors.UndefinedTable, errors.InvalidSchemaName):

@@ -1,4 +1,7 @@
-"""The role that runs queries of people: it signs in by itself, and can read the views of history and nothing else."""
+"""The role that runs queries of people.
+
+It signs in by itself, and can read the views of history and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ _RIGHTS: tuple[LiteralString, ...] = (
 
 
 def reader_password(password: str) -> str:
-    """Derive the reader's password from the engine's, so that the embedded server keeps one secret."""
+    """Derive the reader's password from the engine's.
+
+    So the embedded server keeps one secret.
+    """
     return hmac.new(password.encode(), b"noetl reader of history", hashlib.sha256).hexdigest()
 
 

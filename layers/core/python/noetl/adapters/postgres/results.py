@@ -1,4 +1,7 @@
-"""Large results in Postgres: the tier ``db``, and ``kv`` where there is no other key-value store."""
+"""Large results in Postgres: the tier ``db``.
+
+It is also ``kv`` where there is no other key-value store.
+"""
 
 from __future__ import annotations
 

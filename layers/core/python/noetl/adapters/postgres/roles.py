@@ -1,4 +1,7 @@
-"""The role that functions sign in as: it reads and writes rows, and can change nothing about the schema."""
+"""The role that functions sign in as.
+
+It reads and writes rows, and can change nothing about the schema.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ _ROWS = sql.SQL("SELECT, INSERT, UPDATE, DELETE")
 
 
 def make_app_role(dsn: str, name: str, password: str) -> None:
-    """Make the role, or bring it up to date: password, settings of its sessions, and rights on every table there is and will be.
+    """Make the role, or bring it up to date.
+
+    It sets the password, the settings of its sessions, and rights on every table there is and will be.
 
     ``dsn``: of the schema's owner. The password leaves this process only as a SCRAM verifier. Raises InvalidInputError when the name is
     the owner's, and InfrastructureError.

@@ -1,4 +1,6 @@
-"""Settings of every session of the engine: given as connection options, and kept with the role that the functions sign in as.
+"""Settings of every session of the engine.
+
+They are connection options, and are kept with the role that the functions sign in as.
 
 A proxy drops connection options; what belongs to the role reaches the server all the same.
 """

@@ -20,7 +20,10 @@ LOOK_SECONDS = 1.0
 
 
 class Waits(Protocol):
-    """A session. ``since``: when its statement was sent, on ``time.monotonic()``; 0 when it waits for nothing."""
+    """A session as the watchdog sees it.
+
+    ``since``: when its statement was sent, on ``time.monotonic()``; 0 when it waits for nothing.
+    """
 
     since: float
     silent: bool

@@ -1,4 +1,4 @@
-"""The routes as an ASGI application: handlers run in threads, and bytes wait for slow clients without one."""
+"""The routes as an ASGI application: handlers run in threads, slow clients hold none."""
 
 from __future__ import annotations
 
@@ -173,7 +173,10 @@ def _request(scope: Scope, body: bytes, size: int) -> Request:
 
 
 def _path(raw: bytes) -> str:
-    """As it was sent, percent-encoding and all; of a whole address (``GET http://host/path``, as proxies are asked) the path."""
+    """Return the path as it was sent, with its percent-encoding.
+
+    A whole address (``GET http://host/path``, the form for proxies) is reduced to its path.
+    """
     path = raw.decode("utf-8", "replace")
     if path.startswith(("http://", "https://")):
         path = "/" + path.partition("://")[2].partition("/")[2]
@@ -181,7 +184,7 @@ def _path(raw: bytes) -> str:
 
 
 def _query(text: str) -> dict[str, str]:
-    """Parse a query; a repeated name has all values, joined by commas as API Gateway joins them."""
+    """Parse a query; values of a repeated name are joined by commas, as in API Gateway."""
     found: dict[str, str] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
         found[name] = f"{found[name]},{value}" if name in found else value
@@ -223,7 +226,7 @@ def _problem(error: BaseException, request: Request) -> Answer:
 
 
 def _encode(found: Answer, request: Request) -> _Encoded:
-    """Make an answer's bytes: none when the client has them already, compressed ones when it takes them."""
+    """Encode an answer: no bytes when the client has them, compressed ones when it accepts them."""
     status, about = found.status, {"Content-Type": found.content_type}
     body: bytes | Iterable[bytes] | AsyncGenerator[bytes, None]
     if found.events is not None:

@@ -1,4 +1,6 @@
-"""Sessions of browsers: a code of one minute, traded once for a cookie and the value that proves which page uses the cookie.
+"""Sessions of browsers: a one-minute code is traded once for a cookie and a page's value.
+
+The value proves which page uses the cookie.
 
 Cookies are shared by all ports of a host, so a cookie alone proves nothing: every request shows its page's value as well, comes from a page
 of this very origin, and names this very host. Digests alone are kept.

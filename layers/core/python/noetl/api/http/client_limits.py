@@ -1,4 +1,4 @@
-"""How much one client may hold of a server: connections, and time to send a request and to read its answer.
+"""Limits of one client: connections, and the time to send a request and read its answer.
 
 A slow client costs no thread, only a connection and what its answer takes. So the deadlines are generous, and the caps are what keeps
 one machine from taking every connection.
@@ -43,7 +43,7 @@ class ClientLimits:
         return f"the headers were not complete within {self.head_seconds:g} s"
 
     def late_body(self, seconds: float, received: int) -> str | None:
-        """Return why a body is late with ``received`` bytes after ``seconds``; None: it is not late."""
+        """Return why a body with ``received`` bytes after ``seconds`` is late; None: it is not."""
         if received >= self.body_rate * (seconds - self.body_seconds):
             return None
         return f"the body came slower than {self.body_rate} bytes per second ({received} in {seconds:.0f} s)"
@@ -60,7 +60,7 @@ THIS_MACHINE = "this machine"
 
 
 def peer_of(address: str) -> str:
-    """Name who is behind an address: this machine, an IPv4 address, or the network that an IPv6 host has to itself."""
+    """Return the peer of an address: this machine, an IPv4 address, or an IPv6 host's network."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

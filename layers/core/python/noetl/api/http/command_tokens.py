@@ -1,4 +1,4 @@
-"""The token of a command, shown with a request: what its worker may say and keep is its own execution's."""
+"""The check of a command's token: its worker may write to its own execution alone."""
 
 from __future__ import annotations
 

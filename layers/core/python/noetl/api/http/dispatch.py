@@ -1,4 +1,4 @@
-"""The dispatch of every request: authenticate, check the scope, call the endpoint, answer errors."""
+"""The dispatch of requests: authenticate, check the scope, call the endpoint, answer errors."""
 
 from __future__ import annotations
 

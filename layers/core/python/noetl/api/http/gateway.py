@@ -47,7 +47,7 @@ def _path(event: Event, about: Event) -> str:
 
 
 def _body(event: Event) -> bytes:
-    """The bytes that were sent; of text that cannot be base64, what is there (it will not be JSON either)."""
+    """Return the bytes of a body; text that is not valid base64 is returned unchanged."""
     text = event.get("body") or ""
     if event.get("isBase64Encoded"):
         try:

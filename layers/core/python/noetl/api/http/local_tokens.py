@@ -31,7 +31,7 @@ class TokenEntry(msgspec.Struct, frozen=True):
 
 
 class LocalTokens:
-    """The file is read again whenever it changed, so a token counts (or counts no more) at once, also in a running server."""
+    """The bearer tokens of a server. A changed file is read again, so no restart is needed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

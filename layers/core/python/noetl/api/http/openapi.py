@@ -176,7 +176,7 @@ def _responses(route: Route) -> dict[str, Any]:
 
 
 def _refusals(route: Route) -> list[int]:
-    """What follows from its shape: who asks, what it names, what it is sent, what it changes; and what it says itself."""
+    """Return the statuses with which a route can refuse, from its shape and its own list."""
     found = set(route.refuses)
     if route.endpoint is not None and route.name != "ready":
         found.add(503)

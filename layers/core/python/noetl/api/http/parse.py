@@ -240,13 +240,19 @@ def sized_body(request: Request, deps: ApiDeps) -> bytes:
 
 
 def _refuse_many_values(data: bytes) -> None:
-    """Raise BodyTooLargeError: a value takes up to thirty times its bytes in memory, and a microsecond."""
+    """Raise BodyTooLargeError for too many values.
+
+    A value takes up to thirty times its bytes in memory, and a microsecond.
+    """
     if found := codec.excess_entries(data, BODY_VALUES.value):
         raise too_large(BODY_VALUES, found, "the body", "send less, or the address of a file with it")
 
 
 def _length(request: Request) -> int:
-    """Return how many bytes the body has: `noetl serve` reads no more of it than shows that it is too large."""
+    """Return the length of the body.
+
+    `noetl serve` reads no more of it than shows that it is too large.
+    """
     announced = request.headers.get("content-length", "")
     told = int(announced) if announced.isascii() and announced.isdigit() and len(announced) < 20 else 0
     return max(told, len(request.body))
@@ -292,7 +298,7 @@ def _shaped(data: bytes, shape: type[B]) -> B:
 
 
 def report_body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
-    """Decode what a worker reports: results of any number of values, in a body that calls itself JSON.
+    """Decode a worker's report in a JSON body; its results may have any number of values.
 
     Raises UnsupportedMediaError, and as ``body``.
     """
@@ -326,7 +332,10 @@ def _not_json(error: Exception, what: str) -> BadRequestError:
 
 
 def refuse_duplicates(data: bytes) -> None:
-    """Raise BadRequestError(code="duplicate_key") for JSON with a mapping that has a key twice: readers differ in which value counts."""
+    """Raise BadRequestError(code="duplicate_key") for JSON with a duplicate key in a mapping.
+
+    Readers differ in which value counts.
+    """
     # What cannot be read at all is for the decoder to refuse, which says why.
     with suppress(ValueError, RecursionError):
         json.loads(data, object_pairs_hook=_unique)

@@ -1,4 +1,4 @@
-"""Errors as ``application/problem+json`` (RFC 9457): one table from families of errors to HTTP, for every route."""
+"""Errors as ``application/problem+json`` (RFC 9457), from one table for every route."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The publication of durable events to their queue, at once; if that fails, maintenance relays them."""
+"""The publication of durable events to their queue; maintenance relays those that fail."""
 
 from __future__ import annotations
 

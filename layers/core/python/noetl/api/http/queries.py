@@ -1,4 +1,4 @@
-"""The query of a request, held against its route: a misspelled filter would give a list that nothing filtered."""
+"""The check of query parameters: a misspelled filter would return an unfiltered list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN = 80
 
 
 def check_query(route: Route, request: Request) -> None:
-    """Raise InvalidInputError(code="parameter_unknown") for a parameter that the route does not take."""
+    """Raise InvalidInputError(code="parameter_unknown") for a parameter unknown to the route."""
     if route.any_query:
         return
     known = [one.name for one in route.query]

@@ -66,7 +66,7 @@ def head_fault(head: bytes) -> HeadFault | None:
 
 
 def early_fault(before: bytes, data: bytes) -> HeadFault | None:
-    """Find in a part of a head what no further byte can mend, so that its sender need not be waited for.
+    """Find a fault in an incomplete head that no further byte can mend.
 
     ``before``: what came before ``data`` (its end is enough).
     """

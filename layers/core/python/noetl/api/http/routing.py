@@ -1,4 +1,4 @@
-"""The router: finds the route of a request, for API Gateway's function and for the local server."""
+"""The router of requests, for API Gateway's function and for the local server."""
 
 from __future__ import annotations
 

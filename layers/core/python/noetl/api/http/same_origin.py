@@ -47,7 +47,7 @@ def check_local(headers: Mapping[str, str], *, secured: bool) -> None:
 
 
 def check_kind(method: str, headers: Mapping[str, str], body: bytes) -> None:
-    """Refuse a body that a page may send to any server unasked, such as a form's or plain text.
+    """Refuse a type of body that a page may send to any server, such as a form or plain text.
 
     Raises UnsupportedMediaError.
     """

@@ -1,4 +1,7 @@
-"""The web UI's files: hashed ones for ever, ``index.html`` for every other path, compressed where the build left them so."""
+"""The web UI's files: hashed ones are cached for ever, every other path is ``index.html``.
+
+They are sent compressed where the build has compressed them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let a request wait for the end of an execution: few requests at once, until a moment, looking at the store ever less often."""
+"""Requests that wait for the end of an execution: few at once, with growing pauses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Waiting:
         since: float,
         fresh: bool = False,
     ) -> None:
-        """Return when the execution has ended, when the time has passed, or at once when all places are taken.
+        """Wait until the execution ends or the time has passed; not at all without a free place.
 
         ``since``: when the request came. ``fresh``: it has started the execution. ``over`` looks at the store: another process may bring
         about the end.

@@ -1,4 +1,7 @@
-"""Streams of changes: one thread asks the store for everything that is watched, and each stream waits in the server's loop."""
+"""Streams of changes: one thread queries the store for all of them.
+
+Each stream waits in the server's loop.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ class _Stream:
         self.over = False
 
     def show(self, pulses: Mapping[int, Pulse] | None) -> None:
-        """Take what was read last, or (None) the end of the hub; an older reading that was not sent is replaced."""
+        """Store the latest reading, in place of one not sent yet; None: the hub has ended."""
         self.over = self.over or pulses is None
         self.pulses = pulses if pulses is not None else self.pulses
         self.news.set()

@@ -106,7 +106,7 @@ def get(deps: ApiDeps, request: Request) -> Answer:
 
 
 def post(deps: ApiDeps, request: Request) -> Answer:
-    """Answer a callback: the body is the result of the waiting task, a form a person's decision."""
+    """Answer a callback with the body, or with a person's decision from a form."""
     form = request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM
     try:
         body = _decision(request, deps) if form else _json(request, deps)

@@ -71,7 +71,7 @@ def register_asked(deps: ApiDeps, asked: RegisterBody) -> RegisteredAnswer:
 
 
 def _asked(deps: ApiDeps, request: Request) -> RegisterBody:
-    """JSON with ``content``; anything else is the playbook itself (which may be written as JSON, too)."""
+    """Read a body: JSON with ``content``, or the playbook itself (in YAML or JSON)."""
     data = parse.sized_body(request, deps)
     is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
     if is_json or data.lstrip()[:1] == b"{":

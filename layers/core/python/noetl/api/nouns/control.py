@@ -50,7 +50,10 @@ B = TypeVar("B", CancelBody, PauseBody, RedriveBody, ContextBody, TokenBody)
 
 
 def changing(shape: type[B], change: Callable[[ApiDeps, int, B, Asked], Event]) -> Endpoint:
-    """An endpoint of one execution: reads the body, lets ``change`` make and keep the event, publishes it, and answers 202."""
+    """Make an endpoint that changes one execution.
+
+    It reads the body, stores the event of ``change``, publishes it, and answers 202.
+    """
 
     def endpoint(deps: ApiDeps, request: Request) -> Answer:
         asked = parse.body(request, deps, shape)
@@ -130,7 +133,7 @@ def cancel(deps: ApiDeps, request: Request) -> Answer:
 
 
 def _live_below(deps: ApiDeps, execution_id: int) -> Iterator[int]:
-    """Executions that are cancelled with this one, level by level, until there are enough to name."""
+    """Return executions that are cancelled with this one, level by level, up to a limit."""
     level, found = [execution_id], 0
     while level and found < NAMED:
         below: list[int] = []
@@ -173,7 +176,10 @@ def steering(verb: bulk_control.Verb) -> Endpoint:
 
 
 def asked_by(deps: ApiDeps, request: Request, reason: str) -> Asked:
-    """With an idempotency key, the same request is the same event however often it comes; without one, each request is its own."""
+    """Return who asks for a change, with the unique name that its event gets.
+
+    With an idempotency key, a repeated request is the same event; without one, each request is its own.
+    """
     key = parse.idempotency_key(request)
     if key:
         body = hashlib.sha256(request.body).hexdigest()

@@ -1,7 +1,4 @@
-"""Credentials over the API: kept sealed, shown without their data unless a worker or an administrator asks for it.
-
-Credentials.
-"""
+"""Routes of credentials: stored sealed; only a worker or an administrator gets the data."""
 
 from __future__ import annotations
 

@@ -39,7 +39,10 @@ _RESUMED = 2
 
 
 def take(deps: ApiDeps, request: Request) -> Answer:
-    """202 when the engine will handle it; 403 when its token does not fit; 503 when its key is not known yet. What is refused is counted."""
+    """Accept an event: 202; 403 for a wrong token; 503 for a key that is not known yet.
+
+    Refused events are counted.
+    """
     with _counting(deps):
         return _take(deps, request)
 

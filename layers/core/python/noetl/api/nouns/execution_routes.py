@@ -36,7 +36,7 @@ _VOCABULARY = Parameter(
 
 
 def _wait(about: str) -> Parameter:
-    """A deployment answers sooner than asked for, and so does a server where many requests wait."""
+    """Return the parameter `wait`; a deployment or a busy server may answer sooner."""
     return Parameter(
         "wait", f"{about} It may be sooner.", {"type": "number", "minimum": 0, "maximum": LONGEST}
     )

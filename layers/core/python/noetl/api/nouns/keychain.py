@@ -1,4 +1,4 @@
-"""Routes of keychains: for a worker that shows its command, and for callers with the scope worker."""
+"""Routes of keychains: for workers that show their command, and for the scope worker."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PIECE = 1024 * 1024
 
 
 def get_result(deps: ApiDeps, request: Request) -> Answer:
-    """All of it where it fits into an answer; otherwise its large parts as references, and where they can be downloaded.
+    """Return a result: whole where it fits an answer, else large parts as references with links.
 
     ``parts``: all large values as references. ``ref``: one reference of this execution, whether it has ended or not.
     """
@@ -45,7 +45,10 @@ def get_result(deps: ApiDeps, request: Request) -> Answer:
 
 
 def result_answers(deps: ApiDeps, execution_id: int, value: Any, *, most: int) -> Iterator[ResultAnswer]:
-    """Give a result in the largest form below ``most`` bytes of JSON, then (when that was all of it) with references."""
+    """Yield a result in its largest form below ``most`` bytes of JSON, then with references.
+
+    The second form follows only when the first was the whole result.
+    """
     found = deliver(value, deps.results, most=most)
     yield _result_answer(deps, execution_id, found)
     if found.whole:

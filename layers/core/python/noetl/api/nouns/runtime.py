@@ -1,4 +1,4 @@
-"""Routes that inspect an execution: why it does not progress, and templates rendered against it."""
+"""Routes that inspect an execution: analysis, and templates rendered against it."""
 
 from __future__ import annotations
 

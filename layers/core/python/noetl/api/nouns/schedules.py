@@ -70,7 +70,7 @@ def resume(deps: ApiDeps, request: Request) -> Answer:
 
 
 def backfill(deps: ApiDeps, request: Request) -> Answer:
-    """Each moment has the key of its firing, so a second run of one request starts nothing twice."""
+    """Start missed moments; each has the key of its firing, so a repeat starts nothing twice."""
     wish = parse.body(request, deps, BackfillWish)
     owner = deps.publisher.owner()
     start = StartDeps(

@@ -19,7 +19,7 @@ METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def get_queues(deps: ApiDeps, request: Request) -> Answer:
-    """Queues as they count themselves; commands by pool, with who has them, as the store knows them."""
+    """Return the counts of queues, and the store's commands by pool with their holders."""
     found = deps.inspection.outstanding()
     answer = QueuesAnswer(
         list(deps.gauges()), list(found.pools), list(found.leases), found.events, found.timers, found.partly

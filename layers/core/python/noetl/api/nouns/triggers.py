@@ -1,7 +1,4 @@
-"""Triggers: make, list, look, change, delete, and fire by hand or by an address of their own.
-
-Triggers: what starts a playbook when something happens.
-"""
+"""Routes of triggers: make, list, read, change, delete, and fire by hand or by webhook."""
 
 from __future__ import annotations
 

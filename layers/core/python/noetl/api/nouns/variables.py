@@ -1,6 +1,6 @@
-"""Variables of an execution: the rows, and changing them as a context patch that is durable before it is answered.
+"""Routes of variables: rows of an execution, changed by a context patch.
 
-Variables of executions.
+The patch is durable before the answer.
 """
 
 from __future__ import annotations

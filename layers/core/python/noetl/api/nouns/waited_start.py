@@ -1,4 +1,4 @@
-"""Requests that wait for the end of an execution (``?wait=SECONDS``), and return its outcome."""
+"""Requests that wait for the end of an execution (``?wait=SECONDS``)."""
 
 from __future__ import annotations
 

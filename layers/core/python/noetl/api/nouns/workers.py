@@ -1,7 +1,4 @@
-"""Workers that fetch their commands over HTTP: who they are, what they get, and the programs and values they need.
-
-Workers that fetch their commands over HTTP.
-"""
+"""Routes of workers that fetch their commands, programs and values over HTTP."""
 
 from __future__ import annotations
 

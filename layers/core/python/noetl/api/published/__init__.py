@@ -1,4 +1,4 @@
-"""Routes of the published client that this API has under other names: its shapes, behind the same scopes (ADR 69)."""
+"""Routes and shapes of the published client, behind the same scopes (ADR 69)."""
 
 from __future__ import annotations
 

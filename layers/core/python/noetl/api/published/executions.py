@@ -85,7 +85,7 @@ class FinalizedAnswer(msgspec.Struct, frozen=True):
 
 
 def rerun(deps: ApiDeps, request: Request) -> Answer:
-    """Start the same version of the same playbook with the same workload, and with what the body lays over it."""
+    """Start the same playbook version with the same workload, overlaid with the body's."""
     asked = parse.body(request, deps, RerunBody)
     execution_id = parse.execution_id(request.params["execution_id"])
     info = read_execution.find(deps.store, execution_id)

@@ -111,9 +111,13 @@ def delete_variables(deps: ApiDeps, request: Request) -> Answer:
     change_execution.live(deps.store, execution_id, "changed")
     names = [variable.name for variable in deps.variables.variables(execution_id)]
     by = asked_by(deps, request, "")
-    for name in names:
-        each = msgspec.structs.replace(by, unique=f"{by.unique}\n{name}")
-        publish(deps, by.owner, change_execution.delete_variable(deps.store, execution_id, each, name))
+    events = [
+        change_execution.delete_variable(
+            deps.store, execution_id, msgspec.structs.replace(by, unique=f"{by.unique}\n{name}"), name
+        )
+        for name in names
+    ]
+    publish(deps, by.owner, *events)
     return Answer(200, VariablesDeletedAnswer(str(execution_id), len(names), names))
 
 

@@ -27,7 +27,7 @@ def start(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Start `noetl serve`; with --detach in the background, after printing the path of its log.
+    """Start `noetl serve`; with --detach in the background, printing the path of its log.
 
     \b
       noetl server start --detach
@@ -56,7 +56,7 @@ def stop(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """End a server of this machine: it takes nothing more, ends what runs within its --grace, and leaves the rest to be resumed.
+    """Stop a server of this machine. It ends what runs within its --grace; the rest can be resumed.
 
     \b
       noetl server stop --timeout 60

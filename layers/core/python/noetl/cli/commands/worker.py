@@ -120,7 +120,7 @@ def stop(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """End a worker of this machine: it claims nothing more, ends what it runs within its --grace, and returns the rest to the server.
+    """Stop a worker of this machine. It ends what runs within its --grace, and returns the rest.
 
     \b
       noetl worker stop

@@ -146,7 +146,7 @@ def _pattern(place: str, pattern: Any, depth: int = 0) -> None:
 def _names_a_file(text: str) -> bool:
     """Return whether a file can have this name.
 
-    Halves of surrogate pairs represent single bytes; those that represent no byte are refused.
+    Halves of surrogate pairs represent single bytes; a half that represents no byte, and NUL, are refused.
     """
     try:
         return b"\0" not in text.encode("utf-8", "surrogateescape")

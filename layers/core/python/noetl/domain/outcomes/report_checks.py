@@ -108,7 +108,7 @@ def _check_callback(asked: CallbackRequest) -> None:
 
 
 def _in_time(suspend: Suspend) -> Suspend:
-    """Limit delays and moments to what the calendar has.
+    """Return ``suspend`` with delays and moments limited to what the calendar has.
 
     The message of a callback is cut to what is kept.
     """

@@ -13,7 +13,7 @@ import msgspec
 from noetl.domain.errors import TaskError
 
 WAKE = "NOETL_WAKE"
-"""The variable of a container that says whom its end wakes."""
+"""The variable of a container that says which command its end wakes."""
 JobState = Literal["preparing", "running", "ended"]
 
 

@@ -11,9 +11,8 @@ Takes = Literal["everything", "sound", "nothing"]
 """What a process takes over from others: ``sound`` is all but commands that a process died of."""
 
 MOST = 3
-"""How many processes may die while they run one turn of a command. Then the command ends with ``worker_lost`` (as a queue gives up on a
-message).
-"""
+"""How many processes may die while they run one turn of a command. Then the command ends with ``worker_lost`` (as a
+queue moves a message to its dead letters)."""
 WAIT_SECONDS = 3.0
 """How long a turn waits, by the store's clock, after each death beyond the first."""
 ALONE_SECONDS = 30.0

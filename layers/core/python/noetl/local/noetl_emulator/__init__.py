@@ -1,1 +1,4 @@
-"""What runs inside the emulator's process: it has the emulator's packages and none of NoETL's."""
+"""Code that runs inside the emulator's process.
+
+It has the emulator's packages and none of NoETL's.
+"""

@@ -1,4 +1,4 @@
-"""Functions as close to the real thing as a subprocess gets, and quick enough to test with.
+"""Functions in subprocesses, close to the real thing and quick enough to test with.
 
 * They run under an interpreter that has boto3 and nothing else, like the managed runtime: what a layer lacks is missing here too.
 * Layers are unpacked once, not at every cold start.
@@ -84,7 +84,10 @@ def _logged(execute: Any, *call: Any) -> dict[str, Any]:
 
 
 def _map_source(create: Any, wish: Mapping[str, Any]) -> Any:
-    """An event source mapping, refused where Lambda refuses it; the emulator takes any queue, any number of times."""
+    """Map an event source, and refuse it where Lambda refuses it.
+
+    The emulator itself takes any queue, any number of times.
+    """
     from ministack.core.responses import error_response_json
     from ministack.services import lambda_svc, sqs
 
@@ -105,7 +108,10 @@ def _map_source(create: Any, wish: Mapping[str, Any]) -> Any:
 def _invoke_scheduled(
     invoke: Any, target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any], *more: Any
 ) -> Any:
-    """EventBridge Scheduler fills placeholders in a target's input; the emulator leaves them as they are."""
+    """Invoke a scheduled target with the placeholders of its input filled.
+
+    EventBridge Scheduler fills them; the emulator leaves them as they are.
+    """
     if event.get("Source") == "aws.scheduler" and "Input" in target:
         moment = due(str(rule.get("ScheduleExpression", "")), float(event["Time"]))
         target = {**target, "Input": filled(str(target["Input"]), event, moment)}
@@ -145,7 +151,10 @@ def _pointer(resolve: Any, layers: Path, attachment: Any) -> bytes | None:
 
 
 def pointer_layer(folder: Path) -> bytes:
-    """A layer whose only file puts the Python folders of ``folder`` in front of the search path."""
+    """Make a layer whose only file puts Python folders in front of the search path.
+
+    The folders are those of ``folder``.
+    """
     python = folder / "python"
     places = [python, *sorted(python.glob("lib/python3*/site-packages"))]
     lines = [f"import sys; sys.path.insert({index}, {str(place)!r})" for index, place in enumerate(places)]

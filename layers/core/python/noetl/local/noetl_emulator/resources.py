@@ -87,7 +87,10 @@ def made_up(kind: str, host: str) -> tuple[str, dict[str, str]]:
 
 
 def attributes(kind: str, physical_id: str, host: str) -> dict[str, str]:
-    """The values of ``Fn::GetAtt``: addresses lead to this machine, ARNs look like one, anything else is the id."""
+    """Return the values of ``Fn::GetAtt``.
+
+    Addresses lead to this machine, ARNs look like one, anything else is the id.
+    """
     service = kind.split("::")[1].lower()
     found = {}
     for name in IGNORED[kind]:
@@ -107,7 +110,10 @@ Point = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 
 
 def _real(handler: dict[str, Any], point: Point, postgres: Mapping[str, Any], grant: Grant) -> None:
-    """After the emulator has made or changed its record, make the database and let the record lead there."""
+    """Make the database after the emulator has made or changed its record.
+
+    The record refers to the database afterwards.
+    """
     create, update = handler["create"], handler["update"]
 
     def settle(physical_id: str) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Every rule, in the order in which they are applied: first where keys stand, then what they mean."""
+"""Every rule, in the order in which they are applied.
+
+First come rules about places of keys, then rules about their meaning.
+"""
 
 from __future__ import annotations
 

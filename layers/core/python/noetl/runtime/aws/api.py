@@ -1,4 +1,7 @@
-"""The API as a function: its routes over Postgres, SQS and S3. Everything is opened by the first request that needs it."""
+"""The API as a function: its routes over Postgres, SQS and S3.
+
+The first request that needs a connection opens it.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +115,7 @@ class CloudApi:
 
 
 def open_api(settings: CloudSettings) -> CloudApi:
-    """Opens nothing yet: health is answered even when nothing else can be."""
+    """Make the API without connecting: it answers health even when all else is unavailable."""
     return CloudApi(settings)
 
 
@@ -207,7 +210,7 @@ def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
 
 
 def _tell(call: Invocation, event: dict[str, Any], answer: dict[str, Any]) -> None:
-    """For the line of the invocation: what was asked, what was answered, about which execution."""
+    """Note the request, its answer and its execution for the log line of the invocation."""
     http = (event.get("requestContext") or {}).get("http") or {}
     status = int(answer["statusCode"])
     call.note(method=http.get("method"), path=shown_path(str(event.get("rawPath") or "")), status=status)

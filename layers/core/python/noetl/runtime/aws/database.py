@@ -1,4 +1,4 @@
-"""The database of a deployed function: where its secret says, found again when the secret changes."""
+"""The database of a deployed function, by its secret, which is read again on a change."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from noetl.runtime.aws.settings import CloudSettings
 
 
 def database_address(settings: CloudSettings) -> str:
-    """The connection string. Raises InfrastructureError when its secret cannot be read."""
+    """Return the connection string.
+
+    Raises InfrastructureError when its secret cannot be read.
+    """
     return settings.database_url or database_dsn(
         make_client("secretsmanager"), settings.database_secret, settings.database_host
     )
 
 
 def history_sql(settings: CloudSettings) -> HistorySql | None:
-    """Reading queries over history; None where no role reads it. Its secret is read at each query."""
+    """Return the reader for SQL queries over history; None when no role may read it.
+
+    Each query reads the role's secret.
+    """
     if not settings.reader_secret:
         return None
     secrets = make_client("secretsmanager")
@@ -26,7 +32,7 @@ def history_sql(settings: CloudSettings) -> HistorySql | None:
 
 
 def cloud_database(settings: CloudSettings) -> Database:
-    """Connects to nothing yet."""
+    """Make the database of a function, without connecting yet."""
     return Database(
         database_address(settings),
         pooled=settings.database_pooled,

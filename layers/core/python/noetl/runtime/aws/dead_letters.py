@@ -1,4 +1,7 @@
-"""Dead letters of the engine on a deployment: sent back by themselves once all is well, and listed or retried when an operator asks."""
+"""Dead letters of a deployed engine.
+
+Maintenance sends them back once the deployment is ready. An operator may list or retry them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ class CloudDeadLetters:
         self._settings = settings
 
     def send_back(self, engine: Engine, remaining: Callable[[], float], call: Invocation) -> None:
-        """Send back what the queues gave up, once the deployment is ready. What the engine laid aside stays."""
+        """Send back what the queues gave up, once the deployment is ready.
+
+        Messages that the engine set aside stay.
+        """
         try:
             urls = {"events": self._settings.events_queue, "timers": self._settings.timers_queue}
             gauges = read_gauges(make_client("sqs"), urls)

@@ -1,4 +1,7 @@
-"""The engine of a deployment: what its engine and maintenance functions share, over Postgres, SQS and S3."""
+"""The engine of a deployment, over Postgres, SQS and S3.
+
+The engine and maintenance functions share it.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ class Engine:
     dead_timers: SqsQueue
 
     def source(self, event: Mapping[str, Any]) -> SqsQueue:
-        """The queue that invoked us."""
+        """Return the queue that invoked this function."""
         name = str(event["Records"][0].get("eventSourceARN", "")).rpartition(":")[2]
         return self.timers if self.timers.name == name else self.events
 
@@ -81,7 +84,10 @@ class CloudEngine:
     def handle(
         self, event: Mapping[str, Any], remaining: Callable[[], float], call: Invocation
     ) -> dict[str, Any]:
-        """A batch from the queue of events or of timers; ``remaining``: seconds left. Returns the partial batch response."""
+        """Handle a batch from the queue of events or of timers; return the partial batch response.
+
+        ``remaining`` returns the seconds left.
+        """
         try:
             engine = self.open()
         except InfrastructureError as away:
@@ -125,7 +131,10 @@ class CloudEngine:
         return answer
 
     def _put_off(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Give a batch back while the engine cannot even be opened. Without a queue, the queue's own visibility has to do."""
+        """Return a batch to its queue while the engine cannot be opened.
+
+        Without a known queue, the messages come back after the queue's own visibility timeout.
+        """
         found = deliveries(event)
         name = str(event["Records"][0].get("eventSourceARN", "")).rpartition(":")[2]
         settings = self.settings
@@ -142,7 +151,7 @@ class CloudEngine:
         return batch_answer([one.message_id for one in found])
 
     def sweep(self, engine: Engine, remaining: Callable[[], float], call: Invocation) -> None:
-        """Publish the events and commands whose owner died; the next sweep completes an unfinished one."""
+        """Publish events and commands of dead owners; the next sweep completes an unfinished one."""
         deps = engine.deps
         try:
             swept = sweep(
@@ -237,7 +246,10 @@ def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
 
 
 def _concurrency(workers: Mapping[str, int]) -> Callable[[str], int]:
-    """How many commands of a pool run at once: workers are named after their pool, or after a kind of it."""
+    """Return the function that maps a pool to how many of its commands run at once.
+
+    A worker has the name of its pool, or of a kind in it.
+    """
     most = max(workers.values(), default=WORKERS)
     return lambda pool: max(1, workers.get(pool, most))
 

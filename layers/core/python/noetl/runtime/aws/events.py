@@ -1,4 +1,4 @@
-"""Events that come in over HTTP, on a deployment: what was let in goes to the engine's queue."""
+"""Events over HTTP on a deployment: admitted ones go to the engine's queue."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ def events_in(
     refused: Callable[[str], None],
     renew_lease: Callable[[int, str, int, int], bool],
 ) -> EventsDeps:
-    """``limit``: bytes of a message. What is sent carries its own token, which the engine looks at once more; a repeat has the same text,
-    and so the queue drops it."""
+    """Return the dependencies of events over HTTP.
+
+    ``limit``: bytes of a message. Each message has its own token, which the engine checks again. A repeat has the same text, so the queue
+    drops it.
+    """
 
     def forward(found: Sequence[tuple[str, Event]]) -> None:
         messages = [

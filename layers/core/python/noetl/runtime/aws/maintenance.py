@@ -1,4 +1,4 @@
-"""Maintenance of a deployment: sweeps, what was left half done, and the dead letters of commands."""
+"""Maintenance of a deployment: sweeps, unfinished work, and dead letters of commands."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ class CloudMaintenance:
     def handle(
         self, event: Mapping[str, Any], remaining: Callable[[], float], call: Invocation
     ) -> dict[str, Any]:
-        """A tick, dead letters of commands, or what an operator asks about dead letters. Returns the partial batch response (empty for a
-        tick), or the operator's answer."""
+        """Handle a tick, dead letters of commands, or an operator's request about dead letters.
+
+        Return the partial batch response (empty for a tick), or the answer to the operator.
+        """
         try:
             engine = self._engine.open()
             if event.get("noetl") in (LIST, RETRY):
@@ -79,7 +81,7 @@ class CloudMaintenance:
         return batch_answer(buried.give_back)
 
     def _resume_batches(self, engine: Engine, call: Invocation) -> None:
-        """Events that a function accepted, and did not live to handle."""
+        """Resume batches of events that a function accepted and did not handle."""
         door = events_in(
             engine.deps.door,
             engine.database,
@@ -96,7 +98,7 @@ class CloudMaintenance:
 
 
 def _tell_backlog(engine: Engine, call: Invocation) -> None:
-    """What waits, for the dashboard."""
+    """Report the backlog for the dashboard."""
     try:
         found = PostgresInspection(engine.database).backlog(MOST_COUNTED)
     except InfrastructureError as away:

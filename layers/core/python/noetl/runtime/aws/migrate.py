@@ -1,5 +1,8 @@
-"""What a deployment does to the database before its functions change: migrate the schema, make the functions' role, and register the
-playbooks it brings along. Called by CloudFormation (custom resources, through CDK's provider framework)."""
+"""The migration of a deployment, before its functions change.
+
+It migrates the schema, makes the functions' role, and registers the deployment's playbooks. CloudFormation calls it (custom resources,
+through CDK's provider framework).
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class Migration:
 
 
 def open_migration(settings: CloudSettings) -> Migration:
-    """Raises InvalidInputError and InfrastructureError."""
+    """Make the migration. Raises InvalidInputError and InfrastructureError."""
     secrets = make_client("secretsmanager")
     role = role_of(secrets, settings.app_secret) if settings.app_secret else None
     reader = role_of(secrets, settings.reader_secret) if settings.reader_secret else None
@@ -105,7 +108,7 @@ def on_event(event: Mapping[str, Any], migration: Callable[[], Migration]) -> di
 
 
 def migrate_schema(work: Migration) -> list[str]:
-    """Names of what was applied. Raises InfrastructureError."""
+    """Migrate the schema; return the applied migrations. Raises InfrastructureError."""
     applied = _patiently(lambda: migrate(work.dsn), work.patience)
     if work.role is not None:
         make_app_role(work.dsn, *work.role)
@@ -126,9 +129,10 @@ def _patiently(call: Callable[[], T], patience: float) -> T:
 
 
 def register_archive(work: Migration, properties: Mapping[str, Any]) -> int:
-    """How many playbooks were registered. ``properties``: Bucket and Key of a zip, Prefix of the names in it that count.
+    """Register the playbooks of an archive; return how many.
 
-    Raises InvalidPlaybookError, InvalidInputError, InfrastructureError.
+    ``properties``: Bucket and Key of a zip, and Prefix of the names in it that count. Raises InvalidPlaybookError, InvalidInputError,
+    InfrastructureError.
     """
     data = work.fetch(str(properties.get("Bucket", "")), str(properties.get("Key", "")))
     with closing(Database(work.dsn)) as database:

@@ -1,4 +1,4 @@
-"""What every function with a database is made of: its store, catalog, bucket, keys and the engine's queue."""
+"""Parts of each function with a database: store, catalog, bucket, keys, engine's queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from noetl.services.worker.worker_credentials import KnownCredentials
 
 @dataclass(frozen=True, slots=True)
 class CloudParts:
-    """Opened once per process; ``stored_programs``: compiled programs in the bucket, proven by the token key."""
+    """The parts of a function, opened once per process.
+
+    ``stored_programs``: compiled programs in the bucket, authenticated by the token key.
+    """
 
     database: Database
     store: PostgresExecutionStore
@@ -37,12 +40,12 @@ class CloudParts:
     keys: CloudKeys
 
     def credential_names(self, prefix: str) -> KnownCredentials:
-        """Of what was registered, and of the secrets below ``prefix``."""
+        """Return the names of registered credentials and of secrets below ``prefix``."""
         secrets = SecretsCredentials(prefix, make_client("secretsmanager"))
         return KnownCredentials(PostgresCredentialStore(self.database), secrets)
 
     def sender(self, who: str, limit: int) -> EventSender:
-        """Publishes as ``who`` what was committed; ``limit``: bytes of a message."""
+        """Make the sender that publishes as ``who``; ``limit``: bytes of a message."""
         return EventSender(self.store, self.events, self.results, self.keys, who, time.time, limit)
 
 
@@ -52,7 +55,10 @@ def task_logs(bucket: str) -> S3TaskLogs:
 
 
 def open_parts(settings: CloudSettings) -> CloudParts:
-    """Connects to nothing yet. Raises InfrastructureError when the database's secret cannot be read."""
+    """Make the parts of a function, without connecting yet.
+
+    Raises InfrastructureError when the database's secret cannot be read.
+    """
     s3 = make_client("s3")
     database, keys = cloud_database(settings), CloudKeys(settings.token_secret)
     results = open_results(settings)

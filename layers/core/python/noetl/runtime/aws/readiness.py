@@ -1,4 +1,7 @@
-"""Whether a deployment has all it needs: what ``GET /ready`` asks, and maintenance before it sends dead letters back."""
+"""Readiness of a deployment.
+
+``GET /ready`` reports it, and maintenance checks it before sending dead letters back.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from noetl.runtime.aws.settings import CloudSettings
 
 
 def readiness(settings: CloudSettings) -> dict[str, Callable[[], None]]:
-    """Checks by name. Each raises InfrastructureError when what it is named after is missing."""
+    """Return the checks by name; each raises InfrastructureError when its part is missing."""
     return {
         "database": lambda: check_current(database_address(settings)),
         "queues": lambda: _queues_answer(settings),
@@ -20,7 +23,7 @@ def readiness(settings: CloudSettings) -> dict[str, Callable[[], None]]:
 
 
 def pools(settings: CloudSettings) -> frozenset[str]:
-    """Pools that workers over HTTP can register for: every worker that there is a queue for."""
+    """Return the pools for workers over HTTP: every worker that there is a queue for."""
     return frozenset(settings.workers.keys() | set(settings.queues.values()))
 
 
@@ -34,7 +37,7 @@ def queue_urls(settings: CloudSettings) -> dict[str, str]:
 
 
 def _queues_answer(settings: CloudSettings) -> None:
-    """Raises InfrastructureError when one is missing."""
+    """Check that the queues answer. Raises InfrastructureError when one is missing."""
     sqs = make_client("sqs")
     for url in queue_urls(settings).values():
         with answering("sqs"):
@@ -42,6 +45,9 @@ def _queues_answer(settings: CloudSettings) -> None:
 
 
 def _bucket_answers(bucket: str) -> None:
-    """Raises InfrastructureError. Listing is what this function may do; the bucket's head would need the same right."""
+    """Check that the bucket answers a listing. Raises InfrastructureError.
+
+    This function may list the bucket; asking for its head would need the same permission.
+    """
     with answering("s3"):
         make_client("s3").list_objects_v2(Bucket=bucket, MaxKeys=1, Prefix="programs/")

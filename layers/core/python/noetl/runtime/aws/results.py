@@ -20,9 +20,9 @@ COPY_BYTES = 8 * 1024 * 1024
 
 
 def open_results(settings: CloudSettings) -> TieredResults:
-    """The tiers that the environment has. The disk goes with the function, so what is written waits for the cloud tier.
+    """Open the result tiers that the environment has.
 
-    Raises InvalidInputError, InfrastructureError.
+    The disk is lost with the function, so each write waits for the cloud tier. Raises InvalidInputError, InfrastructureError.
     """
     storage = settings.storage
     tiers: dict[str, ResultStore] = {

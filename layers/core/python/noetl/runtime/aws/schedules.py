@@ -1,4 +1,7 @@
-"""Schedules and triggers of a deployment: what EventBridge and queues tell becomes executions, published to the engine."""
+"""Schedules and triggers of a deployment.
+
+The events of EventBridge and queues become executions, whose Start events are published to the engine.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,16 @@ from noetl.services.support.store_time import store_clock
 
 @dataclass(slots=True)
 class CloudScheduler:
-    """``deps``: made once, when the first invocation needs them. ``close``: drops connections, for databases that pause."""
+    """The scheduler function of a deployment.
+
+    ``deps``: made once, when the first invocation needs them. ``close``: drops connections, for databases that pause.
+    """
 
     deps: Callable[[], tuple[TakeDeps, EventSender]]
     close: Callable[[], None] = lambda: None
 
     def handle(self, event: Mapping[str, Any], call: Invocation) -> dict[str, Any] | None:
-        """Start what ``event`` asks for; the partial batch response, when it is a batch of messages.
+        """Start what ``event`` asks for; return the partial batch response for a batch.
 
         Raises what ``take`` raises: EventBridge tries again, and keeps what was not started in the end in the dead-letter queue.
         """
@@ -60,7 +66,7 @@ class CloudScheduler:
 
 
 def open_scheduler(settings: CloudSettings) -> CloudScheduler:
-    """Connects to nothing yet."""
+    """Make the scheduler, without connecting yet."""
     opened: list[tuple[TakeDeps, EventSender]] = []
     databases: list[Database] = []
 

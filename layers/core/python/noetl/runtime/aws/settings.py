@@ -1,4 +1,7 @@
-"""Settings of a deployed function, read from its environment once. The CDK app sets them; docs/configuration.md lists them."""
+"""Settings of a deployed function, read from its environment once.
+
+The CDK app sets them; docs/configuration.md lists them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ AUTHS = ("iam", "jwt", "none")
 
 @dataclass(frozen=True, slots=True)
 class CloudSettings:
-    """Empty text: not given to this function (a worker knows no database, the engine no schedule group)."""
+    """The settings of a function.
+
+    An empty text means that this function has no such setting: a worker has no database, the engine no schedule group.
+    """
 
     env: str
     results_bucket: str
@@ -95,12 +101,18 @@ class CloudSettings:
 
     @property
     def lists(self) -> bool:
-        """Whether the role of this function may list the results bucket: a worker's may not, for it would see every execution."""
+        """Return whether this function's role may list the results bucket.
+
+        A worker's role may not, since it would see every execution.
+        """
         return not self.worker
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> CloudSettings:
-        """Raises InvalidInputError(code="setting_invalid") naming the variable that is missing or cannot be understood."""
+        """Read the settings from environment variables.
+
+        Raises InvalidInputError(code="setting_invalid") with the variable that is missing or invalid.
+        """
         env = os.environ if environ is None else environ
         auth = env.get("NOETL_AUTH") or "iam"
         name = _needed(env, "NOETL_ENV")

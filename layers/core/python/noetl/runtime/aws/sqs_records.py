@@ -9,12 +9,12 @@ from noetl.ports.queue import Delivery
 
 
 def deliveries(event: Mapping[str, Any]) -> list[Delivery]:
-    """The messages of an invocation. Raises KeyError when the event is not one of SQS."""
+    """Return the messages of an invocation. Raises KeyError when SQS did not send it."""
     return [_delivery(record) for record in event["Records"]]
 
 
 def batch_answer(give_back: Iterable[str]) -> dict[str, Any]:
-    """The partial batch response: the queue keeps these messages and deletes the others."""
+    """Return the partial batch response: the queue keeps these messages, deletes the others."""
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in give_back]}
 
 

@@ -1,5 +1,7 @@
-"""Logs and metrics of a deployed function: structured lines that name their execution, and one line per invocation that carries its
-metrics (CloudWatch reads them out of the log: embedded metric format).
+"""Logs and metrics of a deployed function.
+
+Each log line names its execution. One line per invocation contains its metrics, which CloudWatch reads from the log (embedded metric
+format).
 
     with telemetry.invocation(context) as call:
         call.count("Commands", len(deliveries))
@@ -44,7 +46,10 @@ class Invocation:
         self.executions: set[int] = set()
 
     def count(self, name: str, value: float = 1, unit: Unit = "Count") -> None:
-        """Add to a metric of this invocation (``RefusedEvents``). One that was never counted is not sent."""
+        """Add to a metric of this invocation, such as ``RefusedEvents``.
+
+        A metric that was never counted is not sent.
+        """
         self.metrics[name] = (unit, self.metrics.get(name, (unit, 0.0))[1] + value)
 
     def note(self, **fields: Any) -> None:
@@ -70,7 +75,10 @@ class Telemetry:
     """One per process (``telemetry``), safe to share between threads."""
 
     def __init__(self, service: str | None = None, stream: IO[str] | None = None) -> None:
-        """``service``: POWERTOOLS_SERVICE_NAME when not given. ``stream``: standard error when not given."""
+        """Set up the logs of a service.
+
+        ``service``: POWERTOOLS_SERVICE_NAME when not given. ``stream``: standard error when not given.
+        """
         self.service = service or os.environ.get("POWERTOOLS_SERVICE_NAME") or "noetl"
         self.namespace = os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or NAMESPACE
         self.logger = Logger(service=self.service, location=None, stream=stream or sys.stderr)
@@ -87,14 +95,15 @@ class Telemetry:
             _execution.reset(token)
 
     def log(self, line: str, *, level: Level = "info", **fields: Any) -> None:
-        """One structured line. Fits where services want ``log: Callable[[str], None]``."""
+        """Write one structured line; it fits ``log: Callable[[str], None]``."""
         getattr(self.logger, level)(line, extra=fields)
 
     @contextmanager
     def invocation(self, context: Any = None) -> Iterator[Invocation]:
-        """Write the one line of an invocation at its end, with what it counted, its seconds, and the error that ended it.
+        """Write the line of an invocation at its end.
 
-        ``context``: Lambda's, for the request id; None outside of Lambda.
+        The line has the invocation's metrics, its seconds, and the error that ended it. ``context``: Lambda's, for the request id; None
+        outside of Lambda.
         """
         call, began = Invocation(), time.monotonic()
         call.note(cold_start=self.cold, request_id=getattr(context, "aws_request_id", None))

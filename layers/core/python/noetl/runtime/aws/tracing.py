@@ -1,4 +1,4 @@
-"""Annotations of X-Ray: what an invocation was about, so that the traces of an execution are found by its id.
+"""Annotations of X-Ray: the executions of an invocation, by which its trace is found.
 
 Lambda makes the segment; this sends one subsegment for each execution to Lambda's own daemon, by UDP: nothing waits for it.
 """
@@ -20,7 +20,10 @@ VARIABLES = ("_X_AMZN_TRACE_ID", "AWS_XRAY_DAEMON_ADDRESS")
 def annotate(
     executions: Iterable[int], began: float, ended: float, environment: Mapping[str, str] = os.environ
 ) -> int:
-    """Annotate the sampled trace of this invocation; return how many executions. Without tracing there is nothing to do."""
+    """Annotate the sampled trace of this invocation; return for how many executions.
+
+    Without tracing, do nothing.
+    """
     header, address = (environment.get(name, "") for name in VARIABLES)
     parts = dict(part.split("=", 1) for part in header.split(";") if "=" in part)
     host, _, port = address.rpartition(":")

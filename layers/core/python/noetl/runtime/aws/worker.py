@@ -1,4 +1,7 @@
-"""A worker on AWS: commands from its queue, programs and large values from the bucket, outcomes to the engine's queue. No database."""
+"""A worker on AWS, which uses no database.
+
+It takes commands from its queue, reads programs and large values from the bucket, and sends outcomes to the engine's queue.
+"""
 
 from __future__ import annotations
 
@@ -68,12 +71,18 @@ class CloudWorker:
     def work_until(
         self, deliveries: Sequence[Delivery], left: Callable[[], float], longest: float = math.inf
     ) -> Worked:
-        """Run a batch of calls of up to ``longest`` seconds; ``left`` gets short when the process, or the queue's patience, has to end."""
+        """Run a batch of calls of up to ``longest`` seconds.
+
+        ``left`` returns the seconds until the process has to end, or until the queue delivers the messages again.
+        """
         worker = replace(self.deps.worker, deadline=left, longest=longest)
         return work_batch(deliveries, replace(self.deps, worker=worker))
 
     def _bounded(self, left: Callable[[], float]) -> BatchDeps:
-        """An invocation begins with all the time a function has, so the longest one seen is what a call can hope for."""
+        """Return the dependencies with the time limits of this invocation.
+
+        An invocation begins with the function's whole time, so the longest one seen is the most that a call can get.
+        """
         self.longest_invocation = max(self.longest_invocation, left())
         spare = min(START_SECONDS, 0.1 * self.longest_invocation)
         longest = max(1.0, math.floor(self.longest_invocation - MARGIN_SECONDS - spare))
@@ -82,7 +91,7 @@ class CloudWorker:
 
 
 class _Secrets:
-    """Credentials whose client is made when the first one is asked for: most workers never ask."""
+    """Credentials whose client is made for the first one asked for; most workers never ask."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -111,9 +120,10 @@ def reachable(url: str, endpoint: str) -> str:
 
 
 def open_worker(settings: CloudSettings) -> CloudWorker:
-    """Wire the worker that ``settings`` name. Its kinds are imported now, when time costs least.
+    """Wire the worker that ``settings`` name.
 
-    Raises InvalidInputError(code="setting_invalid") when a setting that a worker needs is missing.
+    Its kinds are imported now, when time costs least. Raises InvalidInputError(code="setting_invalid") when a setting that a worker needs
+    is missing.
     """
     for name, value in (
         ("NOETL_WORKER", settings.worker),
@@ -171,7 +181,10 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
 
 
 def _direct(settings: CloudSettings) -> DirectOutcomes | None:
-    """Outcomes go by request where the deployment names the function, and lets an invocation take commands from its answers."""
+    """Return the requests to the engine; None when outcomes go through the queue.
+
+    The deployment has to name the decide function, and to let an invocation take commands from its answers.
+    """
     if not settings.decide_function or not settings.direct_steps:
         return None
     function = DecideFunction(settings.decide_function, make_client("lambda", once=True))
@@ -179,7 +192,7 @@ def _direct(settings: CloudSettings) -> DirectOutcomes | None:
 
 
 def report(call: Invocation, worked: Worked) -> None:
-    """What a batch did, as metrics of its invocation; what did not happen is not sent."""
+    """Report a batch as metrics of its invocation; metrics that are zero are not sent."""
     call.about(worked.executions)
     for name, value in (
         ("Commands", worked.commands),
@@ -195,15 +208,17 @@ def report(call: Invocation, worked: Worked) -> None:
 
 
 def _pools(settings: CloudSettings, kinds: Registry) -> set[str]:
-    """Pools of the kinds that this worker is for; of all kinds when it runs what belongs to several workers."""
+    """Return the pools of this worker's kinds; of all kinds when it serves several workers."""
     own = [kind for kind, worker in settings.queues.items() if worker == settings.worker]
     known = set(kinds.names())
     return {kinds.spec(kind).pool for kind in own or settings.queues if kind in known}
 
 
 def _code_memory(processes: int) -> int:
-    """Bytes that each process with code of a playbook may use: together they stay within the function's memory, so that one which
-    wants too much fails alone instead of ending the function."""
+    """Return the bytes that each process with a playbook's code may use.
+
+    Together they stay within the function's memory, so that a process which needs too much fails alone instead of ending the function.
+    """
     megabytes = os.environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "")
     if not megabytes.isdigit():
         return TaskSettings().python_memory_bytes

@@ -1,4 +1,7 @@
-"""A worker that fetches its commands itself: for work that takes longer than a function may (a Fargate task)."""
+"""A worker that fetches its commands itself, for work longer than a function's limit.
+
+It runs as a Fargate task.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ AWAY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class WorkerLoop:
-    """Runs up to ``capacity`` commands at once, each on its own: one that takes hours keeps no other waiting.
+    """A loop that runs up to ``capacity`` commands at once, none of which waits for another.
 
-    ``stop`` (from a signal handler, say) lets it end within ``grace`` seconds: pipelines and chunks are handed back between two calls,
-    and what still runs then is given back to the queue. ``idle``: seconds without work after which it ends by itself (None: never).
-    ``hold``: seconds for which the queue lets a command be held. A call that may take longer is refused, and one that no longer fits
-    into them is left to the command's next turn: the queue would give the command to a second worker while the first one runs it.
+    ``stop`` (for example from a signal handler) ends it within ``grace`` seconds: pipelines and chunks return to the queue between two
+    calls, and commands that still run at the end return as well. ``idle``: seconds without work after which it ends by itself (None:
+    never). ``hold``: seconds for which the queue lets a command be held. A call that may take longer is refused, and one that no longer
+    fits into them is left to the command's next turn: the queue would give the command to a second worker while the first one runs it.
     """
 
     def __init__(
@@ -49,11 +52,14 @@ class WorkerLoop:
         self.busy_at = clock()
 
     def stop(self) -> None:
-        """Returns at once. It takes no lock, which a signal handler could wait for for ever."""
+        """Ask the loop to end; return at once.
+
+        It takes no lock: a signal handler could wait for one for ever.
+        """
         self.stop_at = min(self.stop_at, self.clock() + self.grace)
 
     def run(self) -> None:
-        """Returns when it was stopped, or idle for long enough, and nothing runs any more."""
+        """Run until the loop was stopped, or idle for long enough, and no command runs."""
         away = 0
         while not self.stopping and not self._is_idle():
             free = self._free()
@@ -82,14 +88,17 @@ class WorkerLoop:
             time.sleep(min(0.2, seconds))
 
     def _free(self) -> int:
-        """How many more commands may run; waits a moment when there is no place."""
+        """Return how many more commands may run; wait a moment when there is no place."""
         with self.changed:
             if self.running >= self.worker.capacity:
                 self.changed.wait(1.0)
             return max(0, self.worker.capacity - self.running)
 
     def _poll_seconds(self) -> float:
-        """A poll under way is not interrupted, so it has to end well within the grace and not outlast the idle time by much."""
+        """Return the seconds of a poll.
+
+        A poll cannot be interrupted, so it has to end well within the grace, and soon after the idle time.
+        """
         longest = max(1.0, min(POLL_SECONDS, self.grace / 2))
         return longest if self.idle is None else max(1.0, min(longest, self.idle))
 

@@ -1,4 +1,4 @@
-"""The start of a home folder's embedded Postgres server, while the modules that use it are loaded."""
+"""The start of a home folder's embedded Postgres, while its users' modules are loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inbox of the engine: events of this process, and the engine thread that handles them in batches."""
+"""The engine's inbox: events of this process, and the thread that handles them in batches."""
 
 from __future__ import annotations
 
@@ -125,7 +125,10 @@ class Inbox:
                 self.hurry()
 
     def hurry(self) -> None:
-        """Have the engine wait for no more events: workers soon have nothing to do. It takes no lock."""
+        """Have the engine wait for no more events, since workers will soon be idle.
+
+        It takes no lock.
+        """
         if self._gathering:
             self._gathering = False
             self._enough.release()

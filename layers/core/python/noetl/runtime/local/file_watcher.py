@@ -1,4 +1,4 @@
-"""The watcher of folders that ``file`` triggers name: a new or changed file starts one execution.
+"""The watcher of ``file`` triggers' folders: a new or changed file starts one execution.
 
 Each process that serves may run it. A file is one event per (path, time of its last change, size), once two looks in a
 row have found it the same: a file that is still being written waits. The watcher keeps what it has seen in the home

@@ -1,4 +1,4 @@
-"""The check whether an execution continues by itself, or waits for a person or a system outside."""
+"""The check whether an execution continues by itself or waits for a person or a system."""
 
 from __future__ import annotations
 

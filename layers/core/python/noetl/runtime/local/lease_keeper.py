@@ -1,4 +1,4 @@
-"""The keeper thread: holds the lease, wakes delayed commands, fires timers, adopts orphaned work."""
+"""The keeper thread: it keeps the lease, wakes commands, fires timers and adopts work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands during which processes of this machine died: counted at the next start, then given up."""
+"""Commands that processes of this machine died of: counted at a start, then failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that run in other systems although their execution or step run is over: this process ends them."""
+"""External jobs whose execution or step run is over, and which this process ends."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ class LeftBehind:
         return self.is_withdrawn(command) or self._revoked(command.execution_id, command.run)
 
     def hasten(self) -> None:
-        """Run the commands of unwanted jobs now, which ends the jobs. Without jobs in other systems the keeper is not woken."""
+        """Run the commands of unwanted jobs now, which ends the jobs.
+
+        The keeper is not woken when there are no external jobs.
+        """
         if self._here:
             self._keeper.hasten(self._is_one)
 

@@ -64,7 +64,7 @@ def make_pools(
 
 
 def loaded(pools: Mapping[str, Pool]) -> bool:
-    """Whether a pool has more commands than threads. It takes no lock."""
+    """Return whether a pool has more commands than threads. It takes no lock."""
     return any(pool.loaded for pool in pools.values())
 
 

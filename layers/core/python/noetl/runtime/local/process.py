@@ -1,4 +1,4 @@
-"""The local runtime: the production engine in one process over Postgres, with queues in memory.
+"""The local runtime: the engine in one process over Postgres, with queues in memory.
 
 Postgres is embedded, or a given server.
 

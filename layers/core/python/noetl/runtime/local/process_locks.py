@@ -1,4 +1,4 @@
-"""The lock files of a machine's processes: which processes live, and what each of them runs.
+"""The lock files of a machine's processes: which ones live, and what each of them runs.
 
 Each process holds a lock on a file of its own, which the kernel releases when the process ends.
 

@@ -1,4 +1,4 @@
-"""Offers: commands that this process leaves, in the store, to workers that fetch them over HTTP."""
+"""Offers: commands in the store that this process leaves to workers over HTTP."""
 
 from __future__ import annotations
 

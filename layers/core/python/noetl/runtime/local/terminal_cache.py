@@ -1,4 +1,4 @@
-"""The cache of terminal statuses that this process has seen, and waiting for the ends of executions.
+"""The cache of terminal statuses, and the wait for the ends of executions.
 
 A server runs for a long time, so the cache forgets the oldest ends; only the store knows those.
 """
@@ -182,7 +182,7 @@ class EndWaiter(msgspec.Struct, frozen=True):
             self.log(f"progress cannot be shown, because the database does not answer: {away}")
 
     def _all_wait(self, wanted: Collection[int]) -> bool:
-        """Return whether open executions wait for the outside; False while the database does not answer."""
+        """Return whether all open executions wait; False while the database does not answer."""
         try:
             self._look(wanted)
             return self.quiet() and not any(

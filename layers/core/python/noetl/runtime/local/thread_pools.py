@@ -1,4 +1,4 @@
-"""Pools of worker threads in this process, which take commands in the order of ``ready_commands``."""
+"""Pools of worker threads, which take commands in the order of ``ready_commands``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The preparation of the first task of code: started while the database starts, which takes as long."""
+"""The preparation of the first code task, while the database starts, which takes as long."""
 
 from __future__ import annotations
 

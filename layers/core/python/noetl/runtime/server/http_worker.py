@@ -144,7 +144,7 @@ class HttpWorker:
         self._pool.clear()
 
     def stop(self) -> None:
-        """Returns at once."""
+        """Ask the worker to end; return at once."""
         self.loop.stop()
 
 

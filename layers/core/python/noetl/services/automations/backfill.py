@@ -1,4 +1,4 @@
-"""Backfill: starts the executions of past fire times, each once, under the key of its firing."""
+"""Backfill: starts for past fire times, each once, under the key of its firing."""
 
 from __future__ import annotations
 

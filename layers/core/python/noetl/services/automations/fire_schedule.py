@@ -1,6 +1,7 @@
-"""Firing of a schedule: at most one execution per schedule and fire time, whichever process fires it.
+"""Firing of a schedule: at most one execution per schedule and fire time.
 
-The execution sees which firing started it: ``workload.schedule`` is ``{name, at}``, unless the schedule's payload has a ``schedule``.
+That holds regardless of the process that fires it. The execution sees which firing started it: ``workload.schedule`` is ``{name, at}``,
+unless the schedule's payload has a ``schedule``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""EventBridge's report that a Fargate container ended: wakes the waiting task before its next poll."""
+"""EventBridge's report of an ended Fargate container, which wakes the waiting task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events that invoke a deployment's scheduler function, and the executions that they start.
+"""The events that invoke a deployment's scheduler function, and what they start.
 
 Four shapes, distinguished by their keys; anything else is refused:
 

@@ -1,4 +1,4 @@
-"""Registration of a playbook's schedule: writes it to the table and to the scheduler that fires it."""
+"""Registration of a playbook's schedule in the table and in the scheduler."""
 
 from __future__ import annotations
 

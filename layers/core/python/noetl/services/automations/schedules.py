@@ -1,4 +1,4 @@
-"""The schedule service: list, create, pause, resume and delete schedules, and show next fire times."""
+"""The schedule service: list, create, pause, resume, delete, and next fire times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of webhooks: an HMAC-SHA256 over the raw body, made with a secret shared with the sender."""
+"""Webhook signatures: an HMAC-SHA256 over the raw body, by a secret of both sides."""
 
 from __future__ import annotations
 

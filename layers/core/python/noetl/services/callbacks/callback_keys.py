@@ -11,7 +11,7 @@ from noetl.dsl.program import Program
 
 
 def callback_key(command: Command, programs: Callable[[str], Program], ring: KeyRing) -> str:
-    """The key of the command's step run; empty when what it runs waits for no callback."""
+    """Return the key of the command's step run; empty when it waits for no callback."""
     from noetl.pipeline.inline import (
         stage_pipeline,  # templates come with it; a function that routes needs none
     )

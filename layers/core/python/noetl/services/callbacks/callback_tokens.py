@@ -1,4 +1,4 @@
-"""The tokens that the templates of one command read: those of the callbacks that its runs wait for."""
+"""Callback tokens that the templates of one command read."""
 
 from __future__ import annotations
 

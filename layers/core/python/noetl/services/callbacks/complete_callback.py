@@ -91,7 +91,10 @@ class _Found:
 
 
 def look(token: str, deps: CallbackDeps) -> AskedFor:
-    """Raises NotFoundError (no such token), ConflictError(code="callback_used"), GoneError(code="callback_expired" or "callback_closed")."""
+    """Return the question that a token answers.
+
+    Raises NotFoundError (no such token), ConflictError(code="callback_used"), GoneError(code="callback_expired" or "callback_closed").
+    """
     callback = _known(token, deps)
     if (used := _used(callback, deps)) is not None:
         _refuse_used(used[0])
@@ -121,7 +124,10 @@ def answer(token: str, body: Any, deps: CallbackDeps, owner: str) -> Answered:
 
 
 def plan(callback: CallbackId, body: Any, digest: str, deps: CallbackDeps) -> CallbackDone:
-    """The event, without posting it. Raises GoneError and InvalidInputError, as ``answer`` does."""
+    """Make the event of an answer without posting it.
+
+    Raises GoneError and InvalidInputError, as ``answer`` does.
+    """
     found = _find(callback, deps)
     _check_schema(found, body)
     return CallbackDone(
@@ -136,7 +142,10 @@ def plan(callback: CallbackId, body: Any, digest: str, deps: CallbackDeps) -> Ca
 
 
 def _known(token: str, deps: CallbackDeps) -> CallbackId:
-    """Raises NotFoundError: the same for all that is no token, or not one of an execution that is there."""
+    """Read a token, with the keys of the ring or from the store.
+
+    Raises NotFoundError, the same one for a text that is no token and for a token of an unknown execution.
+    """
     found = (
         read_token(token, deps.keys(False)) or read_token(token, deps.keys(True)) or _remembered(token, deps)
     )
@@ -146,7 +155,10 @@ def _known(token: str, deps: CallbackDeps) -> CallbackId:
 
 
 def _remembered(token: str, deps: CallbackDeps) -> CallbackId | None:
-    """Return the open callback of a token whose key left the ring: a wait may outlive every key."""
+    """Return the open callback of a token whose key has left the ring.
+
+    A wait may last longer than every key.
+    """
     found = token_name(token)
     if found is None:
         return None
@@ -162,7 +174,10 @@ def _remembered(token: str, deps: CallbackDeps) -> CallbackId | None:
 
 
 def _is_repeat(callback: CallbackId, digest: str, deps: CallbackDeps) -> bool:
-    """Whether it was answered with the same words. Raises ConflictError(code="callback_used") when it was answered otherwise."""
+    """Return whether the callback has this answer already.
+
+    Raises ConflictError(code="callback_used") when it has another one.
+    """
     used = _used(callback, deps)
     if used is None:
         return False
@@ -172,9 +187,10 @@ def _is_repeat(callback: CallbackId, digest: str, deps: CallbackDeps) -> bool:
 
 
 def _give_way(event: CallbackDone, deps: CallbackDeps) -> None:
-    """Withdraw an answer that was posted after another one had left the outbox: the engine had just applied it, or held it for a pause.
+    """Withdraw an answer that was posted after another one had left the outbox.
 
-    Raises ConflictError(code="callback_used"). Of two such answers the one that came first counts, and only the other one is withdrawn.
+    The engine had just applied that one, or held it for a pause. So the first answer counts, and only the second is withdrawn. Raises
+    ConflictError(code="callback_used").
     """
     used = _used(CallbackId(event.execution_id, event.place, event.serial), deps)
     if used is not None and used[1] != event.digest:
@@ -183,7 +199,10 @@ def _give_way(event: CallbackDone, deps: CallbackDeps) -> None:
 
 
 def _used(callback: CallbackId, deps: CallbackDeps) -> tuple[float, str] | None:
-    """(when, digest) of the answer that counts: one that was applied, or is held for a pause, or is on its way."""
+    """Return (when, digest) of the answer that counts.
+
+    That answer was applied, is held for a pause, or waits in the outbox.
+    """
     event_id = ids.callback_event(callback.place, callback.serial)
     waiting: list[tuple[bool, float, str]] = []
     for found in deps.store.find_events(callback.execution_id, (event_id, ids.held_event(event_id))):
@@ -274,7 +293,7 @@ def _ahead(callback: CallbackId, token: Token, program: str, item: int | None, d
 
 
 def _waits(program: Program, token: Token) -> Iterator[Task]:
-    """The tasks of what a token runs now that wait for callbacks."""
+    """Yield the tasks that wait for callbacks, of those that a token runs now."""
     from noetl.pipeline.inline import (
         stage_pipeline,  # templates come with it: most tokens are asked for while somebody waits
     )
@@ -289,7 +308,7 @@ def _waits(program: Program, token: Token) -> Iterator[Task]:
 
 
 def _literals(task: Task) -> dict[str, Any]:
-    """The parameters of a task that hold no template."""
+    """Return the parameters of a task that hold no template."""
     if isinstance(task.params, Lit):
         return dict(task.params.value)
     entries = task.params.entries if isinstance(task.params, Map) else ()
@@ -331,7 +350,10 @@ def _check_schema(found: _Found, body: Any) -> None:
 
 
 def _kept(callback: CallbackId, step: str, body: Any, digest: str, deps: CallbackDeps) -> Any:
-    """The body, or the reference of one that is too large to travel. Raises InfrastructureError when it cannot be stored."""
+    """Return the body, or a reference when it is too large for a message.
+
+    Raises InfrastructureError when it cannot be stored.
+    """
     encoded = codec.encode(body)
     if len(encoded) <= deps.inline_bytes:
         return body

@@ -1,4 +1,7 @@
-"""The callbacks that an execution waits for, for people and clients: since when, until when, and (for who may answer them) by which token."""
+"""The callbacks that an execution waits for, for people and clients.
+
+They show since when and until when; to those who may answer a callback, they also show its token.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ from noetl.services.history.execution_state import demand_state
 
 
 class AwaitedCallback(msgspec.Struct, frozen=True):
-    """``index``: of the item of a loop. ``since``, ``until``: epoch seconds; ``until`` None: however long it takes."""
+    """A callback that an execution waits for.
+
+    ``index``: of the item of a loop. ``since``, ``until``: epoch seconds; ``until`` None: without a limit.
+    """
 
     step: str
     run: int
@@ -51,7 +57,10 @@ ALL = 2**31 - 1
 
 
 def awaited(store: ExecutionStore, execution_id: int, state: ExecutionState) -> list[AwaitedCallback]:
-    """What is awaited now, by step run and item; of each loop at most ``SHOWN``. One more read, when something is."""
+    """Return the callbacks that an execution waits for, by step run and item.
+
+    At most ``SHOWN`` of each loop. This costs one more read when there are any.
+    """
     return [_view(place, found, state) for place, found in _standing(store, execution_id, state, SHOWN)]
 
 
@@ -63,7 +72,10 @@ def count_awaited(state: ExecutionState) -> int:
 def awaited_by_command(
     store: ExecutionStore, execution_id: int, state: ExecutionState, commands: Sequence[str]
 ) -> dict[str, Awaited]:
-    """Command → what it waits for, of ``commands`` (the place of a callback is the command that waits for it)."""
+    """Return command → the callback that it waits for, of ``commands``.
+
+    The place of a callback is the command that waits for it.
+    """
     if not commands or not count_awaited(state):
         return {}
     loaded = store.load([LoadRequest(execution_id, tuple(commands))]).executions.get(execution_id)
@@ -75,7 +87,7 @@ def awaited_by_command(
 def open_callbacks(
     store: ExecutionStore, info: ExecutionInfo, keys: Callable[[bool], KeyRing], base: str
 ) -> list[OpenCallback]:
-    """With their tokens. ``base``: where they are answered."""
+    """Return the open callbacks with their tokens. ``base``: the address that takes answers."""
     if info.status in TERMINAL or not info.version:
         return []
     state = demand_state(info)
@@ -89,7 +101,10 @@ def open_callbacks(
 
 
 def only_one(found: list[OpenCallback], execution_id: int) -> OpenCallback:
-    """The callback that is meant when an execution is named. Raises ConflictError when there are none, or several."""
+    """Return the only callback that an execution waits for.
+
+    Raises ConflictError when there are none, or several.
+    """
     if len(found) == 1:
         return found[0]
     if not found:

@@ -77,8 +77,9 @@ def find_named(
     version: int | None = None,
     find: Callable[[tuple[str, int | None]], PlaybookVersion | None] | None = None,
 ) -> PlaybookVersion:
-    """Find a playbook as ``find_version`` does, also by ``path@version``, or by the last part of the only path that ends with it.
+    """Find a playbook by its path, by ``path@version``, or by the last part of its path.
 
+    No other path may end with that part.
     The published client sends a file's stem where its user names a file. Raises NotFoundError, and ConflictError for an ambiguous stem.
     """
     path, number = named_by(named) if version is None else (named, version)

@@ -1,4 +1,4 @@
-"""What a playbook needs of the place where it runs: credentials, and playbooks that it calls."""
+"""Needs of a playbook where it runs: credentials, and playbooks that it calls."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 class Need(msgspec.Struct, frozen=True):
-    """Something by its name. ``pattern``: the name is computed, and this regular expression matches every name it can have.
+    """A credential or playbook that is needed, by its name.
 
-    ``version``: of a playbook; None: the latest.
+    ``pattern``: the name is computed, and this regular expression matches every name that it can have. ``version``: of a playbook; None:
+    the latest.
     """
 
     name: str
@@ -67,7 +68,7 @@ def _literals(node: Node) -> object:
 
 
 def _named(value: object) -> Iterator[str]:
-    """Names of credentials that parameters write out: ``auth: name``, or ``credential: name`` in a mapping below."""
+    """Yield the credentials in parameters: ``auth: name``, or ``credential: name`` below it."""
     if isinstance(value, Lit):
         yield from _named(value.value)
     entries = value.entries if isinstance(value, Map) else value.items() if isinstance(value, Mapping) else ()
@@ -94,7 +95,10 @@ def _paths(params: Node, pos: Pos) -> Iterator[Need]:
 
 
 class Present(msgspec.Struct, frozen=True):
-    """What a place has. ``playbooks``: their latest versions by path. ``credentials``: which of these names it knows, and names to suggest."""
+    """The credentials and playbooks that a place has.
+
+    ``playbooks``: their latest versions by path. ``credentials``: (names) → those of them that it knows, and names to suggest.
+    """
 
     playbooks: Mapping[str, int]
     credentials: Callable[[Collection[str]], Collection[str]]

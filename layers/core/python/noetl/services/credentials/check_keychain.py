@@ -1,4 +1,4 @@
-"""The check of a playbook's keychain before its workflow begins: every entry must name a credential."""
+"""The check that each entry of a playbook's keychain names a credential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The credential service: keep, list, read and remove credentials, and exchange them for tokens.
+"""The credential service: store, list, read, remove, and exchange for tokens.
 
 What is kept is sealed by the cipher with the credential's name as associated data, so a row that was moved to another name does not open.
 Reading uses the cache first (``auth_cache``): one copy per execution that asked, or one for all.

@@ -1,4 +1,4 @@
-"""OAuth 2.0 client credentials (RFC 6749, section 4.4): exchanges a client's secret for a token."""
+"""OAuth 2.0 client credentials (RFC 6749, section 4.4): tokens for a client's secret."""
 
 from __future__ import annotations
 

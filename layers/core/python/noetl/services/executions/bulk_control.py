@@ -1,4 +1,7 @@
-"""Cancel, pause, resume or redrive executions by what they have in common: each gets its own event, posted in batches."""
+"""Bulk control: cancel, pause, resume or redrive every execution that a filter selects.
+
+Each execution gets its own event; they are posted in batches.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,11 @@ _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 
 
 class ManyFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Executions that fit everything given; at least one thing has to be. ``version``: of the playbook ``path``. Moments are RFC 3339, or
-    seconds since 1970. ``ids``: only these. ``labels``: all of them. ``roots``: true leaves out those that
-    another execution started."""
+    """A filter of executions, which has at least one condition and selects what fits them all.
+
+    ``version``: of the playbook ``path``. Moments are RFC 3339, or seconds since 1970. ``ids``: only these. ``labels``: all of them.
+    ``roots``: true leaves out those that another execution started.
+    """
 
     status: str | None = None
     path: str | None = None
@@ -56,9 +61,12 @@ class ManyFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class ManyWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """``limit``: most executions, the newest first. ``after``: the ``next`` of the answer before. ``dry_run``: only tell what would be
+    """A request to control many executions.
+
+    ``limit``: most executions, the newest first. ``after``: the ``next`` of the previous answer. ``dry_run``: only report what would be
     done. ``cascade``: their children as well (cancel, pause, resume). ``from``, ``version``: as of a single redrive; a version needs a path
-    in the filter."""
+    in the filter.
+    """
 
     filter: ManyFilter = ManyFilter()
     limit: int = 100
@@ -71,7 +79,10 @@ class ManyWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class Steered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One execution. ``status``: before. ``outcome``: ``done`` (its event is durable), ``would`` (in a dry run), or ``refused``, and why."""
+    """The outcome for one execution.
+
+    ``status``: before the request. ``outcome``: ``done`` (its event is durable), ``would`` (in a dry run), or ``refused``, with the reason.
+    """
 
     execution_id: str
     path: str
@@ -141,7 +152,10 @@ def _wanted(verb: Verb, wish: ManyWish, catalog: Catalog) -> ExecutionFilter:
 
 
 def execution_filter(asked: ManyFilter, catalog: Catalog, statuses: tuple[str, ...] = ()) -> ExecutionFilter:
-    """``asked`` without its status, checked. Raises InvalidInputError(code="invalid_filter"), NotFoundError (of a version)."""
+    """Check ``asked`` and return its conditions, without the status.
+
+    Raises InvalidInputError(code="invalid_filter"), and NotFoundError for an unknown version.
+    """
     if asked.status is not None and asked.status not in STATUSES:
         raise _invalid(f"{asked.status[:40]!r} is not a status", f"one of {', '.join(STATUSES)}")
     if asked.ids is not None and not 1 <= len(asked.ids) <= MOST:
@@ -201,9 +215,9 @@ def _select(wish: ManyWish, wanted: ExecutionFilter, deps: ManyDeps) -> tuple[li
 
 
 def _unknown(wish: ManyWish, found: Sequence[ExecutionInfo], more: bool, deps: ManyDeps) -> Iterator[Steered]:
-    """Yield the ids of the filter that it does not select: unknown ones, and those that another condition excludes.
+    """Yield the ids of the filter that it does not select.
 
-    They come with the last page of the answer.
+    They are unknown, or another condition excludes them. They come with the last page of the answer.
     """
     if more or not wish.filter.ids:
         return
@@ -274,7 +288,7 @@ def _told(
     error: NoetlError | None,
     outcome: Literal["done", "would"] = "done",
 ) -> Steered:
-    """``shown``: statuses as lists show them, by execution."""
+    """Make the answer for each execution. ``shown``: its status as lists show it."""
     status = shown[info.execution_id]
     if error is None:
         return Steered(str(info.execution_id), info.path, status, outcome)
@@ -290,7 +304,10 @@ def _event(
     again: _Again,
     deps: ManyDeps,
 ) -> Event:
-    """Raises ConflictError or InvalidInputError when this one does not fit."""
+    """Make the event of one execution.
+
+    Raises ConflictError or InvalidInputError when the request does not fit it.
+    """
     if verb == "redrive":
         return redrive_execution.plan(
             deps.store,

@@ -1,6 +1,6 @@
-"""Changes of a running execution that clients request: cancel, pause, patch context, inject a token.
+"""Changes of an execution that clients request: cancel, pause, patch, inject a token.
 
-Each becomes an event, durable when the function returns; the owner of the event publishes it then.
+Each becomes an event, which is durable when the function returns. The owner of the event publishes it then.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ from noetl.services.queries.read_execution import find
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """``unique``: names this request among all; a repeat under the same name is applied once. ``owner``: who publishes the event.
+    """A client's request to change an execution.
 
-    Raises InvalidInputError(code="size_limit") for a reason that is too long."""
+    ``unique``: a name that no other request has; repeats under one name are applied once. ``owner``: the process that publishes the event.
+    Raises InvalidInputError(code="size_limit") for a reason that is too long.
+    """
 
     principal: str
     unique: str
@@ -53,7 +55,10 @@ NOT_WITHOUT_PARENT = "it was paused with its parent before it began, and begins 
 
 
 def pause(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
-    """Begin nothing new in an execution (``cascade``: and in its children); one that is paused stays so. Raises NotFoundError, ConflictError."""
+    """Pause an execution, so that the engine begins nothing new in it; a paused one stays so.
+
+    ``cascade``: its children, too. Raises NotFoundError, ConflictError.
+    """
     before = _before(store, execution_id, asked)
     info = readable(store, execution_id, "paused")
     event = steer(Pause, info, asked, before, cascade=cascade)
@@ -93,7 +98,10 @@ def steer(
 
 
 def _before(store: ExecutionStore, execution_id: int, asked: Asked) -> list[Steering]:
-    """Return what is on its way. Read before the execution's row: what is not in the outbox any more is in the status by then."""
+    """Return the pauses and resumes that wait in the outbox.
+
+    Call this before reading the execution's row: a pause or resume that has left the outbox is in the status by then.
+    """
     return accepted_before(store.steering((execution_id,)).get(execution_id, ()), event_id(asked))
 
 
@@ -105,9 +113,10 @@ def patch_context(
     *,
     correlation_id: str = "",
 ) -> Event:
-    """Change ``ctx``; steps that wait for it are looked at again. ``patch``: a JSON Merge Patch (a mapping) or a JSON Patch (operations).
+    """Change ``ctx``; the engine then checks again the steps that wait for it.
 
-    Raises NotFoundError, ConflictError, InvalidInputError(code="invalid_patch" or "size_limit").
+    ``patch``: a JSON Merge Patch (a mapping) or a JSON Patch (operations). Raises NotFoundError, ConflictError,
+    InvalidInputError(code="invalid_patch" or "size_limit").
     """
     check_text(CORRELATION_ID, correlation_id, "the correlation_id")
     if isinstance(patch, Mapping):
@@ -142,8 +151,10 @@ def set_variables(
     var_type: VariableType = "user_defined",
     source_step: str = "",
 ) -> Event:
-    """Write variables: their rows at once, ``vars`` of the execution with the event. Raises NotFoundError, ConflictError,
-    InvalidInputError(code="invalid_variables" or "size_limit")."""
+    """Write variables: their rows at once, ``vars`` of the execution with the event.
+
+    Raises NotFoundError, ConflictError, InvalidInputError(code="invalid_variables" or "size_limit").
+    """
     if not variables or not all(variables):
         raise InvalidInputError(
             "no variable is named", code="invalid_variables", hint='such as {"variables": {"total": 3}}'
@@ -224,12 +235,15 @@ def inject_token(
 
 
 def event_id(asked: Asked) -> str:
-    """The same for every repeat of one request."""
+    """Return the id of a request's event, the same for every repeat of the request."""
     return f"ext:{hashlib.sha256(asked.unique.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def live(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
-    """An execution that has not ended. Raises NotFoundError, and ConflictError: it cannot be ``what`` any more."""
+    """Find an execution that has not ended.
+
+    Raises NotFoundError, and ConflictError for one that can no longer be ``what``.
+    """
     info = find(store, execution_id)
     if info.status in TERMINAL:
         raise _ended(execution_id, info.status, what)
@@ -237,7 +251,10 @@ def live(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
 
 
 def readable(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
-    """As ``live``, for changes that the engine decides from the state. Raises UnreadableRowError too: nothing would come of the event."""
+    """Find an execution that has not ended and whose state the engine can read.
+
+    Raises as ``live`` does, and UnreadableRowError: the engine could not handle the event.
+    """
     info = live(store, execution_id, what)
     demand_state(info)
     return info
@@ -246,7 +263,10 @@ def readable(store: ExecutionStore, execution_id: int, what: str) -> ExecutionIn
 def _posted(
     store: ExecutionStore, event: Event, owner: str, what: str, variables: Sequence[VariableWrite] = ()
 ) -> Event:
-    """Raises ConflictError when the execution has ended meanwhile, or has not started yet."""
+    """Post an event.
+
+    Raises ConflictError when the execution has ended meanwhile, or has not started yet.
+    """
     posted = store.post(event, owner, variables)
     if posted.status in TERMINAL:
         raise _ended(event.execution_id, str(posted.status), what)

@@ -1,4 +1,7 @@
-"""Starts on a deployment: the API's function lets the engine decide them at once. The queue gets what that could not do."""
+"""Direct starts of a deployment: the API function has the engine decide them at once.
+
+The Starts that this fails for go through the queue.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,11 @@ SECONDS = 15.0
 
 @dataclass(slots=True)
 class Begun:
-    """``left``: Starts that were not decided, and go through the queue. ``taken``: (execution, event) whose id another execution has.
-    ``failed``: executions that ended so at once."""
+    """The result of deciding Starts directly.
+
+    ``left``: Starts that were not decided, and go through the queue. ``taken``: (execution, event) whose id another execution has.
+    ``failed``: executions that failed at once.
+    """
 
     left: list[Start] = field(default_factory=list)
     taken: set[tuple[int, str]] = field(default_factory=set)
@@ -54,7 +60,10 @@ class DirectStarts:
         return self._sender.owner()
 
     def events(self, owner: str, events: Sequence[Event]) -> None:
-        """Decide durable Starts, and send what is left. Raises InfrastructureError as ``EventSender.events`` does."""
+        """Decide durable Starts, and send the events that are left.
+
+        Raises InfrastructureError as ``EventSender.events`` does.
+        """
         starts = [event for event in events if isinstance(event, Start)]
         left = self._begun(starts).left if starts else []
         self._sender.events(

@@ -63,7 +63,10 @@ def plan(
     program: str = "",
     info: ExecutionInfo | None = None,
 ) -> Redrive:
-    """The event, without posting it. ``info``: as it was read already. Raises as ``redrive`` does."""
+    """Make the event of a redrive without posting it.
+
+    ``info``: the execution's row, if it was read already. Raises as ``redrive`` does.
+    """
     check_value(args or {}, "args")
     address = parse_address(step)
     info = info or find(store, execution_id)
@@ -104,7 +107,7 @@ def plan(
 
 
 def being_removed(execution_id: int) -> ConflictError:
-    """Return the refusal of a redrive that came after retention (or a prune) had claimed the tree."""
+    """Return the refusal of a redrive of a family that retention or a prune is removing."""
     return ConflictError(
         f"execution {execution_id} has ended, and retention or a prune is removing it with its family",
         code="execution_leaving",
@@ -143,7 +146,10 @@ def _check_steps(program: Program, wanted: set[str]) -> None:
 
 
 def _again(execution_id: int, program: Program, address: Address, runs: LastRuns) -> Again | None:
-    """The loop run whose items are meant; None when the whole step is. Raises ConflictError when there is no such item."""
+    """Find the loop run that has the addressed items; None for a whole step.
+
+    Raises ConflictError when there is no such item.
+    """
     if not address.items:
         return None
     step, item = address.step, address.items[0]
@@ -165,7 +171,7 @@ def _again(execution_id: int, program: Program, address: Address, runs: LastRuns
 
 
 def _check_loops(execution_id: int, program: Program, state: ExecutionState) -> None:
-    """What was left in the middle of a loop needs that loop. Raises ConflictError."""
+    """Check that the loops of unfinished items still exist. Raises ConflictError."""
     steps = step_index(program)
     for token in state.left:
         if (token.round or token.again is not None) and steps[token.step].loop is None:
@@ -174,7 +180,10 @@ def _check_loops(execution_id: int, program: Program, state: ExecutionState) -> 
 
 
 def _arcs(old: Program, new: Program, state: ExecutionState) -> dict[int, int]:
-    """Where arcs that tokens at joins came over are in the other version. Raises ConflictError when one is gone."""
+    """Map the arcs by which tokens came to joins to those of the other version.
+
+    Raises ConflictError when one is gone.
+    """
     places = {place: index for index, place in _places(new)}
     waited = {token.arc for token in state.left if token.phase == "arrived"}
     waited.update(arc for arcs in state.waves.values() for arc in arcs)
@@ -195,7 +204,10 @@ def _arcs(old: Program, new: Program, state: ExecutionState) -> dict[int, int]:
 
 
 def _places(program: Program) -> Iterator[tuple[int, tuple[str, str, int]]]:
-    """Each way on which a token can come to a join: its number, and what it is called in every version (from, to, place among those)."""
+    """Yield the number of each arc to a join, and its name in every version.
+
+    The name is (from, to, place among the arcs between these two).
+    """
     for step in program.steps:
         for target, ways in ways_of(step).items():
             for place, index in enumerate(ways):

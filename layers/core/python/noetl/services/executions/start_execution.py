@@ -60,8 +60,11 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Started(msgspec.Struct, frozen=True):
-    """``event`` is durable and has to be published; None when the execution was there already (an earlier call under the same key),
-    starts later, or has begun (``begun``)."""
+    """A started execution.
+
+    ``event`` is durable and has to be published. It is None when an earlier call under the same key made the execution, when it starts
+    later, or when it has begun (``begun``).
+    """
 
     execution_id: int
     event: Start | None
@@ -178,7 +181,7 @@ def _start(
 
 
 def _is_begun_by(start: Start, store: ExecutionStore) -> bool:
-    """Tell whether the execution that has the id of ``start`` begins, or began, with it."""
+    """Return whether the execution that has the id of ``start`` begins, or began, with it."""
     waiting = store.start_of(start.execution_id)
     if waiting is not None:
         return waiting.event_id == start.event_id
@@ -196,7 +199,10 @@ def _same(found: Creation) -> Creation:
 
 
 def _ahead(at: float, now: float) -> float | None:
-    """Return ``at`` while it is to come. Raises InvalidInputError(code="invalid_trigger_at") for what is too far ahead."""
+    """Return ``at``, or None when it has passed.
+
+    Raises InvalidInputError(code="invalid_trigger_at") for a time too far ahead.
+    """
     if at <= now:
         return None
     if at - now > MAX_AHEAD:
@@ -207,7 +213,7 @@ def _ahead(at: float, now: float) -> float | None:
 
 
 def fingerprint(asked: Any) -> str:
-    """The same for the same JSON value, however its keys are ordered."""
+    """Return a digest of a JSON value, the same for every order of its keys."""
     return hashlib.sha256(codec.encode(_ordered(asked))).hexdigest()
 
 
@@ -231,7 +237,7 @@ def start_event(
     kept: bool = False,
     found: tuple[str, int | None] | None = None,
 ) -> Start:
-    """The event that starts ``program``; hand it to ``handle_events``, and the execution exists when that returns.
+    """Make the event that starts ``program``; the execution exists once the engine handled it.
 
     ``now_ms`` and ``random_bits`` make the execution id. ``origin`` and ``kept``: see ``ids.start_event``.
     ``found``: path and version of the playbook; without them, the path that it calls its own.
@@ -268,7 +274,7 @@ def created_by(event: Start, program: Program | None) -> CreatedExecution:
 
 
 def refuse_excess(program: Program, start: Start, store: ExecutionStore, now: float) -> None:
-    """Refuse a start when its concurrency limit is reached and the playbook says ``on_excess: refuse``.
+    """Refuse a start beyond its concurrency limit when the playbook says ``on_excess: refuse``.
 
     When two starts pass this check at the same moment, the engine applies the limit as they begin. Raises
     ConflictError(code="concurrency_limit").
@@ -287,7 +293,7 @@ def refuse_excess(program: Program, start: Start, store: ExecutionStore, now: fl
 
 
 def check_payload(program: Program, payload: Any) -> None:
-    """Hold a payload against the limits, and against the playbook's ``input`` schema (JSON Schema), if it has one.
+    """Check a payload against the limits and the playbook's ``input`` schema, if it has one.
 
     Raises InvalidInputError(code="size_limit" or "payload_invalid").
     """

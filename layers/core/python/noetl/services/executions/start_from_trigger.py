@@ -1,6 +1,6 @@
-"""Something happened that a playbook waits for: an object in S3, an event on a bus, a message in a queue.
+"""Starts by triggers: an object in S3, an event on a bus, a message in a queue.
 
-What happened becomes ``event`` of the workload. The same happening starts one execution per playbook, however often it is delivered.
+The event becomes ``event`` of the workload. It starts one execution per playbook, regardless of how often it is delivered.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ _KEPT = ("messageId", "attributes", "messageAttributes", "eventSourceARN")
 
 
 def start_from_event(path: str, trigger: str, event: Mapping[str, Any], deps: StartDeps) -> Started:
-    """``event``: as EventBridge delivers it. Raises InvalidInputError(code="not_an_event") for anything else, NotFoundError,
-    InfrastructureError."""
+    """Start a playbook for an event as EventBridge delivers it.
+
+    Raises InvalidInputError(code="not_an_event") for anything else, NotFoundError, InfrastructureError.
+    """
     key = event_key(path, event)
     return start_playbook(
         path, None, {"event": dict(event)}, by=f"{path}:{trigger}", kind="trigger", key=key, deps=deps
@@ -28,7 +30,10 @@ def start_from_event(path: str, trigger: str, event: Mapping[str, Any], deps: St
 
 
 def start_from_message(path: str, record: Mapping[str, Any], deps: StartDeps) -> Started:
-    """``record``: of SQS, as Lambda delivers it. Raises InvalidInputError(code="not_a_message"), NotFoundError, InfrastructureError."""
+    """Start a playbook for an SQS record as Lambda delivers it.
+
+    Raises InvalidInputError(code="not_a_message"), NotFoundError, InfrastructureError.
+    """
     message = message_event(record)
     key = message_key(path, message)
     by = f"{path}:{str(message.get('eventSourceARN', '')).rpartition(':')[2]}"
@@ -36,7 +41,7 @@ def start_from_message(path: str, record: Mapping[str, Any], deps: StartDeps) ->
 
 
 def message_event(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What a playbook sees of a message: no receipt, and a body that is read when it is JSON."""
+    """Return a message as a playbook sees it: no receipt, and a JSON body decoded."""
     body = record.get("body")
     if not isinstance(record.get("messageId"), str) or not isinstance(body, str):
         raise InvalidInputError("a message has a messageId and a body", code="not_a_message")
@@ -63,7 +68,7 @@ def _read(body: str) -> Any:
 
 
 def event_key(path: str, event: Mapping[str, Any]) -> str:
-    """Raises InvalidInputError(code="not_an_event")."""
+    """Return the idempotency key of an event. Raises InvalidInputError(code="not_an_event")."""
     event_id, source, detail = event.get("id"), event.get("source"), event.get("detail")
     if not all(isinstance(text, str) and text for text in (event_id, source, event.get("detail-type"))):
         raise InvalidInputError("an event has an id, a source and a detail-type", code="not_an_event")
@@ -75,7 +80,10 @@ def event_key(path: str, event: Mapping[str, Any]) -> str:
 
 
 def _object_change(detail: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Which change of which object: S3 may report one twice under different event ids, with the same sequencer."""
+    """Return the change of an object that an S3 event reports; None for another event.
+
+    S3 may report one change twice, under different event ids but with the same sequencer.
+    """
     bucket, changed = detail.get("bucket"), detail.get("object")
     if not isinstance(bucket, Mapping) or not isinstance(changed, Mapping) or not changed.get("sequencer"):
         return None

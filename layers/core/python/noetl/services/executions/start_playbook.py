@@ -1,4 +1,7 @@
-"""Starts of registered playbooks by external events: one start for each event, even when it is delivered again."""
+"""Starts of registered playbooks by external events.
+
+Each event starts one execution, even when it is delivered again.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,11 @@ from noetl.services.executions.start_execution import Started, Wish, start_execu
 
 @dataclass(frozen=True, slots=True)
 class StartDeps:
-    """``programs``: hash → Program. ``owner``: who publishes (or handles) the Start event. ``clock``: epoch seconds; ``random_bits``: of an
-    execution id."""
+    """The dependencies of a start.
+
+    ``programs``: hash → Program. ``owner``: the process that publishes (or handles) the Start event. ``clock``: epoch seconds.
+    ``random_bits``: of an execution id.
+    """
 
     store: ExecutionStore
     catalog: Catalog

@@ -10,7 +10,7 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
 
 
 def differences(path: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the path of each place where the two differ, with both values (MISSING where there is none)."""
+    """Yield the path of each difference, with both values (MISSING where there is none)."""
     if left is right:
         return
     if isinstance(left, dict) and isinstance(right, dict):

@@ -17,7 +17,10 @@ def read_state(info: ExecutionInfo) -> tuple[ExecutionState, Unreadable | None]:
 
 
 def demand_state(info: ExecutionInfo) -> ExecutionState:
-    """Read the state of an execution; an empty one before it has begun. Raises UnreadableRowError."""
+    """Read the state of an execution; an empty one before it has begun.
+
+    Raises UnreadableRowError.
+    """
     return state_of(info.execution_id, info.state) if info.version else read_state(info)[0]
 
 

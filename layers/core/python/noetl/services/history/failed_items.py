@@ -1,4 +1,4 @@
-"""Failed items of loops, and why they failed: the first ones, and how often each error occurs."""
+"""Failed items of loops: the first ones, and how often each error occurs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ class ErrorCount(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FailedItems(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``total``: items that failed. ``first``: the first of them. ``errors``: by code, the most frequent first, among the first ``counted``."""
+    """The failed items of one loop.
+
+    ``total``: how many failed. ``first``: the first of them. ``errors``: by code, the most frequent first, among the first ``counted``.
+    """
 
     total: int
     counted: int
@@ -51,7 +54,10 @@ class FailedItems(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def failed_items(store: ExecutionStore, execution_id: int, runs: Sequence[StepRun]) -> dict[int, FailedItems]:
-    """Failed items by run, of the latest loops that have any. The work is bounded, regardless of how many items there are."""
+    """Return the failed items by run, of the latest loops that have any.
+
+    The work is bounded, regardless of how many items there are.
+    """
     loops = [run for run in runs if run.loop is not None and run.loop.failed][-LOOPS:]
     return {run.run: _of(store, execution_id, run) for run in loops}
 

@@ -1,4 +1,4 @@
-"""Reader of the lanes of an execution's history: whole, as it grows, or by pages from a position."""
+"""Reader of an execution's history: whole, as it grows, or by pages from a position."""
 
 from __future__ import annotations
 
@@ -38,12 +38,15 @@ _POSITION: msgspec.json.Decoder[Position] = codec.decoder(Position)
 
 
 def encode_position(position: Position) -> str:
-    """A cursor: text for URLs that ``decode_position`` understands."""
+    """Encode a position as a cursor: text for URLs, which ``decode_position`` reads."""
     return base64.urlsafe_b64encode(codec.encode(position)).decode().rstrip("=")
 
 
 def decode_position(text: str) -> Position:
-    """Decode a cursor. Raises InvalidInputError(code="invalid_cursor") for anything that ``encode_position`` did not make."""
+    """Decode a cursor.
+
+    Raises InvalidInputError(code="invalid_cursor") for anything that ``encode_position`` did not make.
+    """
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         found = _POSITION.decode(data)
@@ -91,7 +94,10 @@ class HistoryReader:
         return Position(self._seq, tuple((run, step, last) for run, (step, last) in self._lanes.items()))
 
     def read(self, *, everything: bool = False) -> Iterator[HistoryEvent]:
-        """Yield the events since the last call. ``everything``: also items that wait for earlier ones (nothing more will be read)."""
+        """Yield the events since the last call.
+
+        ``everything``: also items that wait for earlier ones, since nothing more will be read.
+        """
         for unit in self.units(everything=everything):
             yield from unit
 
@@ -156,7 +162,10 @@ class HistoryReader:
                 yield told
 
     def _called(self, run: int, place: int) -> int:
-        """An item's index in the whole loop: of one that was redriven in part, the loop's row knows."""
+        """Return an item's index in the whole loop.
+
+        The row of a loop that was redriven in part maps its places to these indexes.
+        """
         places = self._places.get(run)
         if places is None:
             row = self._store.loop_run(self._execution_id, run, FIRST_ROUND)
@@ -164,7 +173,10 @@ class HistoryReader:
         return places.index(place)
 
     def _item_page(self, run: int, after: int) -> tuple[Sequence[StoredEvent], bool]:
-        """Rows of whole items, and whether there are more. (An item that was suspended has a row for each turn.)"""
+        """Read rows of whole items; also return whether there are more.
+
+        An item that was suspended has a row for each turn.
+        """
         limit = PAGE
         while True:
             page = self._store.item_events(self._execution_id, run, after=after, limit=limit)
@@ -181,7 +193,10 @@ def _suspended(row: StoredEvent) -> bool:
 
 
 def _turn_order(row: StoredEvent) -> tuple[bool, int, float]:
-    """Sort the rows of one item. Turns that were committed together have one time, so the number of the turn decides."""
+    """Return the sort key of an item's row.
+
+    Turns that were committed together have one time, so the number of the turn decides.
+    """
     return (not _suspended(row), ids.turn_of_item(row.event_id), row.at)
 
 

@@ -24,7 +24,7 @@ class LastRuns(msgspec.Struct):
     """The last tasks of the playbook run: no redrive begins with them."""
 
     def candidates(self) -> list[str]:
-        """Where this execution can be redriven from: steps that ran, and what is in their loops."""
+        """Return where an execution can be redriven from: steps that ran, and loop items."""
         found: list[str] = []
         for step in self.args:
             found.append(step)
@@ -36,7 +36,10 @@ class LastRuns(msgspec.Struct):
 
 
 class LastLoop(msgspec.Struct, frozen=True):
-    """``whole``: items of the loop, those kept from earlier runs included. ``applied``: what they wrote is in the context."""
+    """The last run of a loop.
+
+    ``whole``: its items, including those kept from earlier runs. ``applied``: their writes are in the context.
+    """
 
     run: int
     round: int

@@ -41,7 +41,10 @@ MICROSECOND = 1e-6
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """Where to stop: after ``fact`` facts, after event ``event`` of row ``seq``, or at the time ``time``; with nothing, at the end."""
+    """A moment of a history: after a fact, after an event of a row, or at a time.
+
+    ``fact``: how many facts. ``event``: of row ``seq``. ``time``: epoch seconds. Without any of them: the end.
+    """
 
     fact: int | None = None
     seq: int | None = None
@@ -50,7 +53,10 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class FactSeen(msgspec.Struct, frozen=True):
-    """One fact of history. ``number``: how many facts there are up to this one; ``seq``: its row; ``at``: epoch seconds."""
+    """One fact of history.
+
+    ``number``: how many facts there are up to this one. ``seq``: its row. ``at``: epoch seconds.
+    """
 
     number: int
     name: str
@@ -61,8 +67,10 @@ class FactSeen(msgspec.Struct, frozen=True):
 
 
 class Folded(msgspec.Struct):
-    """An execution after ``fact`` facts. ``last``: the latest of them. ``seq``: the last row that is folded as a whole; ``within``: how
-    many facts of the next one are folded."""
+    """An execution after ``fact`` facts.
+
+    ``last``: the latest of them. ``seq``: the last row that is folded as a whole. ``within``: how many facts of the next row are folded.
+    """
 
     state: ExecutionState = msgspec.field(default_factory=ExecutionState)
     slots: Slots = msgspec.field(default_factory=dict)
@@ -73,7 +81,7 @@ class Folded(msgspec.Struct):
     last: FactSeen | None = None
 
     def twin(self) -> Folded:
-        """Return a copy that can be folded further; values are shared, as the fold never changes them."""
+        """Return a copy to fold further; it shares values, which the fold never changes."""
         runs = {number: copy.copy(run) for number, run in self.progress.runs.items()}
         for run in runs.values():
             run.loop = copy.copy(run.loop)
@@ -86,7 +94,10 @@ class Folded(msgspec.Struct):
 
 
 class Reading(msgspec.Struct):
-    """What one request has read: the moment, ``total`` facts of the history, and the latest facts up to the moment."""
+    """The history that one request has read.
+
+    It has the moment, ``total`` facts of the history, and the latest facts up to the moment.
+    """
 
     folded: Folded
     total: int
@@ -168,7 +179,7 @@ _RAW = codec.decoder(list[msgspec.Raw])
 
 
 def _wanted(row: StoredEvent, count: int, before: int, moment: Moment) -> int:
-    """How many facts of a row are up to the moment."""
+    """Return how many facts of a row are up to the moment."""
     if moment.fact is not None:
         return min(count, max(0, moment.fact - before))
     if moment.time is not None:
@@ -179,7 +190,7 @@ def _wanted(row: StoredEvent, count: int, before: int, moment: Moment) -> int:
 
 
 def _fact_of_event(row: StoredEvent, event: int) -> int:
-    """How many facts of a row there are up to the one that an event of it shows."""
+    """Return how many facts of a row there are up to the one that an event of it shows."""
     shown = 0
     for number, events in enumerate(events_of_fact(row), 1):
         shown += events
@@ -193,7 +204,10 @@ def _fact_of_event(row: StoredEvent, event: int) -> int:
 
 
 def _add(history: _History, folded: Folded, row: StoredEvent, wanted: int, count: int) -> bool:
-    """Fold the first ``wanted`` facts of a row, but those that are folded; return whether that was all of it."""
+    """Fold the first ``wanted`` facts of a row that are not folded yet.
+
+    Return whether that was the whole row.
+    """
     if not wanted and count:
         return False
     facts = demand(partial(decode_facts, row.facts), f"event {row.event_id}")

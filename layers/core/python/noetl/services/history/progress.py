@@ -23,7 +23,10 @@ OVER: frozenset[str] = frozenset({"done", "failed", "skipped", "cancelled", "com
 
 
 class LoopCount(msgspec.Struct):
-    """Items of a loop; ``kept``: those whose outcome comes from an earlier run. They count as done until the loop is over."""
+    """The counts of a loop's items.
+
+    ``kept``: items whose outcome comes from an earlier run. They count as done until the loop is over.
+    """
 
     total: int
     mode: str
@@ -36,7 +39,9 @@ class LoopCount(msgspec.Struct):
 
 
 class StepRun(msgspec.Struct):
-    """One firing of a step. Times are epoch seconds by the store's clock; ``ended`` None while it runs.
+    """One firing of a step.
+
+    Times are epoch seconds by the store's clock; ``ended`` is None while it runs.
 
     ``waiting``: not admitted yet, or for a callback or a time · ``retrying``: until a delayed retry · ``child``: what it waits for ·
     ``compensating``/``compensated``: it was done, and is being undone because the execution fails.
@@ -65,7 +70,10 @@ class StepRun(msgspec.Struct):
 
 
 class Progress(msgspec.Struct):
-    """Step runs by number, in the order they began; ``terminal`` is the name of the event that ended the execution."""
+    """Step runs by number, in the order they began.
+
+    ``terminal``: the name of the event that ended the execution.
+    """
 
     runs: dict[int, StepRun] = msgspec.field(default_factory=dict)
     seq: int = 0
@@ -96,7 +104,10 @@ class Progress(msgspec.Struct):
                 fold(self, fact, at)
 
     def add_event(self, event: HistoryEvent) -> None:
-        """Fold the next event of a history that is read in stored names (``services.history.read_history``) instead of rows."""
+        """Fold the next event of a history that is read as events instead of rows.
+
+        The events have stored names (``services.history.read_history``).
+        """
         fold = _FOLDS.get(event.event_type)
         run = event.meta.get("run")
         if event.meta.get("lane"):

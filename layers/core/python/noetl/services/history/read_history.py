@@ -21,7 +21,10 @@ from noetl.ports.executions.execution_store import StoredEvent
 
 
 class HistoryEvent(msgspec.Struct, frozen=True):
-    """The event envelope of the API. ``execution_id`` is text: it does not fit a JavaScript number."""
+    """The event envelope of the API.
+
+    ``execution_id`` is text: it does not fit a JavaScript number.
+    """
 
     event_id: str
     event_type: str
@@ -101,9 +104,9 @@ def row_events(
     vocabulary: Vocabulary = "stored",
     called: Called = _by_place,
 ) -> Iterator[HistoryEvent]:
-    """The events of one stored row. ``step``: the step of a loop's lane, which item rows do not repeat.
+    """Yield the events of one stored row.
 
-    A row that cannot be read is one event ``row.unreadable``.
+    ``step``: the step of a loop's lane, which item rows do not repeat. A row that cannot be read is one event ``row.unreadable``.
     """
     found = attempt(lambda: list(_tell(execution_id, row, step, called)), f"event {row.event_id}")
     told = [_tell_unread(row, found)] if isinstance(found, Unreadable) else found
@@ -150,7 +153,10 @@ def rfc3339(at: float) -> str:
 
 
 def events_of_fact(row: StoredEvent) -> list[int]:
-    """How many events each fact of a main-lane row is shown as, in order. Raises ValueError for what is no list of facts."""
+    """Return how many events show each fact of a main-lane row, in order.
+
+    Raises ValueError for what is no list of facts.
+    """
     return [len(told) for told in _tell_facts(0, row, _by_place)]
 
 
@@ -159,7 +165,7 @@ def _tell_row(execution_id: int, row: StoredEvent, called: Called) -> Iterator[_
 
 
 def _tell_facts(execution_id: int, row: StoredEvent, called: Called) -> Iterator[list[_Told]]:
-    """What each fact of a row is shown as; nothing for one that only folding needs."""
+    """Yield the events of each fact of a row; none for a fact that only folding needs."""
     command = _command_of(row.event_id)
     for fact in read_facts(row):
         if fact.get("name") in SILENT or fact.get("stage") == "route":
@@ -341,7 +347,7 @@ def read_facts(row: StoredEvent) -> list[dict[str, Any]]:
 
 
 def _command_of(event_id: str) -> tuple[str, int] | None:
-    """``cmd:<command>:<turn>`` → (command, turn)."""
+    """Return (command, turn) of ``cmd:<command>:<turn>``."""
     parts = event_id.split(":")
     if len(parts) != 3 or parts[0] != "cmd" or not parts[2].isdigit():
         return None
@@ -354,7 +360,7 @@ def _run_of(command: str) -> int:
 
 
 def _loop_of(event_id: str) -> str:
-    """``item:<run>:<round>:<index>…`` → the id of the loop's end."""
+    """Return the id of the loop's end for ``item:<run>:<round>:<index>…``."""
     parts = event_id.split(":")
     if len(parts) < 4 or not (parts[1].isdigit() and parts[2].isdigit()):
         return event_id

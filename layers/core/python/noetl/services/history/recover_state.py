@@ -1,4 +1,4 @@
-"""The state of an execution whose stored one cannot be read, made from its history: enough to cancel it."""
+"""Recovery of an unreadable state from history, enough to cancel the execution."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def recover_state(snapshot: Snapshot, store: ExecutionStore) -> ExecutionState:
 
 
 def cancels_first(events: list[MainEvent], why: str) -> list[MainEvent]:
-    """Order the events of an execution whose state cannot be read: those that end it, which say ``why``, before all others."""
+    """Put the cancels of an execution with unreadable state before all other events.
+
+    Each cancel then states ``why``.
+    """
     told = [
         msgspec.structs.replace(event, unreadable=why) if isinstance(event, Cancel) else event
         for event in events

@@ -1,4 +1,4 @@
-"""Replay: folds an execution's facts from the start and compares the result with the stored state."""
+"""Replay: an execution's facts, folded from the start and compared with the stored state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _TRIES = 5
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """``path``: where in state or slots; ``stored`` and ``rebuilt``: the two values (``<missing>`` when absent), shortened."""
+    """A difference between the stored and the rebuilt execution.
+
+    ``path``: where in state or slots. ``stored`` and ``rebuilt``: the two values (``<missing>`` when absent), shortened.
+    """
 
     path: str
     stored: str
@@ -44,7 +47,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
 
 def replay(store: ExecutionStore, execution_id: int) -> ReplayReport:
-    """Rebuild one execution from its facts and compare state, slots, and the counts of its loops with what is stored.
+    """Rebuild an execution from its facts; compare state, slots and loop counts with the store.
 
     Raises NotFoundError, UnreadableRowError, and ConflictError when the execution moves too fast to be read at one version.
     """
@@ -84,7 +87,7 @@ def _rows(store: ExecutionStore, execution_id: int) -> Iterator[tuple[int, list[
 
 
 def _items(store: ExecutionStore, execution_id: int) -> tuple[int, list[Difference]]:
-    """Items are counted by their loop's row while their rows are the truth: the two must agree."""
+    """Compare the counts in loop rows with the item rows; return how many rows and differences."""
     done: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     rows = 0

@@ -33,7 +33,10 @@ def _not_paused(execution_id: int, how: str) -> ConflictError:
 
 
 def in_order(event: MainEvent, others: Sequence[MainEvent], store: ExecutionStore) -> list[MainEvent]:
-    """Return ``event`` after the pauses and resumes that it follows and that wait in the outbox, without what is among ``others``."""
+    """Return ``event`` after the waiting pauses and resumes that it follows.
+
+    Those wait in the outbox. The ones among ``others`` are left out.
+    """
     if not isinstance(event, (Pause, Resume)):
         return [event]
     present = {one.event_id for one in others}

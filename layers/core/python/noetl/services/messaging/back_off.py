@@ -1,4 +1,7 @@
-"""Back-off of a message during an outage: longer each time, so that a long outage needs few deliveries."""
+"""Back-off of a message during an outage.
+
+Each pause is longer than the last, so that a long outage needs few deliveries.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,19 @@ LONGEST_SECONDS = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Wait ``first`` seconds, twice as long each time, and never longer than ``most``: an hour takes 10 deliveries, a day 102."""
+    """Pauses that double from ``first`` seconds to ``most``.
+
+    An hour takes 10 deliveries, a day 102.
+    """
 
     first: float = FIRST_SECONDS
     most: float = MOST_SECONDS
 
     def after(self, received: int, first: float | None = None) -> int:
-        """Return the pause after the ``received``-th delivery (1, 2, …), in whole seconds. ``first``: instead of the usual one."""
+        """Return the pause after the ``received``-th delivery (1, 2, …), in whole seconds.
+
+        ``first``: replaces the usual first pause.
+        """
         begin = self.first if first is None else min(first, self.most)
         return math.ceil(min(self.most, begin * 2.0 ** min(max(received, 1) - 1, 30)))
 

@@ -35,13 +35,16 @@ class Backpressure(msgspec.Struct):
     _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def check_start(self) -> None:
-        """Raises OverloadedError when events or commands wait in great numbers."""
+        """Raise OverloadedError when too many events or commands wait."""
         found = self._measured()
         self._check("events", found.events)
         self._check("commands", found.commands)
 
     def check_event(self) -> None:
-        """The same for what workers report: only events count, because reports are what makes commands fewer."""
+        """Refuse a worker's report while too many events wait.
+
+        Commands do not count here, since reports are what reduces them.
+        """
         self._check("events", self._measured().events)
 
     def _measured(self) -> Backlog:

@@ -1,4 +1,7 @@
-"""The one size gate of queues: a text that is too large for its queue travels as a reference to the result store."""
+"""The size gate of queues.
+
+A text that is too large for its queue is stored in the result store and sent as a reference.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ MESSAGE_LIMIT = MESSAGE_BYTES.value
 
 
 def pack(message: Message, results: ResultStore, *, limit: int = MESSAGE_LIMIT) -> str:
-    """The text to send, at most ``limit`` bytes of UTF-8. Raises InfrastructureError when it has to be stored and cannot be."""
+    """Return the text to send, at most ``limit`` bytes of UTF-8.
+
+    Raises InfrastructureError when it has to be stored and cannot be.
+    """
     text = encode_message(message)
     data = text.encode()
     if len(data) <= limit:
@@ -45,7 +51,7 @@ def pack(message: Message, results: ResultStore, *, limit: int = MESSAGE_LIMIT) 
 
 
 def unpack(text: str, results: ResultStore) -> Message:
-    """The message that was sent, fetched when it travelled as a reference.
+    """Return the message that was sent; fetch it when a reference was sent.
 
     Raises NewerMessageError, InvalidInputError(code="message_invalid"), NotFoundError (its text is gone), InfrastructureError.
     """
@@ -65,7 +71,10 @@ def unpack(text: str, results: ResultStore) -> Message:
 
 
 def bodies_of(text: str) -> set[int]:
-    """Return the executions (one, or none) whose prefix a message's body lies below; it lives as long as they do. Raises InvalidInputError."""
+    """Return the execution (or none) below whose prefix a message's body is stored.
+
+    The body is kept as long as that execution. Raises InvalidInputError.
+    """
     ref = decode_message(text).ref
     return set() if ref is None else mentioned(ref.uri.encode("utf-8", "surrogatepass"), PERMANENT)
 

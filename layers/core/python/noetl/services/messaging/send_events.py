@@ -1,4 +1,4 @@
-"""Sender of durable events: signs them, puts them on the engine's queue and marks them as the queue's."""
+"""Sender of durable events: it signs, sends and marks them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ LIFETIME = 60.0
 
 @dataclass(frozen=True, slots=True)
 class EventSender:
-    """``keys``: the key ring as it is now. ``who``: part of the owner's name. ``clock``: epoch seconds. ``limit``: bytes of a message; a
-    larger one travels by reference."""
+    """A sender of events to the engine.
+
+    ``keys``: returns the current key ring. ``who``: part of the owner's name. ``clock``: epoch seconds. ``limit``: bytes of a message; a
+    larger one is sent as a reference.
+    """
 
     store: ExecutionStore
     queue: Queue
@@ -37,7 +40,10 @@ class EventSender:
         return new_owner(self.clock(), LIFETIME, self.who)
 
     def events(self, owner: str, events: Sequence[Event]) -> None:
-        """Send and mark. Raises InfrastructureError when some could not be sent or marked: they stay ``owner``'s until it is over."""
+        """Send events, then mark them as sent.
+
+        Raises InfrastructureError when some could not be sent or marked: they stay with ``owner`` until its lease is over.
+        """
         if not events:
             return
         keys = self.keys()

@@ -48,7 +48,10 @@ CHANGES = 20
 
 
 class AnalyzeDeps(msgspec.Struct, frozen=True):
-    """``programs``: hash → Program (raises NotFoundError). ``clock``: epoch seconds. ``deliveries``: where there are queues."""
+    """The dependencies of an analysis.
+
+    ``programs``: hash → Program (raises NotFoundError). ``clock``: epoch seconds. ``deliveries``: where there are queues.
+    """
 
     store: ExecutionStore
     inspection: Inspection
@@ -58,7 +61,7 @@ class AnalyzeDeps(msgspec.Struct, frozen=True):
 
 
 def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
-    """Raises NotFoundError, InfrastructureError."""
+    """Analyze an execution. Raises NotFoundError, InfrastructureError."""
     info = find(deps.store, execution_id)
     outstanding = dict(deps.store.open_work(execution_id))
     told, now, queued = _Told(), deps.clock(), []
@@ -95,8 +98,11 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
 
 @dataclass(slots=True)
 class _Told:
-    """What history says. ``worked``: step runs whose work was done well; ``repeated``: step runs that a redrive replaced; ``changes``:
-    what was asked for from outside; ``paused``: the fact of the last pause; ``undoing``: why what was done is being undone."""
+    """The part of history that an analysis needs.
+
+    ``worked``: step runs whose work succeeded. ``repeated``: step runs that a redrive replaced. ``changes``: requests from outside.
+    ``paused``: the fact of the last pause. ``undoing``: why the execution compensates.
+    """
 
     progress: Progress = field(default_factory=Progress)
     worked: set[int] = field(default_factory=set)
@@ -249,7 +255,7 @@ class _Live:
             )
 
     def _parked(self) -> Iterator[Finding]:
-        """Steps that are not admitted, with the values that their guards read now."""
+        """Report steps that are not admitted, with the values that their guards read now."""
         slots = self.deps.store.slots(self.info.execution_id) if self._waits() else {}
         for parked in parked_steps(self.state, self.deps.programs):
             now = ", ".join(f"ctx.{key} is {_shown(slots, key)}" for key in parked.keys)
@@ -357,7 +363,7 @@ class _Live:
 
 
 def _shown(slots: Mapping[tuple[str, str], Any], key: str) -> str:
-    """What ``ctx.<key>`` is now, short."""
+    """Return the current value of ``ctx.<key>``, shortened."""
     for scope in ("ctx", "vars"):
         if (scope, key) in slots:
             text = codec.encode(slots[scope, key]).decode("utf-8", "replace")

@@ -115,7 +115,7 @@ def who_has(owner: str) -> str:
 
 
 def _aside(token: Token, what: str, command: OpenCommand) -> Finding:
-    """Tell that a process could not read the row of this command."""
+    """Report that a process could not read the row of this command."""
     again = until(command.owner)
     return Finding(
         "unreadable_row",

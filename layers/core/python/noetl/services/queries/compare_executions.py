@@ -1,4 +1,7 @@
-"""Comparison of two executions: their playbooks, inputs, step runs, context and results, and where they part first."""
+"""Comparison of two executions: playbooks, inputs, step runs, context and results.
+
+It also finds the first step run that differs.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ Part = Literal["presence", "status", "arguments", "result", "route"]
 
 
 class SideView(msgspec.Struct, frozen=True):
-    """One of the two executions. ``version``: null when the catalog has no version with its program."""
+    """One of the two executions.
+
+    ``version``: null when the catalog has no version with its program.
+    """
 
     execution_id: str
     path: str
@@ -60,7 +66,10 @@ class RunSide(msgspec.Struct, frozen=True):
 
 
 class AlignedRun(msgspec.Struct, frozen=True):
-    """The n-th run of a step in both executions. ``differs``: in what; ``changes``: the first places that differ."""
+    """The n-th run of a step in both executions.
+
+    ``differs``: the aspects that differ. ``changes``: the first places that differ.
+    """
 
     step: str
     occurrence: int
@@ -71,8 +80,11 @@ class AlignedRun(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """``diff``: of the playbooks' texts, in unified form. ``divergence``: index in ``steps`` of the first run that differs, in the order
-    of execution ``a``; null when all runs are alike."""
+    """The comparison of two executions.
+
+    ``diff``: of the playbooks' texts, in unified form. ``divergence``: index in ``steps`` of the first run that differs, in the order of
+    execution ``a``; null when all runs are alike.
+    """
 
     a: SideView
     b: SideView
@@ -162,7 +174,7 @@ def _note(side: _Side, fact: Mapping[str, Any]) -> None:
 
 
 def _comparable(value: Any) -> Any:
-    """A value without what differs between any two executions: where its large parts are stored."""
+    """Return a value without the storage places of its large parts, which always differ."""
     if is_ref(value):
         return {key: value[key] for key in ("kind", "sha256", "size", "bytes", "count") if key in value}
     if isinstance(value, Mapping):
@@ -176,7 +188,10 @@ def _comparable(value: Any) -> Any:
 
 
 def _aligned(one: _Side, other: _Side, now: float) -> list[AlignedRun]:
-    """Pair the n-th runs of each step, in the order of the first side; what only the other has stands where it ran."""
+    """Pair the n-th runs of each step, in the order of the first side.
+
+    A run that only the other side has is placed where it ran there.
+    """
     ours, theirs = _by_occurrence(one.progress), _by_occurrence(other.progress)
     found = []
     waiting = iter([key for key in theirs if key not in ours])

@@ -46,7 +46,10 @@ class Analysis(msgspec.Struct, frozen=True):
 
 
 def verdict(status: str, findings: list[Finding]) -> str:
-    """Return the most serious finding as a sentence, or that nothing is wrong. ``findings``: sorted."""
+    """Return the most serious finding as a sentence, or that nothing is wrong.
+
+    ``findings``: sorted.
+    """
     if findings:
         return findings[0].message
     return (
@@ -55,7 +58,7 @@ def verdict(status: str, findings: list[Finding]) -> str:
 
 
 def processes_died(commands: int) -> Finding:
-    """Tell that processes of this machine died while they ran commands of the execution."""
+    """Report that processes of this machine died while they ran the execution's commands."""
     what = "a command was" if commands == 1 else f"{commands} commands were"
     return Finding(
         "processes_died",
@@ -78,7 +81,7 @@ def limited(wait: WaitView) -> Finding:
 
 
 def waits_for_callback(execution_id: int, step: str, run: int, found: Awaited) -> Finding:
-    """Tell that a task waits for its callback."""
+    """Report that a task waits for its callback."""
     until = "without a timeout" if found.until is None else f"until {iso(found.until)}"
     about = f" ({found.message})" if found.message else ""
     return Finding(
@@ -92,7 +95,10 @@ def waits_for_callback(execution_id: int, step: str, run: int, found: Awaited) -
 
 
 def paused(info: ExecutionInfo, fact: Mapping[str, Any]) -> Finding:
-    """Report who paused an execution, and how to resume it. ``fact``: its last pause in history."""
+    """Report who paused an execution, and how to resume it.
+
+    ``fact``: its last pause in history.
+    """
     parent = info.parent_execution_id if fact.get("word") else None
     who = f" by {fact['principal']}" if fact.get("principal") else ""
     why = f" (reason: {fact['reason']})" if fact.get("reason") else ""
@@ -106,7 +112,10 @@ def paused(info: ExecutionInfo, fact: Mapping[str, Any]) -> Finding:
 
 
 def compensating(fact: Mapping[str, Any]) -> Finding:
-    """Tell why what was done is being undone. ``fact``: ``compensation.started``, as history has it."""
+    """Report why the execution compensates.
+
+    ``fact``: ``compensation.started``, as history has it.
+    """
     error = fact.get("error") or {}
     step = str(fact.get("step", ""))
     return Finding(
@@ -119,7 +128,7 @@ def compensating(fact: Mapping[str, Any]) -> Finding:
 
 
 def ending(verdict: Verdict) -> Finding:
-    """Tell that the outcome is decided, and the last tasks of the playbook run."""
+    """Report that the outcome is decided, and the last steps of the playbook run."""
     step = verdict.step
     return Finding(
         "ending",
@@ -132,14 +141,17 @@ def ending(verdict: Verdict) -> Finding:
 
 
 def unreadable_row(row: Unreadable) -> Finding:
-    """Tell that a row of the execution cannot be read."""
+    """Report that a row of the execution cannot be read."""
     return Finding(
         "unreadable_row", "error", str(row), next=("docs/operations.md: rows that cannot be read",)
     )
 
 
 def not_begun(starts_at: float, *, ahead: bool, in_outbox: bool) -> Finding:
-    """It has no state yet: because its moment is to come (``ahead``), or because no engine has taken its start."""
+    """Report why an execution has not begun.
+
+    Its time is to come (``ahead``), or no engine has handled its Start.
+    """
     if ahead:
         return Finding(
             "scheduled", "info", f"it starts at {iso(starts_at)}", next=("`noetl cancel` takes it back",)

@@ -1,4 +1,4 @@
-"""Limits by key for operators: their values, holders and waiters, and why an execution waits."""
+"""Limits by key for operators: values, holders, waiters, and why an execution waits."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ _HIGHEST = 2**31 - 1
 
 
 class LimitWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``concurrent``: how many at once (0: nothing begins). ``rate``: how many begin every ``per`` seconds, ``burst`` at the same moment.
-    What is left out is not limited."""
+    """A request to set the numbers of a limit.
+
+    ``concurrent``: how many at once (0: nothing begins). ``rate``: how many begin every ``per`` seconds, ``burst`` at the same moment. An
+    omitted number sets no limit.
+    """
 
     concurrent: int | None = None
     rate: float | None = None
@@ -44,8 +47,11 @@ class UseView(msgspec.Struct, frozen=True):
 
 
 class LimitView(msgspec.Struct, frozen=True):
-    """``source``: whose numbers these are. ``holders`` (the oldest first) and ``first`` (who is next first) name some of ``in_use`` and
-    ``waiting``. ``next_at``: when the rate is free again; null: now, or there is none."""
+    """A limit with its holders and waiters.
+
+    ``source``: whether the numbers come from a playbook or an operator. ``holders`` (the oldest first) lists some of ``in_use``, and
+    ``first`` (the next first) some of ``waiting``. ``next_at``: when the rate admits again; null: now, or there is no rate.
+    """
 
     key: str
     concurrent: int | None
@@ -85,7 +91,7 @@ def list_limits(store: LimitStore, *, limit: int, after: str = "") -> list[Limit
 
 
 def find_limit(store: LimitStore, key: str) -> LimitView:
-    """Raises NotFoundError."""
+    """Return a limit. Raises NotFoundError."""
     found = store.limit_keys(key=_key(key), limit=1)
     if not found:
         raise _unknown(key)
@@ -93,7 +99,7 @@ def find_limit(store: LimitStore, key: str) -> LimitView:
 
 
 def set_limit(store: LimitStore, key: str, wish: LimitWish, principal: str) -> LimitView:
-    """Raises InvalidInputError for what is no key or no limit."""
+    """Set a limit. Raises InvalidInputError for an invalid key or limit."""
     _key(key)
     if wish.concurrent is None and wish.rate is None:
         hint = "give concurrent (how many at once), or rate (how many every `per` seconds), or both"
@@ -114,7 +120,7 @@ def _between(name: str, value: float | None, lowest: float, highest: float) -> N
 
 
 def remove_limit(store: LimitStore, key: str) -> None:
-    """Raises NotFoundError when no operator said anything of ``key``."""
+    """Remove an operator's limit. Raises NotFoundError when no operator has set ``key``."""
     if not store.remove_limit(_key(key)):
         raise _unknown(key)
 

@@ -1,4 +1,4 @@
-"""Findings from an execution's queues: dead letters, failed deliveries, commands without a worker."""
+"""Findings from an execution's queues: dead letters, failed deliveries, idle commands."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def dead_letters(execution_id: int, deliveries: Deliveries | None) -> Iterator[F
 def delivered(
     execution_id: int, what: str, step: str, command: OpenCommand, deliveries: Deliveries | None
 ) -> Finding | None:
-    """Tell what happened to a command that its queue has; None when nothing speaks against its being run."""
+    """Report what happened to a command in its queue; None when it will probably run."""
     if deliveries is None or command.due_for < QUIET:
         return None
     try:

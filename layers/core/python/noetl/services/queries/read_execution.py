@@ -41,7 +41,10 @@ class LoopView(msgspec.Struct, frozen=True):
 
 
 class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One step run. ``status``: running, waiting, retrying, done, failed, skipped, cancelled. Durations in milliseconds."""
+    """One step run.
+
+    ``status``: running, waiting, retrying, done, failed, skipped, cancelled. Durations are in milliseconds.
+    """
 
     run: int
     step: str
@@ -59,8 +62,10 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ParkedStep(msgspec.Struct, frozen=True):
-    """A step that is not admitted (what waits for a lock is). ``guard``: the rule's text; ``keys``: context keys it reads, which a
-    patch would set."""
+    """A step that is not admitted; one that waits for a lock is admitted.
+
+    ``guard``: the rule's text. ``keys``: the context keys that it reads, which a patch would set.
+    """
 
     step: str
     guard: str
@@ -94,10 +99,12 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
 
 
 class ExecutionView(msgspec.Struct, frozen=True):
-    """``error`` has message, kind, code, hint, position, step and details (``input``: what the call was made with).
-    ``outstanding``: counts of commands, timers, outbox. ``waits``: what waits for keys that executions share. ``awaiting``: callbacks that
-    it waits for (``awaiting_left_out`` counts those of items of loops that are not shown). ``unreadable``: rows that cannot be read, and
-    why; the rest of the view does without them.
+    """An execution with its step runs.
+
+    ``error`` has message, kind, code, hint, position, step and details (``input``: the input of the call). ``outstanding``: counts of
+    commands, timers, outbox. ``waits``: waits for keys that executions share. ``awaiting``: callbacks that it waits for;
+    ``awaiting_left_out`` counts those of loop items that are not shown. ``unreadable``: rows that cannot be read, with the reasons; the
+    rest of the view is made without them.
     """
 
     summary: ExecutionSummary
@@ -116,13 +123,13 @@ class ExecutionView(msgspec.Struct, frozen=True):
         return self.summary.status
 
     def to_dict(self) -> dict[str, Any]:
-        """The view as one JSON mapping."""
+        """Return the view as one JSON mapping."""
         shown: dict[str, Any] = msgspec.to_builtins(self)
         return {**shown.pop("summary"), **shown}
 
 
 def find(store: ExecutionStore, execution_id: int) -> ExecutionInfo:
-    """Raises NotFoundError."""
+    """Return an execution's row. Raises NotFoundError."""
     return store.info(execution_id) or no_execution(execution_id)
 
 
@@ -143,7 +150,10 @@ def describe(
     now: float,
     progress: Progress | None = None,
 ) -> ExecutionView:
-    """An execution with its steps. ``progress``: what an earlier look folded already. Raises NotFoundError."""
+    """Read an execution with its steps.
+
+    ``progress``: the fold of an earlier call, which this one continues. Raises NotFoundError.
+    """
     info = find(store, execution_id)
     progress = read_progress(store, execution_id, progress)
     state, unreadable = read_state(info)
@@ -201,7 +211,10 @@ def _pages(
 
 
 def latest(store: ExecutionStore) -> int:
-    """Return the latest execution that no other execution started. Raises NotFoundError when there is none."""
+    """Return the latest execution that no other execution started.
+
+    Raises NotFoundError when there is none.
+    """
     for info in store.executions(limit=1, wanted=ExecutionFilter(roots=True)):
         return info.execution_id
     raise NotFoundError(
@@ -220,17 +233,23 @@ def result(store: ExecutionStore, results: ResultStore, execution_id: int) -> An
 
 
 def unresolved_result(store: ExecutionStore, execution_id: int) -> Any:
-    """As ``result``, with references where large values were put aside. Raises NotFoundError and ConflictError."""
+    """Return an execution's result, with references for large values.
+
+    Raises NotFoundError and ConflictError.
+    """
     return result_of(find_ending(store, execution_id))
 
 
 def find_ending(store: ExecutionStore, execution_id: int) -> Ending:
-    """Raises NotFoundError."""
+    """Return how an execution ended. Raises NotFoundError."""
     return store.endings([execution_id]).get(execution_id) or no_execution(execution_id)
 
 
 def result_of(ending: Ending) -> Any:
-    """What an execution gave, with references where large values were put aside. Raises ConflictError when it did not complete."""
+    """Return the result of an ended execution, with references for large values.
+
+    Raises ConflictError when it did not complete.
+    """
     if ending.info.status != "completed":
         raise _no_result(ending.info)
     return ending_value(ending)
@@ -253,15 +272,16 @@ def _no_result(info: ExecutionInfo) -> ConflictError:
 
 
 def resolve(value: Any, results: ResultStore) -> Any:
-    """``value`` with every result reference in it replaced by what it refers to, but for files that are no values.
+    """Replace every result reference in ``value`` by the value it refers to.
 
-    Raises TaskError(code="REFERENCE_NOT_AVAILABLE"), and InfrastructureError when the store is unreachable.
+    References of files, which are no values, stay. Raises TaskError(code="REFERENCE_NOT_AVAILABLE"), and InfrastructureError when the store
+    is unreachable.
     """
     return resolve_with(value, make_hydrate(results, cache_bytes=0))
 
 
 def resolve_with(value: Any, hydrate: Callable[[Mapping[str, Any]], Any]) -> Any:
-    """As ``resolve``, reading by ``hydrate``."""
+    """Resolve references as ``resolve`` does, reading by ``hydrate``."""
     with outages():
         return _resolved(value, hydrate, 0)
 
@@ -290,7 +310,10 @@ def _resolved(value: Any, hydrate: Callable[[Mapping[str, Any]], Any], depth: in
 
 
 def view_status(info: ExecutionInfo) -> str:
-    """The stored status, or ``waiting`` when every token is parked or waits for a callback (or, at a join, for one that does)."""
+    """Return the stored status, or ``waiting`` when no token can move by itself.
+
+    Every token is then parked, waits for a callback, or waits at a join for one that does.
+    """
     if info.status != "running":
         return info.status
     tokens = read_state(info)[0].tokens.values()
@@ -305,7 +328,7 @@ def is_queued(store: ExecutionStore, info: ExecutionInfo) -> bool:
 
 
 def _queued(store: ExecutionStore, infos: Sequence[ExecutionInfo]) -> frozenset[int]:
-    """Those that wait for a slot to begin, in one statement; none when all have begun."""
+    """Return those that wait for a slot to begin, in one statement; none when all have begun."""
     unbegun = [
         one.execution_id for one in infos if not one.version and one.status == "running" and not one.ahead
     ]
@@ -316,7 +339,10 @@ STEPS_NAMED = 200
 
 
 def completed_steps(store: ExecutionStore, programs: Programs, info: ExecutionInfo) -> list[str]:
-    """Steps that have left a result, in the playbook's order; none where the playbook cannot be read."""
+    """Return the steps that have a result, in the playbook's order.
+
+    Returns none when the playbook cannot be read.
+    """
     if not info.version:
         return []
     try:
@@ -328,13 +354,13 @@ def completed_steps(store: ExecutionStore, programs: Programs, info: ExecutionIn
 
 
 def current_step(info: ExecutionInfo) -> str | None:
-    """A step that is under way, from the execution's row alone."""
+    """Return a step that is under way, from the execution's row alone."""
     tokens = read_state(info)[0].tokens.values() if info.status not in TERMINAL else ()
     return max(tokens, key=lambda token: token.run).step if tokens else None
 
 
 def statuses(store: ExecutionStore, infos: Sequence[ExecutionInfo], now: float) -> dict[int, str]:
-    """Statuses by execution, as lists show them."""
+    """Return statuses by execution, as lists show them."""
     queued = _queued(store, infos)
     return {
         info.execution_id: summarize(info, now, queued=info.execution_id in queued).status for info in infos
@@ -348,7 +374,10 @@ def _status(info: ExecutionInfo, queued: bool) -> str:
 
 
 def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> ExecutionSummary:
-    """One line about an execution, from its row alone. ``queued``: it waits for a slot to begin."""
+    """Summarize an execution from its row alone.
+
+    ``queued``: it waits for a slot to begin.
+    """
     parent = info.parent_execution_id
     state, unreadable = read_state(info)
     return ExecutionSummary(
@@ -369,7 +398,7 @@ def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> Execu
 
 
 def step_view(run: StepRun, now: float, failed: FailedItems | None = None) -> StepView:
-    """One step run for people. ``failed``: items of its loop."""
+    """Return a step run for people. ``failed``: items of its loop."""
     loop = run.loop
     return StepView(
         run=run.run,

@@ -37,7 +37,10 @@ class ValueView(msgspec.Struct, frozen=True):
 
 
 class ChangeView(msgspec.Struct, frozen=True):
-    """One place that differs. ``before`` and ``after``: the values, null where there is none or it is too large (``omitted``)."""
+    """One place that differs.
+
+    ``before`` and ``after``: the values; null where there is none, or where it is too large (``omitted``).
+    """
 
     path: str
     kind: str
@@ -47,7 +50,10 @@ class ChangeView(msgspec.Struct, frozen=True):
 
 
 class MomentView(msgspec.Struct, frozen=True):
-    """An execution at a moment. ``state``: as the engine folds it. ``steps``: the latest 2,000 step runs so far, in order."""
+    """An execution at a moment.
+
+    ``state``: as the engine folds it. ``steps``: the latest 2,000 step runs so far, in order.
+    """
 
     at: int
     since: int
@@ -98,7 +104,10 @@ def read_moment(
 
 
 def _step(now: Folded, run: Any, time: float, *, whole: bool) -> StepView:
-    """A step run at the moment. How far a loop was inside of its run is in rows of items, which are not folded here."""
+    """Return a step run as it was at the moment.
+
+    The progress of a loop within its run is in rows of items, which are not folded here.
+    """
     shown = step_view(run, time)
     under_way = run.loop is not None and not run.loop.over and not whole
     return msgspec.structs.replace(shown, loop=None) if under_way else shown

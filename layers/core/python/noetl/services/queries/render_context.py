@@ -1,6 +1,6 @@
-"""Rendering of templates against the current state of an execution, for authors and remote workers.
+"""Rendering of templates against the current state of an execution.
 
-Reads only.
+Authors and remote workers use it. It only reads.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def render_context(
     extra: Mapping[str, Any] | None = None,
     moment: Folded | None = None,
 ) -> Rendered:
-    """``template``: a text, or any JSON value with texts in it; what it says is seen by the engine's rules for names.
+    """Render a template against an execution.
 
+    ``template``: a text, or any JSON value with texts in it. The engine's rules for names apply.
     ``step``: with the arguments, and the result so far, of its latest run that is under way. ``extra``: further names, which win.
     ``moment``: the execution as it was then.
     Raises NotFoundError, ConflictError (it has not started), InvalidInputError (too much at once, no such step or name).
@@ -79,7 +80,10 @@ def _further(extra: Mapping[str, Any], view: View) -> dict[str, Any]:
 
 
 def _latest_run(program: Program, state: ExecutionState, step: str | None) -> Token | None:
-    """Find the run of ``step`` that is under way and was entered last. Raises InvalidInputError when there is no such step."""
+    """Find the run of ``step`` that is under way and was entered last.
+
+    Raises InvalidInputError when there is no such step.
+    """
     if step is None:
         return None
     known = [one.name for one in program.steps]

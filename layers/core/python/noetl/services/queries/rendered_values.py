@@ -11,7 +11,10 @@ import msgspec
 
 
 class RenderError(msgspec.Struct, frozen=True):
-    """A text that could not be rendered. ``path``: where it stands in the template (``args.items[0]``; empty: it is all of it)."""
+    """A text that could not be rendered.
+
+    ``path``: its place in the template (``args.items[0]``; empty: it is the whole template).
+    """
 
     path: str
     code: str

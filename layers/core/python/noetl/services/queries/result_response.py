@@ -1,4 +1,7 @@
-"""The result of an execution for a reader whose answers have a limit: all of it, or where its large parts can be fetched."""
+"""The result of an execution in an answer of limited size.
+
+The answer has the whole result, or the addresses of its large parts.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,11 @@ LEAST = 256
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """``whole``: ``value`` is the result. Otherwise it has references (``parts``, by URI) where large values belong; so it has in any case
-    for files that are no values."""
+    """A result as an answer holds it.
+
+    ``whole``: ``value`` is the result. Otherwise it has references (``parts``, by URI) in the place of large values. Files, which are no
+    values, are always references.
+    """
 
     value: Any
     whole: bool
@@ -30,12 +36,15 @@ class Delivered(msgspec.Struct, frozen=True):
 
 
 def in_parts(store: ExecutionStore, results: ResultStore, execution_id: int) -> Delivered:
-    """The result with every large value as its reference. Raises as ``deliver_result``."""
+    """Return a result with references for large values. Raises as ``deliver_result``."""
     return divided(read_execution.unresolved_result(store, execution_id), results)
 
 
 def divided(value: Any, results: ResultStore) -> Delivered:
-    """``value`` with every large value as its reference. Raises TaskError and InfrastructureError."""
+    """Return ``value`` with every large value as its reference.
+
+    Raises TaskError and InfrastructureError.
+    """
     parts = {str(ref["ref"]): ref for ref in map(canonical, _references(value))}
     return Delivered(value, not parts, parts | _pieces(parts, results))
 
@@ -45,7 +54,7 @@ class _TooMuchError(Exception):
 
 
 def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: int, *, most: int) -> Delivered:
-    """As ``deliver``, of an execution.
+    """Deliver the result of an execution as ``deliver`` does.
 
     Raises NotFoundError, ConflictError (codes ``not_completed``, ``execution_failed``), TaskError(code="REFERENCE_NOT_AVAILABLE") and
     InfrastructureError.
@@ -54,7 +63,10 @@ def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: in
 
 
 def deliver(value: Any, results: ResultStore, *, most: int) -> Delivered:
-    """Read large parts of ``value`` as long as the whole stays below ``most`` bytes of JSON. Raises TaskError and InfrastructureError."""
+    """Read large parts of ``value`` as long as the whole stays below ``most`` bytes of JSON.
+
+    Raises TaskError and InfrastructureError.
+    """
     told = divided(value, results)
     if told.whole:
         return told
@@ -78,7 +90,7 @@ def deliver(value: Any, results: ResultStore, *, most: int) -> Delivered:
 
 
 def _pieces(parts: Mapping[str, Mapping[str, Any]], results: ResultStore) -> dict[str, Mapping[str, Any]]:
-    """The parts of those large values that are kept in parts themselves."""
+    """Return the parts of those large values that are kept in parts themselves."""
     found: dict[str, Mapping[str, Any]] = {}
     for ref in parts.values():
         meta = ref.get("meta")

@@ -1,5 +1,6 @@
-"""A quick search in one pass that proves that bytes hold no secret, before an exact search undoes escapes.
+"""A quick search that proves in one pass that bytes hold no secret.
 
+It comes before the exact search, which undoes escapes.
 A sign is a part that every spelling of a secret contains: eight bytes from its middle, or an escape for one of its characters. One
 automaton looks for all signs at once, at some hundred megabytes a second however many there are. Bytes without a sign hold no secret.
 Bytes with a sign may hold one.
@@ -27,7 +28,10 @@ _BEGINS = frozenset(b"%\\&")
 
 
 def of_texts(plain: Iterable[bytes], hexadecimal: Iterable[bytes], encoded: Iterable[bytes]) -> Sign:
-    """Signs of ``plain`` texts as they are, of ``hexadecimal`` ones in either case, and of ``encoded`` ones; the last two with gaps."""
+    """Return the signs of secrets in their spellings.
+
+    They are those of ``plain`` texts as they are, of ``hexadecimal`` ones in either case, and of ``encoded`` ones; the last two with gaps.
+    """
     signs = {_exactly(_middle(text)) for text in plain}
     for text in hexadecimal:
         pairs = _middle(text, even=True)
@@ -39,9 +43,10 @@ def of_texts(plain: Iterable[bytes], hexadecimal: Iterable[bytes], encoded: Iter
 
 
 def of_escapes(texts: Iterable[bytes], *, quoted: bool) -> Sign:
-    """Signs of escapes that may hide one of ``texts``: those that mean a byte of them, or a byte of a further escape.
+    """Return the signs of escapes that may hide one of ``texts``.
 
-    All others leave bytes behind that end a text as well as an escape: to undo them brings nothing to light.
+    Such an escape means a byte of a text, or a byte of a further escape. All other escapes leave bytes that end a text as well as an escape,
+    so undoing them reveals nothing.
     """
     shown = frozenset(b"".join(texts))
     if max(shown, default=0) >= 0x80:
@@ -53,7 +58,7 @@ def of_escapes(texts: Iterable[bytes], *, quoted: bool) -> Sign:
 
 
 def _escapes(wanted: frozenset[int]) -> Iterator[bytes]:
-    """Patterns of those that mean one of ``wanted``."""
+    """Return patterns of the escapes that mean one of ``wanted``."""
     if not wanted:
         return
     pairs = "|".join(f"{byte:02x}" for byte in sorted(wanted))
@@ -66,7 +71,10 @@ def _escapes(wanted: frozenset[int]) -> Iterator[bytes]:
 
 
 def _middle(text: bytes, *, even: bool = False) -> bytes:
-    """Secrets of one kind begin alike (`https://`, `-----BEGIN`), and texts that are none begin so as well."""
+    """Return the bytes in the middle of a secret.
+
+    The beginning is no sign: secrets of one kind begin alike (`https://`, `-----BEGIN`), and so do texts that are no secrets.
+    """
     first = max(0, len(text) - WIDTH) // 2
     return text[first - first % 2 if even else first :][:WIDTH]
 

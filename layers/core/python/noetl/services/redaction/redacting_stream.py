@@ -1,4 +1,4 @@
-"""Secrets taken out of bytes that pass by: results that are streamed are never whole in memory."""
+"""Redaction of streamed bytes, which are never whole in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ def _mask_of(secret: bytes) -> bytes:
 
 
 class StreamMask:
-    """One stream. ``keep_length``: what is taken out is replaced byte by byte, so that places within a binary file stay right."""
+    """The redaction of one stream.
+
+    ``keep_length``: each byte of a secret is replaced by one byte, so that positions within a binary file stay right.
+    """
 
     def __init__(self, secrets: KnownSecrets, *, keep_length: bool = False) -> None:
         self._secrets = secrets
@@ -26,7 +29,7 @@ class StreamMask:
         """So many of the held bytes belong to a secret whose mask has left already."""
 
     def feed(self, data: bytes) -> bytes:
-        """What may leave now: all but an end that a secret could have begun in."""
+        """Return the bytes that may leave now: all but an end in which a secret could begin."""
         self._held += data
         back = self._secrets.longest - 1
         if len(self._held) < back + max(back, LEAST):
@@ -34,7 +37,7 @@ class StreamMask:
         return self._take(len(self._held) - back)
 
     def end(self) -> bytes:
-        """The rest."""
+        """Return the remaining bytes."""
         return self._take(len(self._held))
 
     def _take(self, cut: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Secrets that a command touched: handed to its tasks, taken out of everything that leaves it.
+"""Secrets of a command: its tasks get them, and everything that leaves it is redacted.
 
 Redaction is by origin: the exact texts of the credentials that were read, and of their parts, in every form that ``secret_forms`` knows. A
 suspended pipeline needs its secrets back: there they are sealed, replaced by numbered marks that only the next turn can resolve.
@@ -41,7 +41,10 @@ _CONCEALED = "\ue000secret:"
 
 
 class _Form(msgspec.Struct, frozen=True):
-    """``origin``: ``[credential, path, number of the form]``. ``way``: the text as it may stand in encoded JSON."""
+    """One spelling of a secret.
+
+    ``origin``: ``[credential, path, number of the form]``. ``way``: the text as it may be in encoded JSON.
+    """
 
     text: str
     origin: list[Any]
@@ -74,7 +77,10 @@ class Secrets:
         """(place, serial) → the token of a callback, where this command may wait for some."""
 
     def callback(self, place: str, serial: int) -> str:
-        """The token of a callback: a secret like those of credentials, which only this command's own turns can make again."""
+        """Return the token of a callback, which is a secret like those of credentials.
+
+        Only this command's own turns can make it again.
+        """
         assert self.callbacks is not None
         name = f"{CALLBACK}:{place}:{serial}"
         if name not in self._read:
@@ -102,7 +108,10 @@ class Secrets:
         return found
 
     def conceal(self, params: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        """``data`` is as secret as a credential's. ``params``: with what the kind ``secrets`` reads it again."""
+        """Treat ``data`` as secret, like a credential's.
+
+        ``params``: the parameters by which the kind ``secrets`` reads it again.
+        """
         name = _CONCEALED + codec.encode(dict(sorted(params.items()))).decode()
         if name not in self._read:
             self._remember(name, Credential(name, "generic", data))
@@ -116,11 +125,11 @@ class Secrets:
         self._cuts, self._known = None, None
 
     def keychain(self, name: str) -> Mapping[str, Any]:
-        """``keychain.<name>``."""
+        """Return the value of ``keychain.<name>``."""
         return self.credential(name).data
 
     def _resolve(self, name: str) -> str:
-        """The credential behind a keychain entry; any other name is a credential's own."""
+        """Return the credential behind a keychain entry; any other name is a credential's own."""
         for entry in self._program.keychain:
             if entry.name == name:
                 return credential_of(entry, render(entry.params, MappingScope({"workload": self._workload})))
@@ -129,7 +138,7 @@ class Secrets:
     # --- taking secrets out -----------------------------------------------------------------------
 
     def redact(self, value: Any) -> Any:
-        """``value`` without any secret this command read; the same object when it holds none."""
+        """Return ``value`` without this command's secrets; the same object when it holds none."""
         encoded = self._suspicious(value)
         if encoded is None:
             return value
@@ -148,13 +157,16 @@ class Secrets:
         return _mapped(redacted, lambda text: cuts.mask(text, MASK))
 
     def redact_error(self, error: ErrorInfo) -> ErrorInfo:
-        """An error without secrets."""
+        """Return an error without secrets."""
         if not self._forms:
             return error
         return codec.convert(self.redact_told(msgspec.to_builtins(error)), ErrorInfo)
 
     def redact_outcome(self, outcome: Outcome) -> Outcome:
-        """An outcome without secrets. A suspended pipeline's state is not looked at: that is sealed."""
+        """Return an outcome without secrets.
+
+        The state of a suspended pipeline is left as it is: ``seal`` handles it.
+        """
         if not self._forms:
             return outcome
         if outcome.error is not None:
@@ -164,7 +176,7 @@ class Secrets:
         return codec.convert(self.redact(msgspec.to_builtins(outcome)), Outcome)
 
     def mask_of_stream(self, keep_length: bool) -> StreamMask | None:
-        """Takes secrets out of bytes on their way to the result store; None while there are none."""
+        """Return the redaction of bytes for the result store; None while there are no secrets."""
         return StreamMask(self._all(), keep_length=keep_length) if self._forms else None
 
     def holds_secret(self, value: Any) -> bool:
@@ -187,19 +199,19 @@ class Secrets:
         return self._known
 
     def _suspicious(self, value: Any) -> bytes | None:
-        """``value`` in JSON, if a secret occurs in it."""
+        """Return ``value`` in JSON, if a secret occurs in it."""
         if not self._forms:
             return None
         encoded = codec.encode(value)
         return encoded if encoded in self._all() else None
 
     def _found_in(self, encoded: bytes) -> dict[str, list[Any]]:
-        """Forms of secrets that occur in JSON as they are, each with its origin."""
+        """Return forms of secrets that occur in JSON as they are, each with its origin."""
         text = encoded.decode("utf-8", "surrogatepass")
         return {form.text: form.origin for form in self._forms if form.way in text}
 
     def _without_spellings(self, value: Any) -> Any:
-        """Take out secrets that have other spellings than those of ``forms_of``, once those are gone."""
+        """Redact secrets in other spellings than those of ``forms_of``, once those are gone."""
         if not self.holds_secret(value):
             return value
         known = self._all()
@@ -216,7 +228,10 @@ class Secrets:
     # --- sealing ----------------------------------------------------------------------------------
 
     def seal(self, machine: dict[str, Any]) -> dict[str, Any]:
-        """A suspended pipeline whose secrets are replaced by marks. The mark's key is new each time: data cannot imitate it."""
+        """Return a suspended pipeline whose secrets are replaced by marks.
+
+        The key of the marks is new each time, so that data cannot imitate it.
+        """
         encoded = self._suspicious(machine)
         if encoded is None:
             return machine
@@ -236,7 +251,7 @@ class Secrets:
         return sealed
 
     def unseal(self, machine: dict[str, Any]) -> dict[str, Any]:
-        """The reverse of ``seal``. Raises TaskError(kind="auth") when a credential is gone."""
+        """Reverse ``seal``. Raises TaskError(kind="auth") when a credential is gone."""
         about = machine.get(_SEALED)
         if about is None:
             return machine
@@ -289,7 +304,7 @@ def _masking(found: Mapping[str, Any]) -> Callable[[str], str]:
 
 
 def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """A span of UTF-8 that splits no character."""
+    """Return a span of UTF-8 that splits no character."""
     while start > 0 and data[start] & 0xC0 == 0x80:
         start -= 1
     while end < len(data) and data[end] & 0xC0 == 0x80:
@@ -298,7 +313,10 @@ def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """``value`` with every text (keys too) changed; a whole number whose digits are changed becomes the text."""
+    """Return ``value`` with every text changed, keys too.
+
+    A whole number whose digits change becomes that text.
+    """
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

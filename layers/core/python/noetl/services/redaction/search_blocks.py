@@ -63,12 +63,12 @@ class Blocks:
         return self.longest > 0
 
     def found_in(self, data: bytes) -> list[Span]:
-        """Where texts stand, ascending; those that overlap as one."""
+        """Return where texts are, in ascending order, with overlapping spans merged."""
         return merged(span for group in self._groups for span in group.found_in(data))
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """Spans in ascending order; those that overlap as one."""
+    """Merge overlapping spans; return them in ascending order."""
     found: list[Span] = []
     for start, end in sorted(spans):
         if found and start < found[-1][1]:

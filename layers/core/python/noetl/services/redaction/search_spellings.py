@@ -43,8 +43,10 @@ _LOWER = bytes(range(256)).lower()
 
 
 class KnownSecrets:
-    """What is to be taken out: texts of at least four bytes. ``hexadecimal`` of them (small letters) and ``encoded`` ones are looked for
-    with gaps, too."""
+    """The secrets to redact: texts of at least four bytes.
+
+    ``hexadecimal`` ones (small letters) and ``encoded`` ones are searched with gaps, too.
+    """
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class KnownSecrets:
         """Bytes that the longest one can take up."""
 
     def found_in(self, data: bytes) -> list[Span]:
-        """Where secrets stand, ascending; those that overlap as one."""
+        """Return where secrets are, in ascending order, with overlapping spans merged."""
         near = self._sign(data)
         return merged([*self._spelled(data, ROUNDS, near), *(self._with_gaps(data) if near else ())])
 
@@ -116,7 +118,7 @@ def _cached(token: re.Match[bytes]) -> bytes:
 
 
 def _meant(token: re.Match[bytes]) -> bytes:
-    """The bytes that an escape means."""
+    """Return the bytes that an escape means."""
     kind, digits = token.lastgroup, token[token.lastgroup or 0]
     if kind is None:
         return digits[:1]
@@ -134,7 +136,10 @@ def _meant(token: re.Match[bytes]) -> bytes:
 
 
 def _traced(escape: re.Pattern[bytes], data: bytes, spans: list[Span]) -> list[Span]:
-    """Spans of what was undone as spans of ``data``. What looks like an escape and means itself (``&aa;``) is none."""
+    """Map spans of the text without escapes to spans of ``data``.
+
+    A piece that looks like an escape and means itself (``&aa;``) is none.
+    """
     undone: list[int] = [0]
     """Where each piece (an escape, or what is between two) begins in the result …"""
     given: list[int] = [0]

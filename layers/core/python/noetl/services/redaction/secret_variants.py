@@ -54,7 +54,7 @@ _SETTING = re.compile(
 def secret_texts(
     value: Any, path: tuple[Any, ...] = (), *, public: bool = False
 ) -> Iterator[tuple[list[Any], str]]:
-    """(path, text) of everything inside a credential's data that is a secret; of a number, its digits."""
+    """Yield (path, text) of each secret in a credential's data; for a number, its digits."""
     if isinstance(value, str):
         fine = len(value) >= MIN_LENGTH and value.lower() not in _WORDS
         if fine and (not public or _hides_password(value)):
@@ -79,7 +79,10 @@ def _hides_password(text: str) -> bool:
 
 
 def forms_of(secret: str) -> list[str]:
-    """Ways a secret may be written, itself first, then those of its parts; always the same list for the same secret."""
+    """Return the spellings of a secret, itself first, then those of its parts.
+
+    The list is always the same for the same secret.
+    """
     found = dict.fromkeys((*_first_forms(secret), *_more_forms(secret)))
     parts = _parts(secret)
     for part in parts:
@@ -93,7 +96,10 @@ def forms_of(secret: str) -> list[str]:
 
 
 def gapped_forms(secret: str) -> tuple[list[bytes], list[bytes]]:
-    """(in hexadecimal, in base64) of a secret and its parts: what is found with separators and line ends inside, too."""
+    """Return the spellings of a secret and its parts (in hexadecimal, in base64).
+
+    The search finds them with separators and line ends inside, too.
+    """
     texts = (secret, *_parts(secret)[:MAX_FURTHER])
     data = [one for text in texts for one in _as_bytes(text)]
     return [one.hex().encode() for one in data], [
@@ -102,7 +108,7 @@ def gapped_forms(secret: str) -> tuple[list[bytes], list[bytes]]:
 
 
 def byte_forms(secret: str) -> list[bytes]:
-    """What a secret and its parts are in files of other encodings."""
+    """Return a secret and its parts as files of other encodings hold them."""
     texts = (secret, *_parts(secret)[:MAX_FURTHER])
     found = [one for text in texts for one in _as_bytes(text)[1:]]
     return [one for one in found if len(one) >= MIN_LENGTH]
@@ -118,7 +124,10 @@ def _first_forms(secret: str) -> list[str]:
 
 
 def _more_forms(secret: str) -> list[str]:
-    """In hexadecimal, in HTML and XML, as Python and SQL write literals, in base64 within base64 (a header that is echoed in a token)."""
+    """Return a secret in hexadecimal, HTML, XML, literals, and base64 within base64.
+
+    The literals are those of Python and SQL. Base64 within base64 is, for example, a header that a token echoes.
+    """
     data = secret.encode("utf-8", "surrogatepass")
     quoted = html.escape(secret)
     shown = [repr(secret)[1:-1], ascii(secret)[1:-1], repr(data)[2:-1]]
@@ -135,7 +144,10 @@ def _more_forms(secret: str) -> list[str]:
 
 
 def _further_forms(secret: str) -> list[str]:
-    """With quotes doubled (CSV, SQL) or escaped in other dialects, in base32, in UTF-16, in base64 of base64."""
+    """Return a secret in rarer spellings.
+
+    They have quotes doubled (CSV, SQL) or escaped in other dialects, base32, UTF-16, and base64 of base64.
+    """
     found: list[str] = []
     within = escaped(secret)
     for text in dict.fromkeys((secret, within, in_ascii(secret), escaped(within), in_ascii(within))):
@@ -154,13 +166,16 @@ def _further_forms(secret: str) -> list[str]:
 
 
 def _as_bytes(text: str) -> list[bytes]:
-    """In UTF-8, in UTF-16 of both byte orders, and as Western Europe wrote it."""
+    """Return a text in UTF-8, in UTF-16 of both byte orders, and in Windows-1252."""
     found = [text.encode(code, "surrogatepass") for code in ("utf-8", "utf-16-le", "utf-16-be")]
     return [*found, *([] if text.isascii() else [text.encode("cp1252", "ignore")])]
 
 
 def _base64(data: bytes) -> list[str]:
-    """What of its base64 depends on ``data`` alone, wherever it begins within something longer; in both alphabets."""
+    """Return the parts of base64 that depend on ``data`` alone, in both alphabets.
+
+    There is one for each place at which ``data`` may begin within a longer text.
+    """
     found: list[str] = []
     for before in range(3) if len(data) >= 6 else ():
         whole = base64.b64encode(b"\0" * before + data).decode()
@@ -170,7 +185,10 @@ def _base64(data: bytes) -> list[str]:
 
 
 def _base64_at_end(data: bytes) -> list[str]:
-    """As ``_base64``, where ``data`` is the end of what is encoded: with the last letter, which holds bits of its last byte and zeros."""
+    """Return what ``_base64`` does, for ``data`` at the end of the encoded bytes.
+
+    The last letter is included: it holds bits of the last byte, and zeros.
+    """
     found: list[str] = []
     for before in range(3) if len(data) >= 6 else ():
         if (before + len(data)) % 3:
@@ -181,7 +199,10 @@ def _base64_at_end(data: bytes) -> list[str]:
 
 
 def _base32(data: bytes) -> list[str]:
-    """As ``_base64``; in capital and in small letters, and in the alphabet that keeps order."""
+    """Return the parts of base32 that depend on ``data`` alone.
+
+    They are in capital and in small letters, and in the alphabet that keeps order.
+    """
     found: list[str] = []
     for before in range(5) if len(data) >= 5 else ():
         for encode in (base64.b32encode, base64.b32hexencode):
@@ -192,12 +213,15 @@ def _base32(data: bytes) -> list[str]:
 
 
 def _copied(text: str) -> str:
-    """As COPY of Postgres writes text."""
+    """Write text as COPY of Postgres does."""
     return "".join(_COPIED.get(char, char) for char in text)
 
 
 def _parts(secret: str) -> list[str]:
-    """Secrets inside a secret: the password of an address or of settings, texts of JSON, lines of a key."""
+    """Return the secrets inside a secret.
+
+    They are the password of an address or of settings, texts of JSON, and lines of a key.
+    """
     found: dict[str, None] = {}
     waiting = [secret]
     while waiting and len(found) < MAX_PARTS:
@@ -230,8 +254,10 @@ def _json(text: str) -> Any:
 
 
 def _in_addresses(text: str) -> list[str]:
-    """Percent-encoded as the usual libraries do it: with or without slashes, as a form, as browsers do, in an address within an address;
-    with small letters, too."""
+    """Return a text percent-encoded as the usual libraries do it.
+
+    That is with or without slashes, as a form, as browsers do, and in an address within an address; with small letters, too.
+    """
     data = text.encode("utf-8", "surrogatepass")
     ways = [quote(data, safe=safe) for safe in ("", "/", "!'()*", _WHOLE)]
     ways += [quote_plus(data), quote(ways[0], safe=""), quote(ways[1], safe="")]
@@ -239,10 +265,10 @@ def _in_addresses(text: str) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """As it stands in JSON."""
+    """Return a text as JSON writes it."""
     return codec.encode(text).decode("utf-8", "surrogatepass")[1:-1]
 
 
 def in_ascii(text: str) -> str:
-    """As it stands in JSON of ASCII."""
+    """Return a text as JSON of ASCII writes it."""
     return json.dumps(text)[1:-1]

@@ -24,7 +24,7 @@ class Cuts:
         self._ends = _table({form[::-1] for form in known})
 
     def mask(self, text: str, by: str) -> str:
-        """``text`` with ``by`` for every piece of ``KEY`` or more characters that stands beside a cut."""
+        """Replace every piece of a secret of ``KEY`` or more characters beside a cut by ``by``."""
         if len(text) < KEY:
             return text
         size = len(text)
@@ -63,14 +63,17 @@ def _pieces(text: str, table: _Table) -> Iterator[tuple[int, int]]:
 
 
 def _nearest(text: str, start: int, forms: list[str]) -> list[str]:
-    """Of sorted ``forms``, those that share most with ``text`` at ``start``: its neighbours in their order."""
+    """Return those of the sorted ``forms`` that share most with ``text`` at ``start``.
+
+    They are its neighbours in their order.
+    """
     longest = max(len(forms[0]), len(forms[-1]), 256)
     place = bisect_left(forms, text[start : start + longest])
     return forms[max(place - 1, 0) : place + 1]
 
 
 def _shared(text: str, start: int, form: str) -> int:
-    """How many characters of ``form`` stand at ``start``."""
+    """Return how many characters of ``form`` are at ``start``."""
     low, high = KEY, min(len(form), len(text) - start)
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""Artifacts: results that tasks write and read as streams, so that no process holds them whole."""
+"""Artifacts: results that tasks stream, so that no process holds them whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Byte streams into and out of the result store: compressed on request, checksums verified."""
+"""Byte streams of the result store: compressed on request, with verified checksums."""
 
 from __future__ import annotations
 

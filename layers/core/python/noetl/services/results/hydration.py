@@ -1,4 +1,4 @@
-"""The reader of result references: verifies checksums, joins manifests, caches immutable objects."""
+"""The reader of result references, which verifies checksums and joins manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention: removes executions that ended long ago, with all their data, in bounded batches.
+"""Retention: removal of executions that ended long ago, with their data, in batches.
 
 Results are removed before the rows that name them, and rows of history before their execution: a process that dies in between leaves work
 that the next round finds again.

@@ -1,4 +1,4 @@
-"""The writer of large values: stores them in the result store, then replaces them by references."""
+"""The writer of large values to the result store, which replaces them by references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes behind references, verified and decompressed, and the errors of an unreachable result store."""
+"""Verified bytes of references, and the errors of an unreachable result store."""
 
 from __future__ import annotations
 

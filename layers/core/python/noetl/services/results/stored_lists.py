@@ -1,4 +1,4 @@
-"""Lists in the result store as sequences, of which only the parts that are needed are read.
+"""Lists in the result store as sequences that read only the parts they need.
 
 An element, a slice or an iteration reads the parts that hold it, one or a few at a time.
 """

@@ -1,4 +1,4 @@
-"""Grouping of concurrent calls: one round trip or commit for all calls that arrive during another one."""
+"""Grouping of concurrent calls: one round trip for all that arrive during another one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True, eq=False)
 class _Call(Generic[Asked]):
-    """``woken``: held while its thread waits. ``settled``: it was worked on; ``answers`` holds the answer, and nothing when that failed."""
+    """A call that waits for its group.
+
+    ``woken``: held while its thread waits. ``settled``: the call was handled; ``answers`` holds the answer, or nothing when it failed.
+    """
 
     asked: Asked
     woken: threading.Lock = field(default_factory=threading.Lock)

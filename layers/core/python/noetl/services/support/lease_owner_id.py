@@ -14,5 +14,8 @@ def new_owner(now: float, lifetime: float, who: str) -> str:
 
 
 def direct_owner(now: float, name: str) -> str:
-    """Return the owner of what a request commits: a lease, which the worker that is answered extends. ``now``: epoch seconds."""
+    """Return the owner of the commands that a request commits.
+
+    It is a lease, which the worker that gets the answer extends. ``now``: epoch seconds.
+    """
     return lease(now + LEASE_SECONDS, POOL, name)

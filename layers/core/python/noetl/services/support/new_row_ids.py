@@ -1,4 +1,4 @@
-"""Random ids of new rows, 22 bits in a millisecond, drawn again when the store reports one as taken."""
+"""Random ids of new rows, 22 bits in a millisecond, drawn again when one is taken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def busy() -> ConflictError:
 
 
 def with_new_id(new_id: Callable[[], int], keep: Callable[[int], Kept]) -> Kept:
-    """Call ``keep`` with a new id, and with another one where the store says that it is taken. Raises ConflictError(code="busy")."""
+    """Call ``keep`` with a new id, and with another one when the store has that id already.
+
+    Raises ConflictError(code="busy").
+    """
     for _ in range(TRIES):
         try:
             return keep(new_id())

@@ -1,4 +1,4 @@
-"""Parallel writes to the result store: parts of a list do not wait for each other's round trips."""
+"""Parallel writes to the result store, so that parts of a list share their round trips."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ ALONE = 4
 
 
 class ParallelPuts:
-    """A context manager: leaving it without an exception means that everything is durable. Holds a few objects at most."""
+    """A context manager of parallel writes, which holds a few objects at most.
+
+    Everything is durable when it is left without an exception.
+    """
 
     def __init__(self, store: ResultStore) -> None:
         self._store = store

@@ -14,7 +14,10 @@ EVERY_SECONDS = 60.0
 
 
 class StoreTime:
-    """Continues from the store's last answer. ``clock``: monotonic seconds; ``wall``: seconds that also count while the machine sleeps."""
+    """The store's time, continued from its last answer.
+
+    ``clock``: monotonic seconds. ``wall``: seconds that also count while the machine sleeps.
+    """
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
@@ -28,7 +31,10 @@ class StoreTime:
         self._said = (now, self._clock(), self._wall())
 
     def now(self, most_age: float = float("inf")) -> float | None:
-        """Return the store's time; None when it has to be asked: never heard, ``most_age`` seconds ago, or the machine slept since."""
+        """Return the store's time; None when the store has to be asked.
+
+        That is so before the first answer, after ``most_age`` seconds, and when the machine has slept since.
+        """
         if self._said is None:
             return None
         said, clock, wall = self._said
@@ -39,9 +45,9 @@ class StoreTime:
 
 
 def store_clock(load: Callable[[Sequence[LoadRequest]], Loaded]) -> Callable[[], float]:
-    """Return a clock (epoch seconds) that follows the store, which it asks once a minute. ``load``: of the store.
+    """Return a clock (epoch seconds) that asks the store once a minute.
 
-    The clock raises InfrastructureError when it has to ask and the store is unreachable.
+    ``load``: of the store. The clock raises InfrastructureError when it has to ask and the store is unreachable.
     """
     told = StoreTime()
 

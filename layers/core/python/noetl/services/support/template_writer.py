@@ -21,7 +21,10 @@ _WEIGHED = 8
 
 
 class TemplateWriter:
-    """Renders text by text, so that one that fails does not hide the others. All of them together may use what one template may."""
+    """A renderer of texts, one by one, so that one that fails does not hide the others.
+
+    All texts together may use the budget of one template.
+    """
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope

@@ -1,4 +1,6 @@
-"""What may have been given to this process without its knowing: the answer to a commit was lost with the connection.
+"""Commits whose answer was lost with the connection.
+
+They may have leased work to this process without its knowledge.
 
 If the commit was carried out, its new commands and events are leased to an owner that is alive and never heard of them, and so are
 commands of any execution that it gave a slot of a limit. They are set free when the owner next asks for work; a command of the same step
@@ -87,7 +89,10 @@ class Doubts:
             )
 
     def age(self, doubts: Sequence[Doubt]) -> float | None:
-        """How many seconds ago, at most, one of those commits gave slots to others; None when none of them may have done so."""
+        """Return how many seconds ago, at most, one of those commits granted slots to others.
+
+        None: none of them may have done so.
+        """
         with self._lock:
             began = [self._doubts[doubt] for doubt in doubts if doubt.limited and doubt in self._doubts]
         return time.monotonic() - min(began) + TRANSIT_SECONDS if began else None

@@ -1,4 +1,4 @@
-"""From Changes to the parameters of ``noetl.commit_changes``, and from its answers to what the caller gets."""
+"""Parameters of ``noetl.commit_changes`` from Changes, and results from its answers."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Writing:
 
     @property
     def rare(self) -> bool:
-        """Whether those who share keys, the order of what waits, or results that live differently are concerned."""
+        """Return whether a change concerns shared keys, priorities, or lifetimes of results."""
         return any(
             change.limited or change.priority or change.kept or change.reaches for change in self._changes
         )
@@ -267,7 +267,10 @@ def _first(posted: set[tuple[int, str]], key: tuple[int, str]) -> bool:
 
 
 def _kept_fences(change: Change) -> dict[str, tuple[int, int]]:
-    """Fences of rows that a new turn replaces: the row must be open still, and keeps its attempt count. Others are deleted by theirs."""
+    """Return the fences of rows that a new turn replaces.
+
+    The row must be open still, and keeps its attempt count. Others are deleted by their fences.
+    """
     if not change.close or change.end:
         return {}
     again = {one.command_id for one in chain(change.issue, change.waiting) if one.run not in change.drop_runs}

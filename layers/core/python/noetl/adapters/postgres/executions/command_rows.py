@@ -1,4 +1,7 @@
-"""A command's row: its payload, and whose row it takes over (sql/functions/30_commit_changes.sql)."""
+"""A command's row: its payload, and the row it takes over.
+
+See sql/functions/30_commit_changes.sql.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ _STORED = msgspec.defstruct(
 def side_by_side(
     closed: list[tuple[int, str, int, int]], fresh: list[tuple[Command, bool]]
 ) -> tuple[list[tuple[int, str, int, int]], list[tuple[Command, bool]]]:
-    """Sort closed and fresh commands, so that two of one execution share a place where possible.
+    """Sort closed and fresh commands, so that two of one execution share a place.
 
     Such two share a row. What is left over is behind them; fresh commands of one execution keep their order.
     """

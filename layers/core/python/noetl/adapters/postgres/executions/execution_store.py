@@ -294,7 +294,10 @@ class PostgresExecutionStore(PostgresLooking):
         return [command for command in found if command is not None]
 
     def _settle_doubts(self, owner: str) -> None:
-        """Free what an unanswered commit may have leased to ``owner`` (a second round trip, after a lost connection only)."""
+        """Free what an unanswered commit may have leased to ``owner``.
+
+        It is a second round trip, after a lost connection only.
+        """
         open_doubts = self._doubts.of(owner)
         if not open_doubts:
             return
@@ -374,7 +377,10 @@ class PostgresExecutionStore(PostgresLooking):
     def item_events(
         self, execution_id: int, lane: int, *, after: int = -1, limit: int = 1000
     ) -> Sequence[StoredEvent]:
-        """At most ``limit`` rows, and the further rows of the last one's place, so that a cursor never skips any."""
+        """Return at most ``limit`` rows, and the further rows of the last one's place.
+
+        So a cursor never skips any.
+        """
         lane_of = {"execution_id": number(execution_id), "lane": number(lane)}
         values = {**lane_of, "after": number(after), "limit": number(limit)}
         return [row_mappers.event(row) for row in self.database.run("lane_events", values)]

@@ -23,7 +23,7 @@ def heirs(owner: str, *parts: tuple[Published, str]) -> dict[str, bytes | None]:
 
 
 def offer(wanted: Offer | None) -> dict[str, bytes | None]:
-    """Return the parameters of what a claim asks for; empty texts ask for rows without an owner."""
+    """Return the parameters of a claim; empty texts ask for rows without an owner."""
     execution_id, command_id = (wanted and wanted.only) or (0, "")
     return {
         "pool": text(wanted.pool if wanted else ""),

@@ -1,4 +1,4 @@
-"""From ItemBatches to the parameters of ``noetl.commit_items``, and from its answers to what the caller gets."""
+"""Parameters of ``noetl.commit_items`` from ItemBatches, and results from its answers."""
 
 from __future__ import annotations
 
@@ -261,7 +261,10 @@ def _key(batch: ItemBatch) -> LoopKey:
 
 
 def _waves(batches: Sequence[ItemBatch]) -> list[int]:
-    """1 for the first batch of a command in this call, 2 for its second, …: each sees what the one before it did."""
+    """Number the batches of a command in this call: 1 for its first, 2 for its second, ….
+
+    Each sees what the one before it did.
+    """
     seen: dict[tuple[int, str], int] = {}
     waves = []
     for batch in batches:

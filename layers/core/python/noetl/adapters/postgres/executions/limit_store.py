@@ -1,4 +1,7 @@
-"""Keys that executions share, in Postgres: who may begin, what holds for a key, who has it and who waits."""
+"""Keys that executions share, in Postgres.
+
+They decide which executions may begin, and show the limits of a key, its holders and those that wait.
+"""
 
 from __future__ import annotations
 

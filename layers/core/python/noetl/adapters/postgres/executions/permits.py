@@ -1,4 +1,6 @@
-"""Parameters and answers of commits about shared keys: which commands wait, which have a slot.
+"""Parameters and answers of commits about shared keys.
+
+They show which commands wait, and which have a slot.
 
 See sql/functions/50_limits.sql.
 """
@@ -34,7 +36,10 @@ def integers(array: bytes | None) -> list[int]:
 
 
 def limit_parts(changes: Sequence[Change]) -> dict[str, bytes | None]:
-    """Further parameters of a commit: executions that may share keys, commands that ask for some, priorities."""
+    """Return further parameters of a commit about shared keys.
+
+    They are executions that may share keys, commands that ask for some, and priorities.
+    """
     limited = [change.execution_id for change in changes if change.limited]
     wanted: list[dict[str, Any]] = [
         {
@@ -142,7 +147,10 @@ class Slots:
         return True
 
     def given_out(self, issued: list[Command]) -> list[Command]:
-        """``issued`` without those that wait, those whose moment is later delayed; and who waited until now."""
+        """Return the commands that are given out now.
+
+        They are ``issued`` without those that wait, and those that waited until now. One whose moment is later is delayed.
+        """
         if not (self.waits or self.delays or self.given):
             return issued
         found = []

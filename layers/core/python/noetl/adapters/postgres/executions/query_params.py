@@ -1,4 +1,4 @@
-"""What the store is asked from outside, as parameters: lists by filter, and events for several executions."""
+"""Parameters of requests from outside: lists by filter, and events for executions."""
 
 from __future__ import annotations
 

@@ -77,7 +77,10 @@ class PostgresRetention:
         return HistoryLayout(range(int(start or 0), int(stop or 0)), overdue - ROUND, answer == "large")
 
     def cannot_be_ended(self) -> bool:
-        """Whether the last partition of history has become too large to be ended by ``partition_history``."""
+        """Return whether the last partition of history is too large to be ended.
+
+        ``partition_history`` ends partitions.
+        """
         ((size,),) = self._database.run("history_open", {})
         return int(size or 0) > MOST_READ
 

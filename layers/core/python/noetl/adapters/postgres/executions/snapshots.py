@@ -1,4 +1,7 @@
-"""The main lane's read, any number of requests in one statement; and the parameters of events that are held."""
+"""The read of the main lane: any number of requests in one statement.
+
+It also has the parameters of events that are held.
+"""
 
 from __future__ import annotations
 

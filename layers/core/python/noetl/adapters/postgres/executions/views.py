@@ -1,4 +1,7 @@
-"""How far an execution is, from Postgres: reads that stay small however many items its loops have."""
+"""Progress of an execution, from Postgres.
+
+The reads stay small for any number of items of its loops.
+"""
 
 from __future__ import annotations
 

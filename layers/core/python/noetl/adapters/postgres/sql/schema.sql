@@ -13,7 +13,7 @@ CREATE TABLE noetl.migration (
 --
 -- Values of playbooks are json, never jsonb: NUL escapes, lone surrogates, key order and 23-digit integers survive as they are.
 -- Only transient holds jsonb, because that is its published shape; what jsonb refuses is replaced by U+FFFD there.
--- Nobody is the owner '' (so that one index answers "whose?"). Keys that are paged through are ordered by bytes (COLLATE "C").
+-- '' means no owner (so that one index answers "whose?"). Keys that are paged through are ordered by bytes (COLLATE "C").
 
 CREATE TABLE noetl.catalog (
     namespace TEXT NOT NULL DEFAULT 'default',
@@ -86,7 +86,7 @@ CREATE INDEX event_item ON noetl.event (execution_id, lane, seq) WHERE lane <> 0
 CREATE INDEX event_failed_item ON noetl.event (execution_id, lane, seq) WHERE lane > 0 AND type = 'call.error';
 
 -- round >= 0: a command of a loop. It answers for items first <= i < past; remaining of them are not accounted for yet. Collection and
--- scope are the loop's, and a fresh chunk has no payload at all. remote: it stands for work that goes on outside of this system.
+-- scope are the loop's, and a fresh chunk has no payload at all. remote: its work is in another system.
 CREATE TABLE noetl.command (
     execution_id BIGINT NOT NULL,
     command_id TEXT COLLATE "C" NOT NULL CHECK (command_id <> ''),
@@ -191,7 +191,7 @@ CREATE INDEX transient_execution ON noetl.transient (execution_id);
 CREATE INDEX transient_source_step ON noetl.transient (source_step);
 CREATE INDEX transient_var_type ON noetl.transient (var_type);
 
--- Starts that were asked for under a key: asking again gives the same execution. fingerprint: what was asked.
+-- Starts that were asked for under a key: asking again returns the same execution. fingerprint: what was asked.
 CREATE TABLE noetl.idempotency (
     namespace TEXT NOT NULL DEFAULT 'default',
     key TEXT COLLATE "C" NOT NULL CHECK (key <> ''),
@@ -243,7 +243,7 @@ CREATE TABLE noetl.schedule_moment (
 CREATE INDEX schedule_moment_age ON noetl.schedule_moment (at);
 
 -- What starts a playbook when something happens, made while the system runs. source: what is watched. payload: what the workload is made
--- of (null: the event). queue: the one that a trigger of the kind sqs watches. event_key: a template that tells one happening from another. generation: of the address of a webhook.
+-- of (null: the event). queue: the one that a trigger of the kind sqs watches. event_key: a template that identifies a happening. generation: of the address of a webhook.
 CREATE TABLE noetl.trigger (
     namespace TEXT NOT NULL DEFAULT 'default',
     name TEXT COLLATE "C" NOT NULL CHECK (name ~ '^[A-Za-z0-9_.-]{1,48}$'),
@@ -313,7 +313,7 @@ CREATE INDEX credential_access_name ON noetl.credential_access (credential_name,
 CREATE INDEX credential_access_execution ON noetl.credential_access (execution_id, id) WHERE execution_id IS NOT NULL;
 CREATE INDEX credential_access_age ON noetl.credential_access (at);
 
--- Events that came in together, kept until they are handled. messages: what each says, as queues carry it; told: what became of each.
+-- Events that came in together, kept until they are handled. messages: what each says, as queues carry it; told: the outcome of each.
 CREATE TABLE noetl.event_batch (
     batch_id BIGINT PRIMARY KEY CHECK (batch_id > 0),
     namespace TEXT NOT NULL DEFAULT 'default',
@@ -388,7 +388,7 @@ CREATE INDEX limit_use_held ON noetl.limit_use (key, since) WHERE held;
 CREATE INDEX limit_use_queued ON noetl.limit_use (key, priority DESC, id) WHERE queued;
 
 -- Large results that are kept in this database: the tiers kv and db. An object is there when its row in result_object is; its bytes lie in
--- parts, which are found by the object's content, so that somebody who dies while he writes leaves nothing that could be read.
+-- parts, which are found by the object's content, so that a writer that dies leaves nothing that could be read.
 CREATE TABLE noetl.result_object (
     execution_id BIGINT NOT NULL,
     store TEXT COLLATE "C" NOT NULL CHECK (store IN ('kv', 'db')),
@@ -428,7 +428,7 @@ CREATE TABLE noetl.result_ref (
 CREATE INDEX result_ref_expiring ON noetl.result_ref (execution_id) WHERE scope <> 'permanent';
 CREATE INDEX result_ref_permanent ON noetl.result_ref (created_at) WHERE scope = 'permanent';
 
--- What an execution knows of results of another tree: nothing of held_id's tree goes while somebody lives who can reach it.
+-- What an execution knows of results of another tree: nothing of held_id's tree is removed while a live execution can reach it.
 CREATE TABLE noetl.result_hold (
     execution_id BIGINT NOT NULL,
     held_id BIGINT NOT NULL,
@@ -436,7 +436,7 @@ CREATE TABLE noetl.result_hold (
 );
 CREATE INDEX result_hold_held ON noetl.result_hold (held_id);
 
--- One row of what a writing function tells its caller.
+-- One row of what a writing function returns to its caller.
 CREATE TYPE noetl.answer AS (
     kind TEXT,
     execution_id BIGINT,

@@ -1,4 +1,7 @@
-"""Settings of ``executor`` that choose machines: ``requires``, ``pool``, policies of another runtime."""
+"""Settings of ``executor`` that choose machines.
+
+They are ``requires``, ``pool``, and policies of another runtime.
+"""
 
 from __future__ import annotations
 

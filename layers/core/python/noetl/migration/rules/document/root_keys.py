@@ -1,4 +1,7 @@
-"""Keys of the root that moved: ``name``, ``path``, ``description``, ``labels``, ``tags``, ``steps``."""
+"""Keys of the root that moved: ``name``, ``path``, ``description``, ``labels``, ….
+
+The others are ``tags`` and ``steps``.
+"""
 
 from __future__ import annotations
 

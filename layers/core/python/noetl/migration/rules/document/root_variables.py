@@ -10,7 +10,10 @@ _ROOTS = ("vars", "ctx", "spec", "context")
 
 
 def apply(page: Page) -> None:
-    """Move the block to ``workload``; templates that read ``spec.x`` or root ``vars.x`` read ``workload.x``."""
+    """Move the block to ``workload``.
+
+    Templates that read ``spec.x`` or root ``vars.x`` read ``workload.x`` afterwards.
+    """
     for name in _ROOTS:
         entry = page.root.entry(name)
         if entry is None or not isinstance(entry.value, Map):

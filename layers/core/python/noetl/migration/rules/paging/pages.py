@@ -30,7 +30,10 @@ _STRATEGIES = {
 
 
 def overrides_of(retry: Map) -> Map | None:
-    """Return what the next call has other than the last one; None for a retry of the same call."""
+    """Return what the next call has other than the last one.
+
+    None: it is a retry of the same call.
+    """
     for name in ("next_call", "args", "call"):
         found = retry.get(name)
         if isinstance(found, Map):
@@ -58,7 +61,7 @@ def bound(guard: Entry, retry: Map, into: Map) -> bool:
 
 
 def collecting(collect: Map) -> None:
-    """Make the words of ``collect`` today's: ``path`` from the answer, ``mode`` for ``strategy``."""
+    """Write ``collect`` in today's words: ``path`` from the answer, ``mode`` for ``strategy``."""
     strategy = collect.entry("strategy")
     path = collect.entry("path")
     if path is None or strategy is None:

@@ -9,7 +9,10 @@ from noetl.migration.rules.paging.pages import blocks_of, bound, collecting, ove
 
 
 def apply(page: Page) -> None:
-    """Write ``call`` for ``retry``, bounded by its count, and make the collected pages the step's result."""
+    """Write ``call`` for ``retry``, bounded by its count.
+
+    The collected pages become the step's result.
+    """
     for step in page.steps():
         case = step.get("case")
         items = list(case.entries) if isinstance(case, List) else []
@@ -43,7 +46,10 @@ def apply(page: Page) -> None:
 
 
 def _last_of_bound(case: List, item: Entry, before: Map) -> None:
-    """Add an entry for the page at which the bound ends the calls: what is done with each page, and the way on."""
+    """Add an entry for the page at which the bound ends the calls.
+
+    It has what is done with each page, and the next step.
+    """
     if plain(map_of(item.value).get("when")) == plain(before.get("when")):
         return
     blocks = blocks_of(before.get("then"))

@@ -8,7 +8,10 @@ from noetl.migration.rule import Rule
 
 
 def apply(page: Page) -> None:
-    """Read the workload, which the payload is merged over; a default that is the payload's own key is empty."""
+    """Read the workload, which the payload is merged over.
+
+    A default that is the payload's own key is empty.
+    """
     named = {
         str(entry.key).split(".")[-1] for entry in inside(page.root) if entry.key and entry.key != "payload"
     }

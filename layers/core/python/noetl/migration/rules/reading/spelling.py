@@ -1,4 +1,7 @@
-"""Older spellings of what runs: ``args``, ``outcome``, ``set_ctx``, labels of tasks, aliases of parameters."""
+"""Older spellings of what runs.
+
+They are ``args``, ``outcome``, ``set_ctx``, labels of tasks, and aliases of parameters.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from noetl.migration.rule import Rule
 
 
 def apply(page: Page) -> None:
-    """Write the newest spelling; behind an anchor words stay, for an alias may read them otherwise."""
+    """Write the newest spelling.
+
+    Behind an anchor words stay, because an alias may read them in another sense.
+    """
     if not page.document.anchors:
         respell(page.document, page.kinds)
 

@@ -1,4 +1,7 @@
-"""Keys of a step that have another name today: ``with``, ``iterator``, ``timeout``, ``description``."""
+"""Keys of a step that have another name today.
+
+They are ``with``, ``iterator``, ``timeout`` and ``description``.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,10 @@ _INPUT = ("input", "args", "with")
 
 
 def apply(page: Page) -> None:
-    """Hand the values over by name: code is no template, and ``{{ x }}`` is a set in a set, which Python cannot make."""
+    """Hand values over to code by name, because code is no template.
+
+    ``{{ x }}`` is a set in a set, which Python cannot make.
+    """
     for tool in page.tools():
         code = tool.entry("code")
         text = text_of(code.value) if code is not None else None
@@ -64,7 +67,10 @@ def _name(expression: str, values: Map) -> str:
 
 
 def _quoted(text: str) -> list[tuple[int, int]] | None:
-    """Return where texts and comments of the code begin and end; None for code that is no Python."""
+    """Return where texts and comments of the code begin and end.
+
+    None: the code is no Python.
+    """
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

@@ -62,7 +62,10 @@ def _is_module(text: str) -> bool:
 
 
 def with_imports(code: str, lines: list[str]) -> str:
-    """Return code with imports below its docstring and its ``from __future__`` lines; what it imports itself is left out."""
+    """Return code with imports below its docstring and its ``from __future__`` lines.
+
+    What it imports itself is left out.
+    """
     own = {line.strip() for line in code.splitlines()}
     wanted = [line for line in lines if line not in own]
     if not wanted:

@@ -87,7 +87,10 @@ def _without_templates(line: str, variables: Map) -> str:
 
 
 def _variable(expression: str, variables: Map) -> str:
-    """Return the name of the variable that holds an expression; the same expression is one variable."""
+    """Return the name of the variable that holds an expression.
+
+    The same expression is one variable.
+    """
     template = f"{{{{ {expression} }}}}"
     for entry in variables.entries:
         if plain(entry.value) == template:

@@ -1,4 +1,7 @@
-"""Ends of a ``transfer`` that name their kind by ``tool`` or ``type``, and its old settings."""
+"""Ends of a ``transfer`` that name their kind by ``tool`` or ``type``.
+
+Its old settings belong here, too.
+"""
 
 from __future__ import annotations
 

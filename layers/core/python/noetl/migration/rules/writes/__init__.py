@@ -1,1 +1,4 @@
-"""Rules about writing results to other systems: ``save``, ``sink``, and tasks of a ``case``."""
+"""Rules about writing results to other systems.
+
+They are about ``save``, ``sink``, and tasks of a ``case``.
+"""

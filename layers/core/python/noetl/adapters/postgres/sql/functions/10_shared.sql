@@ -23,13 +23,13 @@ BEGIN
     END IF;
 END $$;
 
--- Whether a Start was kept, with the row of its execution or in the outbox, before it was sent to anybody (domain/ids.py).
+-- Whether a Start was kept, with the row of its execution or in the outbox, before it was sent (domain/ids.py).
 CREATE OR REPLACE FUNCTION noetl.is_kept_start(p_event TEXT, p_parent BIGINT) RETURNS BOOLEAN
 LANGUAGE sql IMMUTABLE AS $$
     SELECT p_parent IS NOT NULL OR starts_with(p_event, 'start@')
 $$;
 
--- domain/workers/lease_owners.py: the queue holds what it has; what is held waits for its paused execution; an invocation's name says until when; anybody else has a lease.
+-- domain/workers/lease_owners.py: the queue holds what it has; what is held waits for its paused execution; an invocation's name says until when; every other owner has a lease.
 CREATE OR REPLACE FUNCTION noetl.is_alive(whose TEXT) RETURNS BOOLEAN
 LANGUAGE sql STABLE AS $$
     SELECT CASE

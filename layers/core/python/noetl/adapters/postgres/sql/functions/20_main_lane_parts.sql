@@ -187,7 +187,7 @@ BEGIN
     END IF;
 END $$;
 
--- What was held for executions that go on is given out, and their children that were paused before they began may begin; a Pause or Resume
+-- What was held for executions that continue is given out, and their children that were paused before they began may begin; a Pause or Resume
 -- for every child that has begun, and for those that have ended and pass it on (resume_below: for those alone). A child that has not is paused here: its row in version 0, which is made where only its Start exists,
 -- and which no commit of its Start passes (noetl.commit_changes). Each statement sees the children that began before it took their rows.
 CREATE OR REPLACE FUNCTION noetl.tell_family(p_owner TEXT, p_words JSON) RETURNS SETOF noetl.answer

@@ -144,7 +144,7 @@ BEGIN
         END IF;
     END IF;
     IF p_dropped IS NOT NULL THEN
-        -- The row stays: a redrive goes on from what its items came to.
+        -- The row stays: a redrive continues from the outcomes of its items.
         UPDATE noetl.loop t SET gate = 'closed' FROM json_to_recordset(p_dropped) AS d (execution BIGINT, run BIGINT)
         WHERE t.execution_id = d.execution AND t.run = d.run AND t.gate <> 'closed';
         DELETE FROM noetl.command t USING json_to_recordset(p_dropped) AS d (execution BIGINT, run BIGINT)
@@ -164,7 +164,7 @@ BEGIN
         DELETE FROM noetl.outbox o WHERE o.execution_id = ANY(p_ended) AND starts_with(o.event_id, 'start');
         DELETE FROM noetl.timer WHERE execution_id = ANY(p_ended);
         DELETE FROM noetl.slot WHERE execution_id = ANY(p_ended) AND scope = 'undo';
-        -- Nobody waits for a copy of a credential that is just being read or replaced: it goes when its time is over.
+        -- No commit waits for a copy of a credential that is just being read or replaced: it goes when its time is over.
         DELETE FROM noetl.auth_cache WHERE cache_key IN (
             SELECT a.cache_key FROM noetl.auth_cache a WHERE a.execution_id = ANY(p_ended) FOR UPDATE SKIP LOCKED);
     END IF;

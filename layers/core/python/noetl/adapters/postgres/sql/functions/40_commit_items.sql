@@ -1,7 +1,7 @@
 -- The item lane's write: outcomes of loop items, any number of batches and loops, one call, one transaction. No execution is locked.
 --
--- b: batches (ordinal = number), e: their rows, o: their events, p_continued: commands that go on (json; payload as text; item: the
--- index that goes on alone, null for the next turn of the batch's own command). Batches of one command follow each other in waves.
+-- b: batches (ordinal = number), e: their rows, o: their events, p_continued: commands that continue (json; payload as text; item: the
+-- index that continues alone, null for the next turn of the batch's own command). Batches of one command follow each other in waves.
 --
 -- The loop rows are locked first, so batches of one loop follow each other and each statement below sees what the last one left;
 -- that is why a row that is not there yet when it is looked for can be inserted without a conflict.
@@ -9,8 +9,8 @@
 -- more items to answer for than it says ('undone') is early: it changes nothing. A command that is closed is followed by at most one
 -- new chunk, within the free places.
 --
--- Two runs of one parallel chunk may differ: an item is done in one and goes on alone in the other. The first row of an item decides.
--- A chunk's final row does not count while the item's own command is there; an item whose final row is there does not go on, neither
+-- Two runs of one parallel chunk may differ: an item is done in one and continues alone in the other. The first row of an item decides.
+-- A chunk's final row does not count while the item's own command is there; an item whose final row is there does not continue, neither
 -- alone nor as the next turn of its command. Such a turn does not begin: its command ends when it answers for nothing more, and belongs
 -- to nobody otherwise. The other run ends it, or its next attempt, which passes over what is done.
 -- A Start of an item is posted with the item's row or not at all: of a repeat the engine may derive another execution id.
@@ -32,13 +32,13 @@ CREATE OR REPLACE FUNCTION noetl.commit_items(
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 DECLARE
-    -- what may go on: position in p_continued, batch, item (null: the command itself), the item it begins with
+    -- what may continue: position in p_continued, batch, item (null: the command itself), the item it begins with
     k_position INTEGER[] := '{}'; k_batch INTEGER[] := '{}'; k_item BIGINT[] := '{}'; k_start BIGINT[] := '{}';
     -- the wave: open batches with what their commands answer for; then those that are not early
     open_no INTEGER[]; open_remaining INTEGER[]; is_open BOOLEAN[];
     w_no INTEGER[]; w_counted BIGINT[]; w_failed BIGINT[]; w_patched BIGINT[]; w_size BIGINT[]; w_alone BIGINT[];
     w_early INTEGER[]; w_going INTEGER[]; w_rest INTEGER[];
-    -- what does not go on because its item is done: batch, item, whether it is the command itself
+    -- what does not continue because its item is done: batch, item, whether it is the command itself
     w_decided INTEGER[]; w_decided_item BIGINT[]; w_overtaken INTEGER[];
     all_decided INTEGER[] := '{}'; all_decided_item BIGINT[] := '{}';
     g_execution BIGINT[]; g_run BIGINT[]; g_round INTEGER[]; g_items BIGINT[];
@@ -287,7 +287,7 @@ BEGIN
     SELECT 'event', t.execution_id, t.event_id, NULL, t.payload::text, NULL, NULL FROM told t;
 END $$;
 
--- Commands that go on: the next turn of a chunk takes its row's place, an item that goes on alone gets a row of its own, with the priority
+-- Commands that continue: the next turn of a chunk takes its row's place, an item that continues alone gets a row of its own, with the priority
 -- of its loop. Only those of the batches in w_no (the others are early).
 CREATE OR REPLACE FUNCTION noetl.continue_items(
     p_owner TEXT, p_continued JSON, w_going INTEGER[], w_no INTEGER[], b_execution BIGINT[], b_run BIGINT[], b_round INTEGER[]

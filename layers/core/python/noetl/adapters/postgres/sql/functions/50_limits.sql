@@ -1,17 +1,17 @@
 -- What executions share by key: slots and moments (docs/adr/0025-limits.md).
 --
--- A slot is in use while its row of limit_use is held and its command exists: deleting a command, by whatever way, is giving its slot
+-- A slot is in use while its row of limit_use is held and its command exists: deleting a command, in any way, is giving its slot
 -- back. Who gets it is decided here, after the parts of a commit, in the same transaction and under the locks of the keys concerned.
 --
 -- The order of locks, for every transaction that takes locks of keys:
 --   1. rows of the executions that it is about (execution, event, loop, command, timer, outbox): as in 30_commit_changes.sql;
---   2. the lock of all keys (lock_limits), shared by those who go on to lock single keys; then those keys, in one order (lock_limit_keys);
+--   2. the lock of all keys (lock_limits), shared by transactions that lock single keys next; then those keys, in one order (lock_limit_keys);
 --   3. rows of limit_use and limit_key, which nothing else waits for: what changes them without these locks (removal, operators,
 --      forget_keys) holds no row that is waited for under 2, or skips what is locked.
--- Locks of keys are taken in one go, so that their order is one. Whoever is next may need a key that was not locked: then all of it is
+-- Locks of keys are taken in one go, so that their order is one. The next in line may need a key that was not locked: then all of it is
 -- undone, the locks as well (NE005), and done again under the lock of all keys (docs/adr/0051-limits-lock-keys.md).
 -- Below 2, rows of other executions are only ever locked SKIP LOCKED, and rows are only inserted under keys that no other transaction
--- inserts. So nobody waits in a circle; what was skipped is looked at by the commit that had it locked, and by the next claim.
+-- inserts. So no transactions wait in a circle; what was skipped is looked at by the commit that had it locked, and by the next claim.
 
 -- Lock every key. Version N-1 takes this lock for any key.
 CREATE OR REPLACE FUNCTION noetl.lock_limits() RETURNS VOID
@@ -91,9 +91,9 @@ $$;
 -- Answers: 'waits' (a fresh command) · 'delayed' (a fresh command; microseconds) · 'given' (a command that waited: run, round, attempt,
 -- first, past, microseconds; payload, child, loop) · 'event' (the Start of an execution that waited).
 --
--- p_locked: keys that are locked (NULL: every key). Raises NE005, before anything is answered, when whoever is next needs another one.
+-- p_locked: keys that are locked (NULL: every key). Raises NE005, before anything is answered, when the next in line needs another one.
 --
--- Whoever is next is found by the order of an index, however many wait and whatever statistics say.
+-- The next in line is found by the order of an index, for any number of waiting rows and any statistics.
 CREATE OR REPLACE FUNCTION noetl.hand_out_slots(
     p_locked TEXT[], p_owner TEXT, p_keys TEXT[], p_executions BIGINT[], p_commands TEXT[], p_starts TEXT
 ) RETURNS SETOF noetl.answer
@@ -105,7 +105,7 @@ DECLARE
     skipped BIGINT[];
     g_execution BIGINT[]; g_command TEXT[]; d_execution BIGINT[]; d_command TEXT[]; d_due TIMESTAMPTZ[];
 BEGIN
-    -- What only has a rate waits for nobody.
+    -- What only has a rate waits for no other command.
     WITH bound AS (
         SELECT u.execution_id, u.command_id,
                bool_or(CASE WHEN k.declared IS FALSE THEN k.concurrent ELSE u.concurrent END IS NOT NULL) AS slots
@@ -222,7 +222,7 @@ END $$;
 
 -- After the parts of a commit: priorities of what was issued (executions that have one); what came free, and what is asked for, of the
 -- executions in p_limited. p_wanted: commands with what they ask for; those of loops ask for what their loop says. p_moved: an item that
--- goes on alone has the slots of the command that it left, even if the last message of that command is on its way: a command with no item
+-- continues alone has the slots of the command that it left, even if the last message of that command is on its way: a command with no item
 -- left has nothing to do, and asks for nothing. So an item that waits for its child or an answer never waits for a slot as well.
 -- p_after makes the call come after the other one of its query.
 CREATE OR REPLACE FUNCTION noetl.settle_limits(
@@ -325,7 +325,7 @@ BEGIN
 END $$;
 
 -- Whether the next in line for a key may have a slot, as far as can be seen without its lock. What is held counts while its command
--- exists, or its execution goes on.
+-- exists, or its execution continues.
 CREATE OR REPLACE FUNCTION noetl.has_room_for_next(p_key TEXT) RETURNS BOOLEAN
 LANGUAGE sql STABLE SET enable_sort = off SET enable_bitmapscan = off AS $$
     SELECT coalesce(x.most > (
@@ -342,8 +342,8 @@ LANGUAGE sql STABLE SET enable_sort = off SET enable_bitmapscan = off AS $$
     CROSS JOIN LATERAL (SELECT CASE WHEN k.declared IS FALSE THEN k.concurrent ELSE n.concurrent END AS most) x
 $$;
 
--- For whoever claims: slots that nobody gave out yet (an operator raised a limit, an execution was resumed, a row was locked). Costs one
--- look at an empty index when nobody waits, and locks no key for whose next in line there is no room.
+-- For a process that claims: slots that are free and not granted yet (an operator raised a limit, an execution was resumed, a row was locked). Costs one
+-- look at an empty index when no command waits, and locks no key for whose next in line there is no room.
 CREATE OR REPLACE FUNCTION noetl.wake_limits(p_owner TEXT) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Results that live differently from their execution, and who can reach those of others.
 
--- The execution that nobody started, above this one.
+-- The root execution above this one.
 CREATE OR REPLACE FUNCTION noetl.root_of(id BIGINT) RETURNS BIGINT
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE up AS (
@@ -23,7 +23,7 @@ LANGUAGE sql STABLE AS $$
     SELECT t.execution_id, t.ended_at FROM tree t
 $$;
 
--- Roots of trees of which a member was told of a result of these trees, some of them more than once.
+-- Roots of trees of which a member got a reference to a result of these trees, some of them more than once.
 CREATE OR REPLACE FUNCTION noetl.told_of(p_roots BIGINT[]) RETURNS SETOF BIGINT
 LANGUAGE sql STABLE AS $$
     SELECT noetl.root_of(h.execution_id)
@@ -39,9 +39,9 @@ LANGUAGE sql STABLE AS $$
         WHERE t.ended_at IS NULL OR EXISTS (SELECT FROM noetl.outbox o WHERE o.execution_id = t.execution_id))
 $$;
 
--- Whether an execution of another tree, which lives or is about to, can reach results of this one: it was told of one, or of one of a tree
--- that was told of one. Step by step: as one recursive query, this made room for as many trees as the planner expected, which was 60 MB and a
--- tenth of a second for each root, although hardly any is held by anybody.
+-- Whether an execution of another tree, which lives or is about to, can reach results of this one: it got one, or one of a tree
+-- that got one. Step by step: as one recursive query, this made room for as many trees as the planner expected, which was 60 MB and a
+-- tenth of a second for each root, although hardly any is held.
 CREATE OR REPLACE FUNCTION noetl.tree_is_wanted(root BIGINT) RETURNS BOOLEAN
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -59,7 +59,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- When a tree of executions was over; NULL while a member runs, something is on its way to one, or somebody else can reach its results.
+-- When a tree of executions was over; NULL while a member runs, something is on its way to one, or another tree can reach its results.
 CREATE OR REPLACE FUNCTION noetl.tree_over_at(root BIGINT) RETURNS TIMESTAMPTZ
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN noetl.tree_is_old(root, 'infinity') AND NOT noetl.tree_is_wanted(root)
@@ -67,7 +67,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- What a commit says of results: those that were kept for another time than their execution's ('ref'), and executions whose results an
--- execution was told of ('held'). Parents and children are of one tree and need no row.
+-- execution got references to ('held'). Parents and children are of one tree and need no row.
 CREATE OR REPLACE FUNCTION noetl.note_results(p_after BIGINT, p_results JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,7 +1,7 @@
 -- How a tree of executions is claimed for removal.
 --
 -- The row of its root decides between a removal and a redrive of any member: a removal locks it FOR UPDATE and sets leaving_at, a redrive
--- locks it FOR SHARE while it posts its event (queries post_event, post_events). Whoever has the lock first wins; the other sees what
+-- locks it FOR SHARE while it posts its event (queries post_event, post_events). The first to have the lock wins; the other sees what
 -- it did, because a claim looks at the tree again, in a statement of its own, after it has the lock. A root that is leaving stays so.
 
 -- Roots of trees that may go: those whose removal has begun, then those that ended before then as a whole, the oldest first. By index, in
@@ -35,7 +35,7 @@ $$;
 CREATE OR REPLACE FUNCTION noetl.leaves_first(p_roots BIGINT[], p_limit BIGINT) RETURNS TABLE (execution_id BIGINT, depth INTEGER)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    -- What is still to be told, the next one last: its id, how far it is below its root, and the last child that was looked at.
+    -- What is still to be returned, the next one last: its id, how far it is below its root, and the last child that was looked at.
     members BIGINT[];
     depths INTEGER[];
     afters BIGINT[];
@@ -93,7 +93,7 @@ BEGIN
 END $$;
 
 -- Of the next executions (in the order of their ids) that have results with a time of their own: those results whose time is over are
--- marked, and told, together with those that were marked before. Rows: the last execution looked at (told first), then execution,
+-- marked, and returned, together with those that were marked before. Rows: the last execution looked at (returned first), then execution,
 -- reference and store. The roots are locked, so that no member is redriven while its results are marked.
 CREATE OR REPLACE FUNCTION noetl.claim_expired_results(p_now TIMESTAMPTZ, p_after BIGINT, p_limit BIGINT)
 RETURNS TABLE (execution_id BIGINT, ref TEXT, store TEXT)

@@ -1,5 +1,5 @@
 -- History lies in partitions by execution id, and ids begin with their time (docs/adr/0053). The first partition has no beginning and the
--- last one no end, so that every id has a place, whatever clock made it. Maintenance cuts the last one ahead of time and folds those that
+-- last one no end, so that every id has a place, by any clock. Maintenance cuts the last one ahead of time and folds those that
 -- are over. A fold drops partitions and keeps the rows of executions that are still there.
 --
 -- Both change the table under a lock that stops every commit, so they wait for it for a moment only, and are tried again later. They take

@@ -53,7 +53,7 @@ RETURNING a.cache_key, a.credential_name, a.credential_type, a.cache_type, a.sco
           a.execution_id, a.parent_execution_id, extract(epoch FROM a.expires_at - now()), a.access_count;
 
 -- name: cache_credential
--- Only while the credential is what was copied. Whoever replaces it waits for this, and is later than created_at then.
+-- Only while the credential is what was copied. A replacement waits for this, and is later than created_at then.
 WITH copied AS (
     SELECT c.name FROM noetl.credential c
     WHERE c.namespace = 'default' AND c.name = :name AND c.version = :version::integer FOR SHARE

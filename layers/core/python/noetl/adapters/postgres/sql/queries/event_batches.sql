@@ -2,7 +2,7 @@
 
 -- name: accept_batch
 -- The row and whether it was made now; else that of this key, or of this id when it holds the same and has no key. None when the id is
--- another batch's, or when somebody else is keeping a batch under the key right now (ask again).
+-- another batch's, or when another transaction is keeping a batch under the key right now (ask again).
 WITH made AS (
     INSERT INTO noetl.event_batch (batch_id, key, fingerprint, total, principal, messages)
     VALUES (:batch_id, nullif(:key, ''), :fingerprint, :total, :principal, :messages)
@@ -20,7 +20,7 @@ FROM (SELECT m.*, true AS fresh FROM made m
 LIMIT 1;
 
 -- name: begin_batch
--- Take one that nobody handles; one whose handler gave no sign for a while is taken over.
+-- Take one without a handler; one whose handler gave no sign for a while is taken over.
 UPDATE noetl.event_batch b SET status = 'processing', taken_at = clock_timestamp()
 WHERE b.batch_id = :batch_id
   AND (b.status = 'accepted'

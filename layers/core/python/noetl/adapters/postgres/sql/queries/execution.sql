@@ -35,7 +35,7 @@ CROSS JOIN LATERAL (
     SELECT FROM noetl.event v WHERE v.execution_id = r.id AND v.event_id = r.event
        AND v.execution_id BETWEEN :least_id::bigint AND :most_id::bigint OFFSET 0) v
 UNION ALL
--- What is being removed is moved by nothing: its history, which would tell a repeat, may be gone. (A Start is told by its id: it may be
+-- What is being removed is moved by nothing: its history, which would show a repeat, may be gone. (A Start is known by its id: it may be
 -- that of another execution.)
 SELECT 'applied', r.id, r.event, NULL, NULL, NULL, NULL
 FROM unnest(:event_ids::bigint[], :events::text[]) AS r (id, event)
@@ -73,8 +73,8 @@ UNION ALL
 SELECT n.* FROM (SELECT count(*) AS rows FROM done) d CROSS JOIN LATERAL noetl.note_results(d.rows, :results) n;
 
 -- name: create_execution
--- The row in version 0, its Start in the outbox, and the key. Rows: 'fresh' with the id, or 'known' with what the key stands for already;
--- none when the id is taken, or when somebody else is keeping the same key right now (ask again). When another transaction takes the id
+-- The row in version 0, its Start in the outbox, and the key. Rows: 'fresh' with the id, or 'known' with what the key belongs to already;
+-- none when the id is taken, or when another transaction is keeping the same key right now (ask again). When another transaction takes the id
 -- meanwhile, the statement fails with all that it wrote (23505): a key that stayed would stand for the other's execution.
 WITH key AS (
     INSERT INTO noetl.idempotency (key, fingerprint, execution_id)
@@ -220,7 +220,7 @@ LEFT JOIN LATERAL (
 ) r ON e.status = 'completed';
 
 -- name: pulses
--- What of these executions a watcher sees change, and (as execution 0) a number that stands for the newest executions and the last end.
+-- What of these executions a watcher sees change, and (as execution 0) a number that represents the newest executions and the last end.
 SELECT e.execution_id, e.version, e.status, (
     SELECT h.seq FROM noetl.event h WHERE h.execution_id = e.execution_id AND h.lane = 0 ORDER BY h.seq DESC LIMIT 1), (
     SELECT json_agg(json_build_array(l.run, l.round, l.step, l.done, l.failed, l.total)) FROM (

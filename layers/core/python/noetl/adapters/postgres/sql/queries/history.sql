@@ -7,7 +7,7 @@ WHERE execution_id = :execution_id AND lane = 0 AND seq > :after::bigint
 ORDER BY seq LIMIT :limit::bigint;
 
 -- name: step_events
--- The same, without what tells of callbacks of single items of a loop.
+-- The same, without rows about callbacks of single items of a loop.
 SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM noetl.event
 WHERE execution_id = :execution_id AND lane = 0 AND seq > :after::bigint
   AND NOT (event_id LIKE 'await:%.i%' OR event_id LIKE 'callback:%.i%')

@@ -29,7 +29,7 @@ SET concurrent = excluded.concurrent, rate = excluded.rate, per = excluded.per, 
     tat = NULL, principal = excluded.principal, updated_at = now();
 
 -- name: remove_limit
--- What playbooks ask for holds again; moments begin anew. Row: that there was something.
+-- What playbooks ask for holds again; moments begin again. Row: that there was something.
 UPDATE noetl.limit_key SET declared = true, tat = NULL, principal = '', updated_at = now()
 WHERE namespace = 'default' AND key = :key AND NOT declared
 RETURNING 'removed';

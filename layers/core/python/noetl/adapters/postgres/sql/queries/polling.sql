@@ -1,4 +1,4 @@
--- Commands whose work goes on elsewhere. Numbers: run, round, attempt, first, past.
+-- Commands whose work is in another system. Numbers: run, round, attempt, first, past.
 
 -- name: read_open_commands
 SELECT c.execution_id, c.command_id, ARRAY[c.run, c.round, c.attempt, c.first, c.past], c.payload::text, c.child::text, l.payload::text
@@ -8,7 +8,7 @@ LEFT JOIN noetl.loop l ON l.execution_id = c.execution_id AND l.run = c.run AND 
 WHERE NOT c.waiting;
 
 -- name: ask_again
--- The attempt goes up, so that whoever still has the one before says nothing that counts.
+-- The attempt goes up, so that what a worker of the one before still reports does not count.
 UPDATE noetl.command c
 SET attempt = c.attempt + 1, owner = :owner, lost = 0, payload = f.payload::json, child = NULL,
     not_before = clock_timestamp() + make_interval(secs => f.delay)
@@ -18,7 +18,7 @@ WHERE c.execution_id = f.execution_id AND c.command_id = f.command_id AND c.atte
 RETURNING c.execution_id, c.command_id, c.attempt;
 
 -- name: wake_early
--- What processes died of waits its time, and is given out alone (claim_commands): a sign of life from elsewhere does not shorten that.
+-- What processes died of waits its time, and is given out alone (claim_commands): a report of another system does not shorten that.
 WITH woken AS (
     UPDATE noetl.command c SET attempt = c.attempt + 1, owner = :owner, not_before = clock_timestamp()
     FROM unnest(:executions::bigint[], :commands::text[]) AS f (execution_id, command_id)

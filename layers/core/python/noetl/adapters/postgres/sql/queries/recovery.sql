@@ -1,4 +1,4 @@
--- What belongs to nobody alive. Owners are found by a loose scan of the index on (owner, id), so that rows of living owners, however
+-- What has no live owner. Owners are found by a loose scan of the index on (owner, id), so that rows of living owners, however
 -- many, are never read.
 
 -- name: heartbeat
@@ -35,7 +35,7 @@ WHERE c.execution_id = n.execution_id AND c.command_id = n.command_id;
 -- name: claim_commands
 -- Numbers: run, round, attempt, first, past, microseconds of delay, lost owners. Commands that waited for slots, and have them now, are given too.
 -- Due commands with their loops; the finished items of chunks (indexes, and their outcomes as one json array), and the suspended ones.
--- With a pool: what is offered there, or was taken from there by somebody whose time is over. What is offered was given to nobody yet,
+-- With a pool: what is offered there, or was taken from there by a worker whose time is over. What is offered was given to no worker yet,
 -- so that its attempt stays. What two processes died of is given out alone: one at a time to an owner that has had none for a while.
 WITH RECURSIVE owners AS (
     (SELECT owner FROM noetl.command WHERE NOT waiting ORDER BY owner LIMIT 1)
@@ -96,7 +96,7 @@ SELECT w.execution_id, w.id, w.numbers, w.body, w.extra, w.loop, NULL, NULL, NUL
 FROM (SELECT WHERE :pool::text = '') own CROSS JOIN LATERAL noetl.wake_limits(:owner) w;
 
 -- name: hand_over
--- What an invocation has published belongs to the queue; what it could not publish, to nobody. The commit does not wait for the disk: a
+-- What an invocation has published belongs to the queue; what it could not publish has no owner. The commit does not wait for the disk: a
 -- crash of the database that forgets it leaves the rows to their owner, whose time ends, and a sweep publishes them again.
 WITH commands AS (
     UPDATE noetl.command c SET owner = b.heir
@@ -139,7 +139,7 @@ WITH asked AS (
 SELECT execution_id, id FROM wanted;
 
 -- name: forget_keys
--- Idempotency keys that nobody repeats any more, and what playbooks said of keys that nobody uses, a bounded number at a time.
+-- Idempotency keys that no client repeats any more, and what playbooks said of keys without a use, a bounded number at a time.
 WITH unused AS (
     DELETE FROM noetl.limit_key k USING (
         SELECT k.namespace, k.key FROM noetl.limit_key k
@@ -156,7 +156,7 @@ DELETE FROM noetl.idempotency i USING (
 
 -- name: free_doubtful
 -- Commands of step runs, and events of executions, that an unanswered commit may have given to an owner; and, when it was one of those that
--- give slots to anybody, commands and Starts that got theirs in the last seconds.
+-- grant slots to any execution, commands and Starts that got theirs in the last seconds.
 WITH doubt AS (
     SELECT * FROM unnest(:execution_ids::bigint[], :runs::bigint[]) AS d (execution_id, run)
 ), commands AS (

@@ -1,7 +1,7 @@
 -- Triggers that were made while the system runs.
 
 -- name: put_trigger
--- Make, or replace what it is; what came of it stays.
+-- Make, or replace the definition; its counters and its last firing stay.
 INSERT INTO noetl.trigger AS t (name, kind, path, version, source, payload, event_key, enabled, generation, queue)
 VALUES (:name, :kind, :path, :version::bigint, :source::json, :payload::json, :event_key, :enabled::boolean, :generation::integer, :queue)
 ON CONFLICT (namespace, name) DO UPDATE SET

@@ -1,7 +1,7 @@
 -- Workers that fetch their commands over HTTP, and what they have taken (the owners of commands say it).
 
 -- name: register_worker
--- How many were made (none: the name is somebody else's, or there are too many), how many there are, and whether the name is known.
+-- How many were made (none: the name belongs to another principal, or there are too many), how many there are, and whether the name is known.
 WITH known AS (
     SELECT count(*) AS number, coalesce(bool_or(name = :name), false) AS here FROM noetl.worker
 ), made AS (
@@ -14,7 +14,7 @@ WITH known AS (
 SELECT (SELECT count(*) FROM made), number, here FROM known;
 
 -- name: workers
--- One worker, which gives a sign of life by this (and so does its pool, if it is kept), or all of them; each with what it runs.
+-- One worker, whose heartbeat this is (and so does its pool, if it is kept), or all of them; each with what it runs.
 WITH seen AS (
     UPDATE noetl.worker SET seen_at = clock_timestamp() WHERE namespace = 'default' AND name = :name RETURNING pool
 ), kept AS (
@@ -38,7 +38,7 @@ WHERE w.namespace = 'default' AND (:name = '' OR w.name = :name)
 ORDER BY w.name;
 
 -- name: drop_worker
--- What it has is offered to others, where somebody keeps its pool, and nobody's otherwise.
+-- What it has is offered to others, where its pool is kept, and has no owner otherwise.
 WITH gone AS (
     DELETE FROM noetl.worker WHERE namespace = 'default' AND name = :name RETURNING pool, name, noetl.is_alive('pool:' || pool) AS kept
 ), freed AS (
