@@ -65,7 +65,10 @@ class Function:
 
 
 @pytest.fixture
-def function(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Function]:
+def function(
+    database: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Function]:
+    """Load the handler. A test may give it other settings, as the fixture's parameter."""
     with mock_aws():
         for name, value in (
             ("AWS_REGION", "us-east-1"),
@@ -74,7 +77,7 @@ def function(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Functio
         ):
             monkeypatch.setenv(name, value)
         clients.forget_clients()
-        environment = build(database)
+        environment = build(database) | getattr(request, "param", {})
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         stream = io.StringIO()
@@ -91,6 +94,12 @@ def function(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Functio
         if module.api._database is not None:
             module.api._database.close()
         clients.forget_clients()
+
+
+BY_QUEUE = pytest.mark.parametrize(
+    "function", [{"NOETL_DIRECT_STARTS": "0"}], indirect=True, ids=["by queue"]
+)
+"""The API leaves each start to the engine function, as it does when it cannot decide one itself."""
 
 
 def build(database: str) -> dict[str, str]:
@@ -116,6 +125,7 @@ def build(database: str) -> dict[str, str]:
     }
 
 
+@BY_QUEUE
 def test_a_start_is_on_the_engines_queue_signed_and_handed_over(function):
     registered = function.ask("register").json
     stored = make_client("s3").list_objects_v2(Bucket="results")["Contents"]
@@ -133,6 +143,7 @@ def test_a_start_is_on_the_engines_queue_signed_and_handed_over(function):
     assert event_id.startswith(KEPT_START) and owner == QUEUE
 
 
+@BY_QUEUE
 def test_what_cannot_be_sent_is_left_for_maintenance(function):
     function.ask("register")
     make_client("sqs").delete_queue(QueueUrl=function.module.api.settings.events_queue)
@@ -179,6 +190,7 @@ def test_ready_looks_at_everything_a_request_needs(function):
     }
 
 
+@BY_QUEUE
 def test_queues_are_gauged(function):
     function.ask("register")
     function.ask("execute")

@@ -210,7 +210,7 @@ def test_a_batch_is_given_back_with_growing_pauses_while_the_engine_cannot_be_op
     def refuse(settings: Any) -> Any:
         raise InfrastructureError("secretsmanager: AccessDenied", code="aws_refused", retryable=False)
 
-    monkeypatch.setattr(engine, "_open", refuse)
+    monkeypatch.setattr(engine, "open_parts", refuse)
     monkeypatch.setattr(SqsQueue, "nack", lambda queue, found, seconds=0: pauses.append(seconds))
     event = sample("sqs/engine_events.json")
     for number, record in enumerate(event["Records"]):

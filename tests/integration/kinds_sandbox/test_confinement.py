@@ -374,7 +374,8 @@ def test_processes_are_bounded(ground, shape):
         calls[1] = {"kind": "shell", "params": {"command": "exit 1"}}
     bomb, shell, following = ground.run(calls, layers, task_processes=64)
     assert bomb.get("result", 0) <= 64 + 300, bomb
-    assert bomb.get("result") or bomb["code"] == "process_crashed", bomb
+    # None at all is right, too: the limit counts the processes of a user, who may run other tasks beside this one.
+    assert "result" in bomb or bomb["code"] == "process_crashed", bomb
     assert "error" in shell
     assert following["result"] == "next"
 

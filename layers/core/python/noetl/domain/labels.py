@@ -14,7 +14,7 @@ def check_labels(labels: Mapping[str, str]) -> None:
     if len(labels) > LABELS.value:
         raise exceeded(LABELS, len(labels), "labels of an execution")
     for name, value in labels.items():
-        if not name or "=" in name or not (name.isprintable() and value.isprintable()):
+        if not _is_filterable(name, value):
             raise InvalidInputError(
                 f"{name[:40]!r} is not a label's name, or its value is not one line of text",
                 code="invalid_label",
@@ -22,6 +22,24 @@ def check_labels(labels: Mapping[str, str]) -> None:
             )
         check_text(LABEL, name, "the name of a label", code="invalid_label")
         check_text(LABEL, value, f"the label {name[:40]!r}", code="invalid_label")
+
+
+def fitting_labels(declared: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Add the labels that a playbook declares to those of a start, which win.
+
+    A playbook may declare labels for other tools. Those that an execution cannot have are left out: they do not stop a start.
+    """
+    room = LABELS.value - len(given)
+    fitting = [
+        (name, value)
+        for name, value in declared.items()
+        if name not in given and _is_filterable(name, value) and max(len(name), len(value)) <= LABEL.value
+    ]
+    return {**dict(fitting[: max(0, room)]), **given}
+
+
+def _is_filterable(name: str, value: str) -> bool:
+    return bool(name) and "=" not in name and name.isprintable() and value.isprintable()
 
 
 def label_texts(labels: Mapping[str, str]) -> list[str]:

@@ -109,7 +109,7 @@ class View(msgspec.Struct):
     """Values that decisions of this batch put aside (by URI): durable only once the batch is."""
 
     def load(self, ref: Mapping[str, Any]) -> Any:
-        """Return what a reference stands for. Raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
+        """Return the value of a reference. Raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
         value = self.fresh.get(str(ref.get("ref")), MISSING)
         return self.hydrate(ref) if value is MISSING else value
 

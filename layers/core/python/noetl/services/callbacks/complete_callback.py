@@ -274,7 +274,7 @@ def _find(callback: CallbackId, deps: CallbackDeps) -> _Found:
 
 
 def _ahead(callback: CallbackId, token: Token, program: str, item: int | None, deps: CallbackDeps) -> _Found:
-    """Its pipeline has not come to it: what is known of it stands in the playbook."""
+    """Describe a callback that its pipeline has not reached, from the playbook alone."""
     tasks = list(_waits(deps.programs(program), token))
     if not tasks:
         raise _closed("nothing waits for it")

@@ -17,7 +17,7 @@ from noetl.domain import codec, ids
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Start
-from noetl.domain.labels import check_labels
+from noetl.domain.labels import check_labels, fitting_labels
 from noetl.domain.limits import refusal
 from noetl.domain.outcomes.report_checks import plain_text
 from noetl.domain.sizes.gate import check_document, exceeded
@@ -131,8 +131,8 @@ def _start(
 ) -> Started:
     # By the store's clock, which is what starts it then: a process that is ahead would start it now.
     starts_at = None if wish.at is None else _ahead(wish.at, store.load([]).now)
-    labels = {**program.labels, **wish.labels}
-    check_labels(labels)
+    check_labels(wish.labels)
+    labels = fitting_labels(program.labels, wish.labels)
     if key is not None or starts_at is not None or program.concurrency is not None or labels:
         begin = None
     owner = owner if starts_at is None else later(starts_at)

@@ -244,7 +244,7 @@ def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
     batch, fresh = _keep_batch(wish, texts, deps)
     if batch.fingerprint != wish.fingerprint:
         raise ConflictError(
-            "this Idempotency-Key stands for another batch",
+            "this Idempotency-Key belongs to another batch",
             code="idempotency_conflict",
             hint="use a new key for a new batch",
         )

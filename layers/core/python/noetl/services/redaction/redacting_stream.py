@@ -41,7 +41,7 @@ class StreamMask:
         return self._take(len(self._held))
 
     def _take(self, cut: int) -> bytes:
-        """The bytes before ``cut``; a secret that begins there stands whole in what is held."""
+        """Return the bytes before ``cut``. A secret that begins there is whole in what is held."""
         data = bytes(self._held)
         out: list[bytes] = []
         at = 0

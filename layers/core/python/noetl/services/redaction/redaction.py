@@ -34,7 +34,7 @@ from noetl.services.redaction.truncated_secrets import Cuts
 from noetl.templating import MappingScope, render
 
 CALLBACK = "$callback"
-"""Begins what stands for the credential that a callback's token would be: no credential can be called that."""
+"""Begins the name that a callback's token has in place of a credential's: no credential can be called that."""
 _SEALED = "sealed"
 _CONCEALED = "\ue000secret:"
 """Begins the name of what no credential holds: the rest is how to read it again. No credential can have such a name."""

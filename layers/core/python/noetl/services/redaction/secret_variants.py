@@ -35,7 +35,7 @@ PUBLIC_FIELDS = frozenset(
         *("db_user", "db_name", "environment", "endpoint_url", "session_name", "role_session_name"),
     }
 )
-"""Fields of a credential that are no secrets, unless a password stands inside; every other text in it is one."""
+"""Fields of a credential that are no secrets, unless they hold a password; every other text in it is a secret."""
 _WORDS = frozenset(
     {"true", "false", "none", "null", "require", "disable", "prefer", "verify-full", "verify-ca"}
 )

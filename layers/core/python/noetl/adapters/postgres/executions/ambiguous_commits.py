@@ -109,7 +109,7 @@ class Doubts:
 
 
 def of_changes(changes: Sequence[Change], owner: str | None) -> list[Doubt]:
-    """Return the step runs whose commands a commit gives out; run 0 means the events alone."""
+    """Return the step runs whose commands a commit issues; run 0 means the events alone."""
     if owner is None:
         return []
     found = []

@@ -1,0 +1,88 @@
+"""The words of the code: first docstring lines and messages use none of the words that CONTRIBUTING.md bans."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from source import PACKAGE, ROOT, modules, name, tree
+
+MOST_COLUMNS = 88
+LONG_LINES = {"api": 45, "cli": 82, "engine": 1, "pipeline": 6, "runtime": 1, "services": 7}
+"""First docstring lines above ``MOST_COLUMNS`` that a package still has. The numbers may only get smaller."""
+PACKAGES = sorted(folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").is_file())
+
+
+def banned() -> re.Pattern[str]:
+    table = re.findall(
+        r"<!-- banned -->\n(.*?)<!-- /banned -->", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL
+    )[0]
+    rows = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:]
+    phrases = [phrase.strip().replace(" ", r"\s+") for row in rows for phrase in row.split(",")]
+    return re.compile(r"\b(?:" + "|".join(phrases) + r")\b", re.IGNORECASE)
+
+
+BANNED = banned()
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def docstrings(module: ast.Module) -> Iterator[ast.Constant]:
+    for node in ast.walk(module):
+        if not isinstance(node, Documented) or not node.body:
+            continue
+        first = node.body[0]
+        value = first.value if isinstance(first, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield value
+
+
+def first_line(docstring: ast.Constant) -> str:
+    return str(docstring.value).strip().partition("\n")[0]
+
+
+def place(path: Path, node: ast.Constant, text: str) -> str:
+    return f"{name(path)}:{node.lineno}: {text[:120]}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_first_docstring_lines_use_no_banned_word(package: str) -> None:
+    found = [
+        place(path, docstring, first_line(docstring))
+        for path in modules(package)
+        for docstring in docstrings(tree(path))
+        if BANNED.search(first_line(docstring))
+    ]
+    assert not found, "CONTRIBUTING.md says what to write instead"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_messages_use_no_banned_word(package: str) -> None:
+    found = []
+    for path in modules(package):
+        module = tree(path)
+        documents = {id(docstring) for docstring in docstrings(module)}
+        found += [
+            place(path, node, node.value)
+            for node in ast.walk(module)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in documents
+            and " " in node.value
+            and BANNED.search(node.value)
+        ]
+    assert not found, "CONTRIBUTING.md says what to write instead"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_first_docstring_lines_get_shorter(package: str) -> None:
+    long = sum(
+        len(first_line(docstring)) > MOST_COLUMNS
+        for path in modules(package)
+        for docstring in docstrings(tree(path))
+    )
+    allowed = LONG_LINES.get(package, 0)
+    assert long <= allowed, f"a first line has at most {MOST_COLUMNS} columns"
+    assert allowed - long < 5, "make the number of LONG_LINES smaller"
