@@ -50,7 +50,7 @@ def test_a_name_is_one_workers_and_it_may_come_again(claims, registry):
     again = claims.register("odd: name\u00e9", "io", 5, "me")
     assert (again.pool, again.capacity, again.registered_at) == ("io", 5, made.registered_at)
     assert again.seen_at >= made.seen_at and [one.name for one in claims.entries()] == [made.name]
-    with pytest.raises(InvalidInputError, match="somebody else"):
+    with pytest.raises(InvalidInputError, match="another principal's worker"):
         claims.register("odd: name\u00e9", "io", 5, "you")
     with pytest.raises(InvalidInputError, match="no pool 'gpu'"):
         claims.register("w", "gpu", 1, "me")

@@ -65,7 +65,14 @@ CASES = {name: case for name, case in ALL.items() if name not in LOCAL_ONLY}
 def test_what_is_not_played_here() -> None:
     """What is no matter of time has tests of its own on the deployment: test_control, test_redrive, test_limits, approval_link."""
     others = {name for name, reason in LOCAL_ONLY.items() if reason not in (_RACES, _LONG)}
-    assert {name.partition("/")[0] for name in others} == {"concurrent", "control", "polls", "wait"}
+    assert {name.partition("/")[0] for name in others} == {
+        "concurrent",
+        "control",
+        "endings",
+        "policy",
+        "polls",
+        "wait",
+    }
     assert len(LOCAL_ONLY) < len(ALL) // 5
 
 

@@ -74,7 +74,7 @@ class Door:
         self.http.request(method, where, None if data is None else data.encode(), sent)
         reply = self.http.getresponse()
         what = path.rpartition("/")[2]
-        if what in STEERED:
+        if what in STEERED and reply.status < 300:
             self.steered = path.rpartition("/")[0], STEERED[what]
         headers = {"Location": "/nowhere"} | {name.title(): value for name, value in reply.getheaders()}
         return Reply(reply.status, headers, reply.read())

@@ -21,6 +21,7 @@ from tests.properties.world import PLAYBOOKS, World, compile_all
 SLOW = frozenset(
     f"properties/{name}"
     for name in (
+        "last",
         "parallel_loop",
         "sequential_loop",
         "pipeline",

@@ -117,5 +117,5 @@ print(json.dumps({
     assert (found["name"], found["project"]) == ("pr-7", str(project))
     assert found["library"] == str(wheel / "noetl") and found["built"] == str(tmp_path / "cache/layers")
     assert found["layers"] == ["core", "deps", "duckdb"] and found["playbooks"] > 5
-    assert found["functions"] == ["api", "engine", "maintenance", "migrate", "scheduler", "worker"]
+    assert found["functions"] == ["api", "decide", "engine", "maintenance", "migrate", "scheduler", "worker"]
     assert (project / "infra/package-lock.json").is_file() and (project / "cdk.json").is_file()

@@ -10,7 +10,7 @@ interface Past {
   changes: { path: string; after: unknown }[];
 }
 
-test("every view shows the moment of the slider, and the end equals what noetl replay compares", async ({ page, server, ui }) => {
+test("every view shows the moment of the slider, and the end equals what noetl replay compares", { tag: "@gate" }, async ({ page, server, ui }) => {
   await server.register(COUNTER);
   const { execution_id } = await server.run("demo/counter");
   const pastOf = (query: string) => server.ask<Past>("GET", `/api/executions/${execution_id}/state?${query}`);
@@ -71,7 +71,7 @@ test("two executions are picked from the list, and the page says where they part
   expect(printed).toContain("first divergence: start, run 3: route");
 });
 
-test("history is asked in SQL: rows, a mistake at its place, a kept query, CSV", async ({ page, server, ui }) => {
+test("history is asked in SQL: rows, a mistake at its place, a kept query, CSV", { tag: "@gate" }, async ({ page, server, ui }) => {
   await server.register(COUNTER.replaceAll("counter", "asked"));
   const { execution_id } = await server.run("demo/asked", { count: 2 });
   await page.goto(`${ui.address}/ui/sql`);

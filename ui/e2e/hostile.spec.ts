@@ -39,7 +39,7 @@ workflow:
       code: raise ValueError(said)
 `;
 
-test("no text of a playbook becomes a part of the page", async ({ page, server, ui }) => {
+test("no text of a playbook becomes a part of the page", { tag: "@gate" }, async ({ page, server, ui }) => {
   await server.register(HOSTILE);
   const asking = await server.run("test/hostile", {}, 2);
   const failing = await server.run("test/hostile", {}, 2);

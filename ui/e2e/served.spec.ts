@@ -2,7 +2,7 @@
 import { FAILING, GATE } from "./playbooks";
 import { expect, test } from "./test";
 
-test("sign in with a code, follow a change, act, and be refused without the page's proof", async ({ page, server }) => {
+test("sign in with a code, follow a change, act, and be refused without the page's proof", { tag: "@gate" }, async ({ page, server }) => {
   await server.register(GATE);
   const gate = await server.run("demo/gate", {}, 1);
   const { code } = await server.ask<{ code: string }>("POST", "/api/session/codes", { scopes: [] });

@@ -2,7 +2,7 @@
 import { startProxy } from "./proxy.mjs";
 import { DIST, expect, test } from "./test";
 
-test("without a session the page says how to get one; a code opens it, and leaves no trace in the address", async ({
+test("without a session the page says how to get one; a code opens it, and leaves no trace in the address", { tag: "@gate" }, async ({
   page,
   server,
 }) => {

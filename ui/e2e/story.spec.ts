@@ -31,7 +31,7 @@ function keptDraft(name: string): Promise<string> {
   });
 }
 
-test("fail, read the error at its line, mend the text, redrive with the new version, green", async ({ page, server, ui }) => {
+test("fail, read the error at its line, mend the text, redrive with the new version, green", { tag: "@gate" }, async ({ page, server, ui }) => {
   await server.register(ORDERS("mend/orders", 'raise ValueError("order 7 has no customer")'));
   const { execution_id } = await server.run("mend/orders");
   await page.goto(`${ui.address}/ui/executions?status=failed&path=mend/orders`);
@@ -60,7 +60,7 @@ test("fail, read the error at its line, mend the text, redrive with the new vers
   await expect(page.getByRole("region", { name: "Summary" }).getByText("completed")).toBeVisible();
 });
 
-test("approve what an execution waits for, from the list of approvals", async ({ page, server, ui }) => {
+test("approve what an execution waits for, from the list of approvals", { tag: "@gate" }, async ({ page, server, ui }) => {
   await server.register(REFUND);
   const { execution_id } = await server.run("sales/refund", { amount: 4711 }, 1);
   await page.goto(`${ui.address}/ui/approvals`);
@@ -185,7 +185,7 @@ test("a draft survives a reload, and can be dropped", async ({ page, server, ui 
   await expect(text).not.toContainText("# a thought");
 });
 
-test("the first load of the executions list is at most 200 kB compressed", async () => {
+test("the first load of the executions list is at most 200 kB compressed", { tag: "@gate" }, async () => {
   const { gzipSync } = await import("node:zlib");
   interface Chunk {
     file: string;

@@ -41,27 +41,31 @@ def test_each_workload_is_priced_at_each_batch(lines):
     told = [
         (line["workload"], line["average_batch"]["engine"]) for line in lines if line["line"] == "transitions"
     ]
-    assert [batch for name, batch in told if name == "chain"] == list(BATCHES)
+    assert [round(batch) for name, batch in told if name == "chain"] == list(BATCHES)
     assert len(told) == 3 * len(BATCHES)
     assert lines[0]["source"] == "from general knowledge, not looked up"
 
 
 @pytest.mark.parametrize("place", range(len(BATCHES)))
-def test_a_chain_sends_one_command_and_one_event_per_step_however_they_are_batched(chains, place):
+def test_a_chain_decides_each_step_once_and_sends_few_commands(chains, place):
+    """Each outcome is decided, by request or from the queue. A command is sent to begin a chain, and when a worker's turn is over."""
     counts, batch = chains[place]["counts_per_million"], BATCHES[place]
     starts = MILLION / chains[place]["per_execution"]
-    assert counts["commands.messages"] == MILLION
-    assert counts["events.messages"] == MILLION + starts
-    assert counts["api.requests"] == starts
-    assert counts["worker.invocations"] == counts["commands.receive"] == MILLION / batch
-    assert counts["engine.invocations"] == counts["events.delete"] == (MILLION + starts) / batch
+    # Threads of the model's worker meet in one request or in two, so batches differ a little.
+    assert math.isclose(decisions(counts) * batch, MILLION, rel_tol=0.1)
+    assert counts["api.requests"] == starts <= counts["commands.messages"] <= 2 * starts
+    assert math.isclose(counts["worker.invocations"] * batch, counts["commands.messages"], rel_tol=0.1)
 
 
-def test_an_engine_invocation_takes_at_most_three_round_trips(chains):
+def decisions(counts):
+    """Invocations that decide outcomes: asked by workers, or fed by the queue of events."""
+    return counts["decide.invocations"] + counts.get("engine.invocations", 0)
+
+
+def test_a_decision_and_a_start_take_at_most_three_round_trips(chains):
     for line in chains:
         counts = line["counts_per_million"]
-        of_starts = 2 * counts["api.requests"]
-        assert counts["postgres.round_trips"] - of_starts <= 3 * counts["engine.invocations"]
+        assert counts["postgres.round_trips"] <= 3 * (decisions(counts) + counts["api.requests"])
 
 
 def test_the_page_says_what_make_cost_computes(lines):
@@ -90,7 +94,7 @@ def test_what_the_page_says_in_words_is_computed_as_well(lines):
     figures = [
         (
             sum(value for name, value in counts.items() if name.startswith(("commands.", "events.", "timers.")) and name.endswith(CALLS)),
-            counts["engine.invocations"] + counts["worker.invocations"],
+            decisions(counts) + counts["worker.invocations"],
             counts["postgres.commits"],
         )
         for counts in (first["counts_per_million"], tenth["counts_per_million"])
@@ -123,7 +127,7 @@ def test_parts_add_up_and_queues_are_priced_by_the_table(chains):
         assert math.isclose(
             dollars["total"], sum(v for n, v in dollars.items() if n != "total"), abs_tol=0.01
         )
-        fifo = sum(counts[f"events.{call}"] for call in ("send", "receive", "delete"))
+        fifo = sum(counts.get(f"events.{call}", 0) for call in ("send", "receive", "delete"))
         standard = sum(counts[f"commands.{call}"] for call in ("send", "receive", "delete"))
         wanted = (fifo * PRICES.sqs_fifo + standard * PRICES.sqs_standard) / MILLION
         assert math.isclose(dollars["sqs"], wanted, abs_tol=0.001)
@@ -133,7 +137,7 @@ def test_a_large_result_is_one_object(lines):
     for line in (line for line in lines if line.get("workload") == "chain of large results"):
         assert line["counts_per_million"]["s3.put"] == MILLION
         assert line["dollars_per_million"]["s3"] >= PRICES.s3_put
-        assert line["counts_per_million"]["events.bytes"] < 4096 * MILLION
+        assert line["counts_per_million"].get("events.bytes", 0) < 4096 * MILLION
 
 
 def test_logs_are_measured_in_every_run(chains):

@@ -37,8 +37,9 @@ def check_path(path: str) -> str:
 def find_playbook(catalog: Catalog, path: str, version: int | None = None) -> CatalogEntry:
     """Find a playbook by path and version; without a version, the latest.
 
-    Raises NotFoundError(code="playbook_not_found") with what was probably meant.
+    A slash in front of the path means nothing. Raises NotFoundError(code="playbook_not_found") with what was probably meant.
     """
+    path = path.removeprefix("/")
     entry = catalog.get(path, version) if version is None or 0 < version <= MAX_VERSION else None
     if entry is not None:
         return entry
