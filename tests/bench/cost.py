@@ -385,7 +385,7 @@ def database(env: Environment) -> dict[str, Any]:
 
 
 def idle(name: str, folder: Path) -> dict[str, Any]:
-    """Dollars a month of a deployment that nobody uses, counted in its synthesized templates."""
+    """Dollars a month of an idle deployment, counted in its synthesized templates."""
     found = idle_cost.report(folder)
     return {
         "line": "idle",

@@ -171,7 +171,7 @@ def test_the_engine_sees_pools_that_are_fetched_and_the_forgotten_are_not_listed
 def test_what_was_leased_to_an_answer_is_extended_given_back_and_freed_without_a_worker(
     harness, make, registry
 ):
-    """Leases of commands that came in the answer to a request: nobody is registered for them."""
+    """Leases of commands that came in the answer to a request: no worker is registered for them."""
     harness.store.heartbeat("sweeper", 60)
     names = ("1", "2", "3")
     owner = lease(harness.store.load([]).now + LEASE, "direct", "0123abcd")

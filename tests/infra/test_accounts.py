@@ -1,4 +1,4 @@
-"""What an account of somebody else asks of a deployment: its network, its boundary, its tags, canaries, backups."""
+"""What another team's account asks of a deployment: its network, its boundary, its tags, canaries, backups."""
 
 from __future__ import annotations
 

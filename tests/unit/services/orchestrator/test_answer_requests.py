@@ -1,4 +1,4 @@
-"""The engine by request: what is answered, what goes to its queue all the same, and what nobody gets by asking."""
+"""The engine by request: what is answered, what goes to its queue all the same, and what no caller gets by asking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes by request: the invocation goes on with what is answered, and the queue has whatever fails."""
+"""Outcomes by request: the invocation continues with what is answered, and the queue has every outcome that failed."""
 
 from __future__ import annotations
 

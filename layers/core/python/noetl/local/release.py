@@ -131,7 +131,7 @@ def _environments(project: Path, file: Path | None) -> tuple[str, ...]:
         presets = [str(name) for name in tables[-1] if name != "local"]
         own = load(file.read_bytes(), Diagnostics()) if file is not None else None
         if file is not None and own is None:
-            return ()  # whoever reads it with care says what is wrong
+            return ()  # the full parser reports what is wrong
         return tuple(dict.fromkeys([*presets, *(own.entries if own is not None else ())]))
     except (OSError, ValueError, SyntaxError, TypeError, IndexError):
         return ()
