@@ -34,7 +34,7 @@ ALLOWED = {
     ("adapters/aws/task_logs.py", "S3TaskLogs.append"): "48 bits beside the millisecond and the execution",
     (
         "adapters/disk/pools.py",
-        "Sums.__init__",
+        "StreamChecksums.__init__",
     ): "64 bits that tell damage of a disk, and no identity: a block is compared with its own sum",
     ("adapters/disk/pools.py", "StreamChecksums.update"): "as above",
     ("adapters/disk/pools.py", "is_block"): "as above",
