@@ -6,11 +6,11 @@ from noetl.cli.actions import daemons
 from noetl.cli.client import runtime_access
 from noetl.cli.client.profiles import Context, contexts
 from noetl.cli.commands.serve import TOKEN_FILE
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.domain.errors import InfrastructureError
 
 
-def server_context(at: Where) -> Context:
+def server_context(at: CommandTarget) -> Context:
     """Find the server and how to authenticate there.
 
     Raises InfrastructureError when none runs on this machine.
