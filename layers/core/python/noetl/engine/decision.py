@@ -158,7 +158,10 @@ class Decider:
         self.decision.facts.append(fact)
 
     def cancel_children(self) -> None:
-        """Cancel the children that were started before; last tasks and compensations may start others."""
+        """Cancel the children that were started before.
+
+        Last tasks and compensations may start others.
+        """
         self.decision.cancel_children = True
         self.decision.abandoned = len(self.decision.outbox)
 

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def held(outcome: TaskOutcome) -> TaskOutcome:
-    """Return the outcome, or the task's error when its sub-execution exceeds a limit of starts."""
+    """Return the outcome of a sub-execution's start.
+
+    The task's error when the sub-execution exceeds a limit of starts.
+    """
     if outcome.child is None:
         return outcome
     try:

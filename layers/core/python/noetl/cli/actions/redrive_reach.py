@@ -1,4 +1,7 @@
-"""What `redrive --set` reaches: arguments that the step reads, and does not compute itself."""
+"""What `redrive --set` reaches.
+
+These are arguments that the step reads, and does not compute itself.
+"""
 
 from __future__ import annotations
 

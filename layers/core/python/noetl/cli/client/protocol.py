@@ -184,7 +184,10 @@ class Place(Protocol):
     def credential_accesses(
         self, name: str, execution_id: int | None, limit: int
     ) -> Sequence[CredentialAccessView]:
-        """Newest first; of one credential unless the name is empty, of one execution unless it is None."""
+        """List uses of credentials, the newest first.
+
+        Of one credential unless the name is empty, of one execution unless it is None.
+        """
 
 
 class Running(Place, Protocol):
@@ -212,7 +215,10 @@ class Running(Place, Protocol):
     def redrive(
         self, execution_id: int, reason: str, *, step: str, args: dict[str, Any] | None, version: int | None
     ) -> None:
-        """``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had."""
+        """Redrive an execution.
+
+        ``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had.
+        """
 
     def patch(
         self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = ""
