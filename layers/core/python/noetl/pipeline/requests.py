@@ -12,6 +12,17 @@ from noetl.domain.outcomes.outcomes import ChildRequest, ErrorInfo, Outcome, Wai
 from noetl.pipeline.state import Pending
 
 
+class CacheWish(msgspec.Struct, frozen=True):
+    """The cache of one call: the SHA-256 (hex) of its key, and the seconds that its result is taken again.
+
+    ``take``: the result of an earlier call may answer this one.
+    """
+
+    key: str
+    ttl: float
+    take: bool = True
+
+
 class RunTask(msgspec.Struct, frozen=True):
     """A request to call a tool.
 
@@ -27,6 +38,7 @@ class RunTask(msgspec.Struct, frozen=True):
     timeout: float | None
     key: str
     pending: Pending | None = None
+    cache: CacheWish | None = None
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -55,3 +67,5 @@ class TaskOutcome:
     chance: float = 0.0
     pending: Pending | None = None
     delay: float = 0.0
+    cached: Mapping[str, Any] | None = None
+    """The call whose stored result this is: ``execution_id``, ``step``, ``run``, ``at``. None: the task was run."""

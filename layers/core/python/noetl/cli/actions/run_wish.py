@@ -35,9 +35,11 @@ class RunWish(msgspec.Struct, frozen=True):
     strict: bool = False
     labels: Sequence[str] = ()
     dry_run: bool = False
+    no_cache: bool = False
 
     def start(self, payload: dict[str, Any]) -> StartWish:
-        return StartWish(payload, self.priority, self.key, parse_labels(self.labels))
+        labels = parse_labels(self.labels)
+        return StartWish(payload, self.priority, self.key, labels, no_cache=self.no_cache)
 
 
 def checked_text(

@@ -223,6 +223,7 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
                 at=wish.starts_at,
                 priority=wish.priority,
                 labels=wish.labels,
+                no_cache=wish.no_cache,
             ),
             self._reading.store,
             owner=owner,
@@ -267,7 +268,7 @@ class RunningHere(Here):
         return _registered(self.runtime.register(text, source_name=source_name))
 
     def start(self, entry: Registered, wish: StartWish) -> int:
-        if wish.starts_at is not None or wish.key or wish.labels:
+        if wish.starts_at is not None or wish.key or wish.labels or wish.no_cache:
             started = self._start(entry, wish, self.runtime.owner)
             if started.event is not None:
                 self.runtime.accept([started.event])
