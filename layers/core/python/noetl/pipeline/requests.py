@@ -12,7 +12,7 @@ from noetl.domain.outcomes.outcomes import ChildRequest, ErrorInfo, Outcome, Wai
 from noetl.pipeline.state import Pending
 
 
-class CacheWish(msgspec.Struct, frozen=True):
+class CallCache(msgspec.Struct, frozen=True):
     """The cache of one call: the SHA-256 (hex) of its key, and the seconds that its result is taken again.
 
     ``take``: the result of an earlier call may answer this one.
@@ -38,7 +38,7 @@ class RunTask(msgspec.Struct, frozen=True):
     timeout: float | None
     key: str
     pending: Pending | None = None
-    cache: CacheWish | None = None
+    cache: CallCache | None = None
 
 
 class Finish(msgspec.Struct, frozen=True):

@@ -18,10 +18,10 @@ from noetl.domain.results.references import is_ref
 from noetl.dsl.program import CacheSpec, Node, Task
 from noetl.pipeline import call_result, dynamic_task, nested, result_binding, tracing
 from noetl.pipeline.errors import error_of, located, place_of
-from noetl.pipeline.requests import CacheWish, Finish, Op, RunTask, TaskOutcome
+from noetl.pipeline.requests import CallCache, Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.retry import allowed_attempts, exhausted, schedule_retry, wants_retry
 from noetl.pipeline.sql_overrides import unpack_sql
-from noetl.pipeline.state import EACH, Frame, Last, latest
+from noetl.pipeline.state import EACH, Frame, LatestOutcome, latest
 from noetl.pipeline.template_views import split_result
 from noetl.templating import unwrap
 from noetl.templating.contract import RenderedSql
@@ -116,7 +116,7 @@ def render_call(run: Run, frame: Frame, task: Task) -> RunTask | None:
     return RunTask(task.label, task.kind, params, given, frame.attempt, timeout, key, frame.pending, cache)
 
 
-def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> CacheWish | None:
+def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> CallCache | None:
     """Return the cache of this call; None when its key says that it has none.
 
     A retry, and a question for an external job, take no earlier result: they were answered by one that was not good, or not there yet.
@@ -140,7 +140,7 @@ def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> 
     own = [around.frozen.job.get("path"), around.step, task.label, spec.key is None]
     text = codec.encode([*own, _content(parts)])
     fresh = frame.attempt > 1 or frame.pending is not None or bool(around.frozen.job.get("no_cache"))
-    return CacheWish(hashlib.sha256(text).hexdigest(), ttl, take=not fresh)
+    return CallCache(hashlib.sha256(text).hexdigest(), ttl, take=not fresh)
 
 
 def _named(run: Run, name: str) -> Any:
@@ -183,13 +183,13 @@ def finish_plain(run: Run, outcome: TaskOutcome) -> Finish:
     task = run.pipeline.tasks[0]
     result, envelope = split_result(task, outcome.result)
     meta = tracing.with_around(run.pipeline, envelope, call_result.with_source(outcome))
-    wish = run.asked.pop(1, None)
+    plan = run.asked.pop(1, None)
     if outcome.cached is not None:
         return Finish(
             Outcome("ok", result, meta=meta, trace=[tracing.taken_from_cache(task.label, outcome.cached)])
         )
-    if wish is not None:
-        run.to_cache.append((wish, outcome.result))
+    if plan is not None:
+        run.to_cache.append((plan, outcome.result))
     return Finish(Outcome("ok", result, meta=meta))
 
 
@@ -261,7 +261,7 @@ def _preview_block(run: Run) -> None:
         run.block, run.state.block = {}, []
 
 
-def _again(run: Run, frame: Frame, task: Task, last: Last) -> bool:
+def _again(run: Run, frame: Frame, task: Task, last: LatestOutcome) -> bool:
     """Return whether the step-level ``retry`` takes the outcome."""
     retry = task.retry
     if retry is None:
@@ -278,5 +278,5 @@ def _again(run: Run, frame: Frame, task: Task, last: Last) -> bool:
     finally:
         run.retrying = False
     if retry.stop_when is not None or not last.ok:
-        frame.last = Last(error=exhausted(retry, frame.attempt, last), meta=last.meta)
+        frame.last = LatestOutcome(error=exhausted(retry, frame.attempt, last), meta=last.meta)
     return False

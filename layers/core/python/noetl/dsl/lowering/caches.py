@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl.dsl.lowering.context import Frame, Lowering
-from noetl.dsl.program import CacheSpec, Lit, Task
+from noetl.dsl.program import CacheSpec, LiteralNode, Task
 from noetl.dsl.reads import unset_parameters
 from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree
 
@@ -27,7 +27,11 @@ def lower_cache(lowering: Lowering, tree: Tree | None, frame: Frame) -> CacheSpe
     seconds = lowering.seconds(ttl, frame)
     if ttl is None or seconds is None:
         return None
-    if isinstance(seconds, Lit) and isinstance(seconds.value, (int, float)) and seconds.value > LONGEST:
+    if (
+        isinstance(seconds, LiteralNode)
+        and isinstance(seconds.value, (int, float))
+        and seconds.value > LONGEST
+    ):
         lowering.diagnostics.error(
             "out-of-range",
             WRONG_TTL,

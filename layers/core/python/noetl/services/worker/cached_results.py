@@ -14,7 +14,7 @@ from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.domain.results.references import decoded
-from noetl.pipeline import CacheWish, TaskOutcome
+from noetl.pipeline import CallCache, TaskOutcome
 from noetl.ports.results import ResultStore
 from noetl.ports.task_cache import CachedResult, TaskCache
 from noetl.services.redaction.redaction import Secrets
@@ -40,15 +40,15 @@ class CachedResults:
         self._cache, self._results, self._command = cache, results, command
         self._keeper, self._secrets, self._now, self._log = keeper, secrets, now, log
 
-    def take(self, wish: CacheWish | None) -> TaskOutcome | None:
+    def take(self, plan: CallCache | None) -> TaskOutcome | None:
         """Return the stored result of an earlier call; None when there is none, or it cannot be read any more."""
-        if self._cache is None or wish is None or not wish.take:
+        if self._cache is None or plan is None or not plan.take:
             return None
         now = self._now()
         try:
-            entry = self._cache.get(wish.key)
+            entry = self._cache.get(plan.key)
             # The younger of both times counts: a playbook that asks for fresher results gets them.
-            if entry is None or not now < min(entry.until, entry.at + wish.ttl):
+            if entry is None or not now < min(entry.until, entry.at + plan.ttl):
                 return None
             value = decoded(fetch(self._results, entry.ref), entry.ref)
         except TaskError:  # removed with its execution, or damaged
@@ -58,7 +58,7 @@ class CachedResults:
             return None
         return TaskOutcome(value, cached=source_of(entry))
 
-    def keep(self, wish: CacheWish, value: Any) -> None:
+    def keep(self, plan: CallCache, value: Any) -> None:
         """Let later calls take a result.
 
         Left out are results with secrets, which are stored masked, and those that refer to other results, which may be removed first.
@@ -70,7 +70,7 @@ class CachedResults:
             ref = self._keeper.stored(value)
             self._cache.put(
                 CachedResult(
-                    wish.key, command.execution_id, command.step, command.run, now, now + wish.ttl, ref
+                    plan.key, command.execution_id, command.step, command.run, now, now + plan.ttl, ref
                 )
             )
         except TaskError:  # it is too large to be a result, and the step says so

@@ -40,7 +40,7 @@ from noetl.services.results.artifacts import TaskArtifacts
 from noetl.services.results.hydrate_values import hydrated
 from noetl.services.results.store_results import Keeper, unpack
 from noetl.services.worker.cached_results import CachedResults
-from noetl.services.worker.external_jobs import Elsewhere
+from noetl.services.worker.external_jobs import ExternalJobs
 from noetl.services.worker.task_errors import (
     SECRET_IN_PAYLOAD,
     NotWantedError,
@@ -112,7 +112,7 @@ class TaskRunner:
         # Entries of a case may name their tasks alike, and one entry may run at two boundaries.
         apart = command.stage in ("case", "compensate")
         self.prefix = f"{command.execution_id}/{command.command_id if apart else command.run}"
-        self.elsewhere = Elsewhere(command, deps, self._log)
+        self.elsewhere = ExternalJobs(command, deps, self._log)
         self.placed = partial(task_line, command.execution_id, command.step)
         self.cached = CachedResults(
             deps.cache, deps.results, command, self.keeper, self.secrets, deps.now, self._log
@@ -139,8 +139,8 @@ class TaskRunner:
         self.unbegun = False
         try:
             outcome = self._drive(run, machine, child)
-            for wish, value in run.to_cache:
-                self.cached.keep(wish, value)
+            for plan, value in run.to_cache:
+                self.cached.keep(plan, value)
             outcome = self._ready(run, outcome)
         except InfrastructureError:
             raise
