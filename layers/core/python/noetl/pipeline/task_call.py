@@ -152,7 +152,10 @@ def _named(run: Run, name: str) -> Any:
 
 
 def _content(value: Any) -> Any:
-    """Return ``value`` as its key is made of it: a large result counts by its bytes, whichever execution made it."""
+    """Return ``value`` as its key is made of it.
+
+    A large result counts by its bytes, whichever execution made it.
+    """
     if is_ref(value):
         return {"sha256": value.get("sha256"), "ref": None if value.get("sha256") else value.get("ref")}
     if isinstance(value, Mapping):

@@ -63,7 +63,7 @@ def called(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
 
 
 def taken_from_cache(label: str, source: Mapping[str, Any]) -> Trace:
-    """Trace that an earlier call's stored result answers a task, which was not run."""
+    """Trace that the stored result of an earlier call answers a task."""
     return Trace("task.cached", label, "success", dict(source))
 
 

@@ -18,7 +18,10 @@ _DECODER = codec.decoder(CachedResult)
 
 
 class S3TaskCache:
-    """Entries as objects of S3: ``cached/<key>``. ``lists``: whether the role may list the bucket."""
+    """Entries as objects of S3.
+
+    Keys: ``cached/<key>``. ``lists``: whether the role may list the bucket.
+    """
 
     def __init__(self, bucket: str, client: Any, *, lists: bool = True) -> None:
         self._bucket, self._client, self._lists = bucket, client, lists

@@ -20,7 +20,10 @@ def wants_no_cache(tree: Tree | None) -> bool:
 
 
 def lower_cache(lowering: Lowering, tree: Tree | None, frame: Frame) -> CacheSpec | None:
-    """Lower ``cache``: a mapping of ``ttl`` and ``key``, or the time alone. ``frame``: that of the task's parameters."""
+    """Lower ``cache``: a mapping of ``ttl`` and ``key``, or the time alone.
+
+    ``frame``: that of the task's parameters.
+    """
     if tree is None or wants_no_cache(tree):
         return None
     ttl, key = (tree.get("ttl"), tree.get("key")) if isinstance(tree, Mapping) else (tree, None)
@@ -50,7 +53,7 @@ def with_names(task: Task) -> Task:
 
 
 def refuse_cache(lowering: Lowering, body: Mapping, kind: str) -> None:
-    """Report a ``cache`` of a task whose kind asks the engine for something, or runs other tasks."""
+    """Report a ``cache`` of a task whose kind returns nothing that it made itself."""
     if wants_no_cache(body.get("cache")):
         return
     lowering.diagnostics.error(

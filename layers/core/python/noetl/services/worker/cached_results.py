@@ -41,7 +41,10 @@ class CachedResults:
         self._keeper, self._secrets, self._now, self._log = keeper, secrets, now, log
 
     def take(self, plan: CallCache | None) -> TaskOutcome | None:
-        """Return the stored result of an earlier call; None when there is none, or it cannot be read any more."""
+        """Return the stored result of an earlier call.
+
+        None when there is none, or it cannot be read any more.
+        """
         if self._cache is None or plan is None or not plan.take:
             return None
         now = self._now()
