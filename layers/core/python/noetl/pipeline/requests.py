@@ -13,9 +13,9 @@ from noetl.pipeline.state import Pending
 
 
 class CallCache(msgspec.Struct, frozen=True):
-    """The cache of one call: the SHA-256 (hex) of its key, and the seconds that its result is taken again.
+    """The cache of one call.
 
-    ``take``: the result of an earlier call may answer this one.
+    ``key``: the SHA-256 (hex) of what makes two calls the same. ``ttl``: the seconds for which its result is taken. ``take``: the result of an earlier call may answer this one.
     """
 
     key: str
