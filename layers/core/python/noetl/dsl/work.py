@@ -200,7 +200,8 @@ class StepRetry(msgspec.Struct, frozen=True, omit_defaults=True):
 class CacheSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """``cache``: a call takes the result of an earlier one of the same key.
 
-    ``ttl``: the seconds for which a result is taken. ``key`` None: what the call is made of; ``names`` are what its code reads besides its input. A key that is null or an empty text: this
+    ``ttl``: the seconds for which a result is taken. ``key`` None: what the call is made of; ``names`` are what its code reads besides
+    its input. A key that is null or an empty text: this
     call has no cache.
     """
 

@@ -15,7 +15,8 @@ from noetl.pipeline.state import Pending
 class CallCache(msgspec.Struct, frozen=True):
     """The cache of one call.
 
-    ``key``: the SHA-256 (hex) of what makes two calls the same. ``ttl``: the seconds for which its result is taken. ``take``: the result of an earlier call may answer this one.
+    ``key``: the SHA-256 (hex) of what makes two calls the same. ``ttl``: the seconds for which its result is taken. ``take``: the result
+    of an earlier call may answer this one.
     """
 
     key: str
