@@ -55,7 +55,7 @@ def redrive(d: Decider, event: Redrive) -> bool:
 
 
 def _leave_with(d: Decider, run: int, event: Redrive) -> None:
-    """Let the step of a redrive end well with the result that a person gave, instead of running it."""
+    """Let the step of a redrive leave with the result that it was given."""
     step = d.steps[event.step]
     d.emit(StepEntered(run, step.name, args=event.args))
     output = d.keep({"output": event.output}, step.name)["output"]
