@@ -28,7 +28,7 @@ def check_reach(
         raise InvalidInputError(
             "; ".join(problems),
             code="invalid_set",
-            hint="nothing was changed; `noetl redrive --output` gives a step its result instead",
+            hint="nothing was changed; with --output the step takes a result instead of running",
         )
 
 
