@@ -145,7 +145,10 @@ def _limit_of(problem: Diagnostic) -> Size | None:
 
 
 def read_output(text: str) -> Any:
-    """Read the value of ``--output``: JSON or a YAML scalar, or ``@FILE`` of either. Raises InvalidInputError."""
+    """Read the value of ``--output``: JSON or a YAML scalar, or ``@FILE`` of either.
+
+    Raises InvalidInputError.
+    """
     if not text.startswith("@"):
         return parse_value(text)
     name, data = _read(text[1:])
