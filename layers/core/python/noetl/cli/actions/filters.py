@@ -21,7 +21,19 @@ from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InvalidInputError
 from noetl.services.executions.bulk_control import MOST, ManyFilter, ManyWish, Steered, SteeredMany, Verb
 
-KEYS = ("status", "path", "version", "parent", "started_before", "started_after", "id", "label")
+KEYS = (
+    "status",
+    "path",
+    "version",
+    "parent",
+    "started_before",
+    "started_after",
+    "id",
+    "label",
+    "principal",
+    "error_code",
+    "text",
+)
 _AGE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h|d|w)", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 DONE = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "redrive": "redriven"}
