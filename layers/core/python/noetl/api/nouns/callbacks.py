@@ -156,7 +156,7 @@ def list_all(deps: ApiDeps, request: Request) -> Answer:
 
 
 def list_open(deps: ApiDeps, request: Request) -> Answer:
-    """Answer the open callbacks of all executions, with their tokens; a page is so many executions."""
+    """Answer the open callbacks of all executions, with their tokens."""
     executions = parse.limit(request, _PAGE, _MOST)
     after = parse.after(request)
     place = 0 if after is None else parse.whole_number(after)
