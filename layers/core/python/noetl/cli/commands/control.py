@@ -22,6 +22,7 @@ from noetl.cli.options import (
     Labels,
     Limit,
     MaybeId,
+    NoCache,
     Payload,
     Priority,
     Quiet,
@@ -58,6 +59,7 @@ def exec_(
     key: Key = "",
     labels: Labels = None,
     strict: Strict = False,
+    no_cache: NoCache = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -74,10 +76,10 @@ def exec_(
     --status scheduled` shows it, and `noetl cancel` cancels it.
     """
     from noetl.cli.actions import exec
-    from noetl.cli.actions.run_wish import RunWish
+    from noetl.cli.actions.run_request import RunRequest
 
     at = where(home, remote, context)
-    wish = RunWish(target, sets or [], payload, priority, key, strict, labels or [])
+    wish = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], no_cache=no_cache)
     end(exec.start(wish, moment=moment, as_json=as_json, at=at))
 
 
