@@ -1,6 +1,6 @@
-"""Distributions of CloudFront on this machine: reached by a name that browsers resolve, with API Gateway behind them.
+"""Distributions of CloudFront on this machine, with API Gateway behind them.
 
-The emulator serves a distribution at ``<label>.cloudfront.net``, and refuses origins of AWS's names.
+Browsers resolve names below ``localhost``. The emulator serves a distribution at ``<label>.cloudfront.net``, and refuses origins of AWS's names.
 """
 
 from __future__ import annotations
