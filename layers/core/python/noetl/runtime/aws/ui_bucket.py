@@ -1,6 +1,6 @@
-"""The build of the web UI in the bucket that CloudFront reads: put there by a deployment, removed with its stack.
+"""The build of the web UI in the bucket that CloudFront reads.
 
-Files of earlier builds stay, about two megabytes each: a page that was opened before the deployment still loads its parts.
+A deployment puts it there, and removes it with the stack. Files of earlier builds stay, about two megabytes each: a page that was opened before the deployment still loads its parts.
 """
 
 from __future__ import annotations
