@@ -304,7 +304,7 @@ class Environment:
     containers: ContainersConfig | None = None
     """None: the kind `container` is refused."""
     ui: UiConfig | None = None
-    """None: the web UI is not hosted (docs/hosted-ui.md)."""
+    """None: the web UI is not hosted; `noetl ui --context NAME` serves it on the operator's machine (docs/hosted-ui.md)."""
     account: str | None = None
     """None: whichever account and region the caller's credentials belong to."""
     region: str | None = None

@@ -58,7 +58,7 @@ def ui_problems(ui: UiConfig, auth: str, *, local: bool) -> Iterator[str]:
     if auth != "jwt":
         yield (
             f"ui needs auth jwt, and this environment has {auth}: a browser has no AWS credentials, and CloudFront cannot pass "
-            "on a signature"
+            "on a signature; `noetl ui --context NAME` serves the UI on the operator's machine and signs"
         )
     if not ui.client_id:
         yield "ui needs the client_id of a public client at the issuer (-c ui_client_id=…)"

@@ -1,6 +1,7 @@
 """The build of the web UI in the bucket that CloudFront reads.
 
-A deployment puts it there, and removes it with the stack. Files of earlier builds stay, about two megabytes each: a page that was opened before the deployment still loads its parts.
+A deployment puts it there, and removes it with the stack. Files of earlier builds stay, about two megabytes each: a page that was
+opened before the deployment still loads its parts.
 """
 
 from __future__ import annotations
