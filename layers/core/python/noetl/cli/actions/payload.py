@@ -141,6 +141,15 @@ def _limit_of(problem: Diagnostic) -> Size | None:
     return _LIMITS.get(problem.code)
 
 
+def read_output(text: str) -> Any:
+    """Read the value of ``--output``: JSON or a YAML scalar, or ``@FILE`` of either. Raises InvalidInputError."""
+    if not text.startswith("@"):
+        return parse_value(text)
+    name, data = _read(text[1:])
+    value = _parse_json(name, data)
+    return _parse_yaml(name, data) if value is None else value
+
+
 def parse_set(text: str) -> tuple[list[str], Any]:
     """``a.b=1`` → (["a", "b"], 1). Raises InvalidInputError."""
     name, equals, value = text.partition("=")

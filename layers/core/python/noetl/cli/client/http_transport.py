@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
+from msgspec import UNSET
 
 from noetl.api.http.bodies import (
     AcceptedAnswer,
@@ -374,8 +375,10 @@ class RemotePlace(RemoteTriggers):
         step: str,
         args: dict[str, Any] | None,
         version: int | None,
+        output: Any = UNSET,
     ) -> None:
         body = {"from": step or "failure", "args": args, "version": version, "reason": reason}
+        body |= {} if output is UNSET else {"output": output}
         self._steer(execution_id, "redrive", body)
 
     def _steer(self, execution_id: int, what: str, body: dict[str, Any]) -> None:

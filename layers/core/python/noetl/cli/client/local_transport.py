@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from noetl.cli.actions.context_patch import ContextPatch
 from noetl.cli.client import runtime_access
 from noetl.cli.client.local_bulk_control import do_many, look_many
@@ -326,6 +328,7 @@ class RunningHere(LocalTransport):
         step: str,
         args: dict[str, Any] | None,
         version: int | None,
+        output: Any = UNSET,
     ) -> None:
         from noetl.services.catalog.find_playbook import find_playbook
         from noetl.services.executions import redrive_execution
@@ -336,7 +339,14 @@ class RunningHere(LocalTransport):
             program = find_playbook(runtime.catalog, path, version).program
         asked = _asked(self.runtime.owner, reason)
         event = redrive_execution.redrive(
-            runtime.store, runtime.programs, execution_id, asked, step=step, args=args, program=program
+            runtime.store,
+            runtime.programs,
+            execution_id,
+            asked,
+            step=step,
+            args=args,
+            program=program,
+            output=output,
         )
         self._steer(event)
 

@@ -211,9 +211,20 @@ class Running(Place, Protocol):
     def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None: ...
     def resume(self, execution_id: int, reason: str, *, cascade: bool) -> None: ...
     def redrive(
-        self, execution_id: int, reason: str, *, step: str, args: dict[str, Any] | None, version: int | None
+        self,
+        execution_id: int,
+        reason: str,
+        *,
+        step: str,
+        args: dict[str, Any] | None,
+        version: int | None,
+        output: Any = msgspec.UNSET,
     ) -> None:
-        """``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had."""
+        """Run an ended execution again.
+
+        ``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had. ``output``:
+        what the step leaves with, instead of being run.
+        """
 
     def patch(
         self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = ""
