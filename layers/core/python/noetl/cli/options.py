@@ -71,6 +71,9 @@ Labels = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="NAME=VALUE", help="Text for lists and filters. Repeatable."),
 ]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Run every task, also one with a `cache` whose result is known.")
+]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse --set of a name that the playbook neither has nor reads.")
 ]
@@ -117,7 +120,10 @@ def end(code: int) -> None:
 
 
 class CommandTarget(msgspec.Struct, frozen=True):
-    """``home``: the folder of engine data, and of contexts. ``context``: a context's name, empty for the one in use; None: this machine."""
+    """The place that a command is about.
+
+    ``home``: the folder of engine data, and of contexts. ``context``: a context's name, empty for the one in use; None: this machine.
+    """
 
     home: str | None = None
     context: str | None = None
