@@ -83,6 +83,7 @@ class TaskRunner:
         self.source_name = program.source_name
         key = deps.callback_key(command) if pipeline.calls_back else ""
         self.settings = deps.settings_of(program)
+        self.modules = program.modules
         assert deps.hydrate is not None
         self.hydrate = deps.hydrate
         self.around = Surroundings(
@@ -340,6 +341,7 @@ class TaskRunner:
             left=self.elsewhere.left(op, op.timeout or self._default_timeout(op.kind)),
             wake=self.elsewhere.wake(item),
             jobs=self.deps.jobs,
+            modules=self.modules,
         )
 
     def _read_again(self, params: dict[str, Any]) -> None:
