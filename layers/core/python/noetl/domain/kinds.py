@@ -287,7 +287,7 @@ class TaskContext:
     modules: Mapping[str, str] = field(default_factory=dict)
     """Path → text of the Python files that are shipped with the playbook."""
     wake: str = ""
-    """Names the suspended task to those outside who may wake it before its delay is over (``domain.events.WorkGotOn``)."""
+    """Names the suspended task to those outside who may wake it before its delay is over (``domain.events.WorkAdvanced``)."""
 
 
 class TaskResult(msgspec.Struct, frozen=True):

@@ -50,7 +50,10 @@ _NO_BUILD = """<!doctype html>
 
 
 class UiFiles:
-    """``folder``: of the build; while it has no ``index.html``, every page says how to make one."""
+    """The files of the web UI.
+
+    ``folder``: of the build; while it has no ``index.html``, every page says how to make one.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

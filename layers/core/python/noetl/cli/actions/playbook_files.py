@@ -19,7 +19,10 @@ def full(target: str) -> str:
 
 
 def playbook_text(target: str) -> str | None:
-    """The text of a playbook file with those of its modules; None when ``target`` is no file and may be a path in the catalog."""
+    """Read a playbook file, with its modules behind it.
+
+    None when ``target`` is no file and may be a path in the catalog.
+    """
     path = Path(target)
     try:
         return text_with_files(path.read_bytes().decode("utf-8"), path)

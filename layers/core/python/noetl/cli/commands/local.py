@@ -58,7 +58,9 @@ def up(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Start the emulator and Postgres, deploy every stack, wait until the API is ready. Again: deploy what has changed.
+    """Start the emulator and Postgres, and deploy every stack.
+
+    It waits until the API is ready. The second time it deploys what has changed.
 
     \b
       noetl local up
