@@ -20,6 +20,7 @@ workflow:
   - step: start
     tool:
       kind: python
+      cache: 1h
       input: { parts: "{{ workload.parts }}" }
       code: |
         import sys, rates
@@ -39,11 +40,17 @@ def test_modules_run_with_their_version_and_leave_nothing_behind(home, tmp_path)
     )
     ran = noetl(home, folder, "run", "p.yaml", "--json")
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    (folder / "rates.py").write_text("WHOLE = 24\nCALLS = []\n")
+    assert noetl(home, folder, "run", "p.yaml", "--json").returncode == 0
+    changed = noetl(home, folder, "result", "latest", "--json")
+    assert json.loads(changed.stdout)["share"] == 24.0, (
+        "a result of other modules is not taken from the cache"
+    )
     shutil.rmtree(folder)
     again = noetl(home, tmp_path, "run", "beside", "--set", "parts=3", "--json")
     result = noetl(home, tmp_path, "result", "latest", "--json")
     assert again.returncode == 0, again.stdout + again.stderr
-    assert json.loads(result.stdout) == {"share": 4.0, "calls": [3], "path": []}
+    assert json.loads(result.stdout) == {"share": 8.0, "calls": [3], "path": []}
     failed = noetl(home, tmp_path, "run", "beside", "--set", "parts=0", "--json")
     error = json.loads(failed.stdout.splitlines()[-1])["error"]
     assert error["details"]["traceback"][-1] == "lib/tax.py line 5, in share: return WHOLE / parts"

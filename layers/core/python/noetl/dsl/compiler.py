@@ -50,7 +50,9 @@ def compile_playbook(
     semantics: int = SEMANTICS,
     shipped: bool = True,
 ) -> Compiled:
-    """Compile a version: a playbook with its files behind it. Raises InvalidPlaybookError with every problem and warning.
+    """Compile a version: a playbook with its files behind it.
+
+    Raises InvalidPlaybookError with every problem and warning.
 
     ``strict``: spellings of older generations are errors, and what is declared and never used is warned of.
     ``semantics``: the meaning of the language that the program keeps (``versions.semantics_of``). ``shipped``: false for the playbook alone,
@@ -81,7 +83,10 @@ def compile_playbook(
 
 
 def _split(text: str | bytes) -> tuple[str | bytes, str]:
-    """Return the playbook, and what is behind it. Text that is not UTF-8 is left to the loader."""
+    """Return the playbook, and what is behind it.
+
+    Text that is not UTF-8 is left to the loader.
+    """
     if len(text) > 2 * PLAYBOOK_BYTES.value:
         return text, ""
     try:

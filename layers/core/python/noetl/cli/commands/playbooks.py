@@ -151,7 +151,10 @@ def playbook_text(path: Path) -> str:
 
 
 def version_text(path: Path) -> str | bytes:
-    """A playbook with its modules behind it; what is not UTF-8 is left to the compiler. Raises NotFoundError and InvalidInputError."""
+    """Read a playbook with its modules behind it.
+
+    What is not UTF-8 is left to the compiler. Raises NotFoundError and InvalidInputError.
+    """
     from noetl.services.catalog.files_beside import text_with_files
 
     data = read_playbook(path)

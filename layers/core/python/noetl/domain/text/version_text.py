@@ -52,9 +52,9 @@ def _quoted(text: str) -> str:
 
 
 def module_name(path: str) -> str | None:
-    """Return the name that imports a file beside the playbook; None for a path that is no module's.
+    """Return the name that imports a file beside the playbook.
 
-    ``rates.py`` is ``rates``, ``lib/rates.py`` is ``lib.rates``, ``lib/__init__.py`` is ``lib``.
+    None for a path that no module can have. ``rates.py`` is ``rates``, ``lib/rates.py`` is ``lib.rates``, ``lib/__init__.py`` is ``lib``.
     """
     if not path.endswith(_SUFFIX):
         return None

@@ -40,7 +40,9 @@ def call_frame(
     seconds: float,
     modules: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Build the frame that asks for one call. ``modules``: files of the playbook; None: those that the process has.
+    """Build the frame that asks for one call.
+
+    ``modules``: files of the playbook; None: those that the process has.
 
     A process trusts its worker, and both are the same interpreter: so the frame is of ``marshal``. The values are JSON in it, as a template
     may make a tuple, or a key that is a number.
@@ -85,7 +87,10 @@ def _modules(files: tuple[tuple[str, str], ...]) -> dict[str, Module]:
 
 
 def _compiled_module(path: str, text: str) -> bytes | None:
-    """Compile a module; None: the process that imports it does, and raises why that is not possible."""
+    """Compile a module.
+
+    None: the process that imports it does, and raises why that is not possible.
+    """
     try:
         return marshal.dumps(compile(text, f"{MODULES}{path}", "exec", dont_inherit=True, optimize=0))
     except Exception:

@@ -1,4 +1,7 @@
-"""Files that are shipped with a version: read where the playbook lies, and written behind its text."""
+"""Files that are shipped with a version.
+
+They are read from the folder of the playbook, and written behind its text.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ Everything that the items of a command share is prepared once, in ``TaskRunner``
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from functools import partial
@@ -102,6 +103,7 @@ class TaskRunner:
             aliases_of(program),
             callback_tokens(command, key, deps.callback_base, self.secrets) if pipeline.calls_back else None,
             lambda value, spec: self.keeper.part(self.secrets.redact(value), spec),
+            hashlib.sha256(codec.encode(program.modules)).hexdigest() if program.modules else "",
         )
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import marshal
 import sys
-from _frozen_importlib import ModuleSpec  # type: ignore[import-not-found]  # `importlib.machinery` costs more to import
+from _frozen_importlib import ModuleSpec  # `importlib.machinery` costs more to import
 
 TYPE_CHECKING = False
 """As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
@@ -20,14 +20,14 @@ Module = tuple[str, bool, bytes | None, str]
 
 
 class _Finder:
-    """Finds and loads modules of a playbook; a name that it does not know is searched where it was before."""
+    """Finder and loader of a playbook's modules, before all other finders."""
 
     def __init__(self, modules: Mapping[str, Module]) -> None:
         self.modules = modules
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         found = self.modules.get(name)
-        return None if found is None else ModuleSpec(name, self, origin=found[0], is_package=found[1])
+        return None if found is None else ModuleSpec(name, self, origin=found[0], is_package=found[1])  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> None:
         return None
@@ -50,15 +50,18 @@ class _Finder:
 def install(modules: Mapping[str, Module]) -> None:
     """Let code import these modules, and no others that were installed before."""
     for finder in [one for one in sys.meta_path if isinstance(one, _Finder)]:
-        sys.meta_path.remove(finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(finder)
         for name in finder.modules:
             sys.modules.pop(name, None)
     if modules:
-        sys.meta_path.insert(0, _Finder(modules))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder(modules))
 
 
 def line_of(filename: str, line: int) -> tuple[str, str] | None:
-    """Return the path of a module and the text of one of its lines; None for a file that is not one."""
+    """Return the path of a module and the text of one of its lines.
+
+    None for a file that is not a module.
+    """
     path = filename.removeprefix(MODULES)
     for finder in sys.meta_path if path != filename else ():
         if isinstance(finder, _Finder):
