@@ -1,4 +1,4 @@
-"""Putting playbooks into the catalog: by name, or because the one that is run may call them."""
+"""Registration of playbooks, by name or as possible callees."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note, out, out_json
 from noetl.domain.errors import InvalidInputError, PlaybookError
 from noetl.services.automations.schedules import ScheduleView
+from noetl.services.catalog.files_beside import text_with_files
 from noetl.services.catalog.register_playbook import SUFFIXES, is_playbook
 
 _CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b|\bplaybook["']?\s*:""")
@@ -23,12 +24,15 @@ _MOST = 200
 
 
 def register(targets: Sequence[str], *, as_json: bool, at: CommandTarget, migrate: bool = False) -> int:
-    """Register playbook files (or folders of them) under their paths; unchanged ones keep their version.
+    """Register playbook files, or folders of them, under their paths.
+
+    Unchanged ones keep their version.
 
     ``migrate``: as today's language has them; files stay as they are.
     """
     playbooks = [
-        (file, migrated_text(file) if migrate else playbook_text(file)) for file in playbook_files(targets)
+        (file, text_with_files(migrated_text(file) if migrate else playbook_text(file), file))
+        for file in playbook_files(targets)
     ]
     refuse_collisions(playbooks)
     with open_place(at) as place:
@@ -51,7 +55,7 @@ def register(targets: Sequence[str], *, as_json: bool, at: CommandTarget, migrat
 
 def _readable(file: Path) -> str | None:
     try:
-        return playbook_text(file)
+        return text_with_files(playbook_text(file), file)
     except InvalidInputError:
         return None
 
@@ -66,7 +70,10 @@ def _fires(schedule: ScheduleView | None, at: CommandTarget) -> str:
 
 
 def register_neighbours(place: Place, text: str, file: Path) -> None:
-    """A playbook that calls others finds those beside it: what is in its folder is registered first, as it is now."""
+    """Register the playbooks beside one that calls others.
+
+    What is in its folder is registered first, as it is now.
+    """
     if not _CALLS.search(text):
         return
     beside = [one for one in sorted(file.parent.iterdir()) if one.suffix in SUFFIXES and one != file]

@@ -1,4 +1,4 @@
-"""Port of figures about many executions: how they ended over time, why they failed, what they ask.
+"""Port of figures about many executions: endings over time, failures, questions.
 
 Every figure is made by one statement whose work is bounded, however many executions there are.
 """
@@ -12,9 +12,10 @@ import msgspec
 
 
 class EndedWindow(msgspec.Struct, frozen=True):
-    """Executions that no other one started, which ended from ``since`` on and before ``until``.
+    """Executions that no other one started, which ended in a time.
 
-    ``most``: how many of them are looked at, the latest first; ``path``: counts only those of this playbook.
+    From ``since`` on and before ``until``. ``most``: how many of them are looked at, the latest first; ``path``: counts only those
+    of this playbook.
     """
 
     since: float
@@ -24,7 +25,10 @@ class EndedWindow(msgspec.Struct, frozen=True):
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """Endings of the bucket that begins at ``at``. ``p50`` and ``p95``: seconds from start to end."""
+    """Endings of the bucket that begins at ``at``.
+
+    ``p50`` and ``p95``: seconds from start to end.
+    """
 
     at: float
     completed: int
@@ -35,9 +39,9 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 class FailureGroup(msgspec.Struct, frozen=True):
-    """Failures of one playbook with one code (or the kind of the error, where it has no code).
+    """Failures of one playbook with one code.
 
-    ``latest``: the execution that failed last.
+    ``code``: the kind of an error that has none. ``latest``: the execution that failed last.
     """
 
     path: str
@@ -65,7 +69,10 @@ class Figures(Protocol):
         """
 
     def failure_groups(self, window: EndedWindow, limit: int) -> tuple[Looked, Sequence[FailureGroup]]:
-        """Group failures by playbook and code, the most frequent first; at most ``limit`` groups."""
+        """Group failures by playbook and code, at most ``limit`` groups.
+
+        The most frequent come first.
+        """
 
     def asking(self, after: int, limit: int) -> Sequence[int]:
         """Return ids of live executions with slots of the scope ``callback``.

@@ -101,9 +101,9 @@ def open_callbacks(
 
 
 class AskingPage(msgspec.Struct, frozen=True):
-    """Open callbacks of some executions. ``last``: the last of these executions, if there may be more.
+    """Open callbacks of some executions.
 
-    ``left_out``: callbacks of loop items that are not shown, of these executions.
+    ``last``: the last of these executions, if there may be more. ``left_out``: callbacks of loop items that are not shown, of these executions.
     """
 
     found: list[tuple[ExecutionInfo, OpenCallback]]
@@ -114,9 +114,9 @@ class AskingPage(msgspec.Struct, frozen=True):
 def open_callbacks_of_all(
     store: ExecutionStore, keys: Callable[[bool], KeyRing], base: str, *, after: int, limit: int
 ) -> AskingPage:
-    """Return open callbacks of the next executions after ``after`` that wait for one, in three round trips.
+    """Return open callbacks of the next executions that wait for one.
 
-    At most ``limit`` executions, and ``SHOWN`` callbacks of each.
+    They come after ``after``, in three round trips.     At most ``limit`` executions, and ``SHOWN`` callbacks of each.
     """
     asking = store.asking(after, limit)
     if not asking:

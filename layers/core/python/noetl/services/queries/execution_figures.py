@@ -1,4 +1,4 @@
-"""Figures about many executions: endings over time, and failures by playbook and error code."""
+"""Figures about many executions: endings over time, and failures by code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ DAY = 86_400.0
 
 
 class StatsBucket(msgspec.Struct, frozen=True):
-    """Endings from ``at`` on, for one length of a bucket. Durations (milliseconds) are null where no execution ended."""
+    """Endings from ``at`` on, for one length of a bucket.
+
+    Durations (milliseconds) are null where no execution ended.
+    """
 
     at: float
     completed: int
@@ -40,7 +43,10 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 class FailureView(msgspec.Struct, frozen=True):
-    """Failures of one playbook with one code. ``latest``: the id of the execution that failed last."""
+    """Failures of one playbook with one code.
+
+    ``latest``: the id of the execution that failed last.
+    """
 
     path: str
     code: str
