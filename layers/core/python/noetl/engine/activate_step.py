@@ -19,7 +19,9 @@ from noetl.domain.patches.scope_patches import deep_merge
 from noetl.domain.state import Token
 from noetl.dsl.program import AdmitRule, Step
 from noetl.engine import cases, outcomes
+from noetl.engine.budget import used_up
 from noetl.engine.cancel_tokens import withdraw_for
+from noetl.engine.complete_execution import fail_execution
 from noetl.engine.decision import Decider, worker_pool
 from noetl.engine.inline_results import travels
 from noetl.engine.limits import limits_of
@@ -153,6 +155,10 @@ def _enter(
 
 def _begin(d: Decider, step: Step, token: Token) -> None:
     try:
+        overspent = used_up(d, step)
+        if overspent is not None:
+            fail_execution(d, overspent, step.name)
+            return
         if step.timeout is not None:
             seconds = d.seconds(step.timeout, d.scope(token.run), "the step's timeout")
             d.set_timer(f"step:{token.run}", seconds, token.run)
