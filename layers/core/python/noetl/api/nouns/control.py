@@ -36,9 +36,12 @@ class PauseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RedriveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``from``: ``failure`` (what was under way when it ended), a step, or items of its loop: ``load[3]``, ``load[failed]``. ``args``: of
-    that step; without them those of its last run.
-    ``version``: of its playbook; without it the one it had. ``output``: what that step leaves with, instead of being run."""
+    """A request to redrive an execution.
+
+    ``from``: ``failure`` (what was under way when it ended), a step, or items of its loop: ``load[3]``, ``load[failed]``. ``args``: of that
+    step; without them those of its last run. ``version``: of its playbook; without it the one it had. ``output``: what that step leaves
+    with, instead of being run.
+    """
 
     from_: str = msgspec.field(default="failure", name="from")
     args: dict[str, Any] | None = None

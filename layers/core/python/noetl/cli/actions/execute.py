@@ -124,7 +124,9 @@ def follow(
     log: TaskLog | None = None,
     began: bool = False,
 ) -> int:
-    """Stay with executions until they end, park, or ``timeout`` seconds have passed; report how each ended.
+    """Follow executions until they end, park, or time out.
+
+    At the latest after ``timeout`` seconds; reports how each ended.
 
     ``began``: this command started the only one, so that here ``latest`` names it.
     """

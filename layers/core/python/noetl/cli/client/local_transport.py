@@ -1,4 +1,7 @@
-"""This machine as a place: the stores in its home folder, and the runtime while it is open."""
+"""This machine: the stores in its home folder, and its runtime.
+
+The runtime exists while it is open.
+"""
 
 from __future__ import annotations
 
@@ -351,7 +354,10 @@ class RunningHere(LocalTransport):
         self._steer(event)
 
     def _steer(self, event: Event) -> None:
-        """Return when the event is applied, or was handled without effect; at the latest after CANCEL_SECONDS."""
+        """Wait until an event is applied, or had no effect.
+
+        At the latest after CANCEL_SECONDS.
+        """
         store, execution_id = self.runtime.store, event.execution_id
         before = read_execution.find(store, execution_id).version
         self.runtime.accept([event])
@@ -401,7 +407,7 @@ class RunningHere(LocalTransport):
             )
 
     def _let_children_end(self, execution_id: int) -> None:
-        """The word to sub-executions is on its way when ``cancel`` returns; it arrives while the runtime runs."""
+        """Keep the runtime open until sub-executions have their cancel."""
         children = [
             info.execution_id
             for status in ("running", "paused")

@@ -185,7 +185,10 @@ class Place(Protocol):
     def credential_accesses(
         self, name: str, execution_id: int | None, limit: int
     ) -> Sequence[CredentialAccessView]:
-        """Newest first; of one credential unless the name is empty, of one execution unless it is None."""
+        """List uses of credentials, the newest first.
+
+        Of one credential unless the name is empty, of one execution unless it is None.
+        """
 
 
 class Running(Place, Protocol):

@@ -84,7 +84,10 @@ def exec_(
 
 
 def _many(verb: Verb, execution: str | None, some: Selection, **wish: Any) -> None:
-    """Ends the command when it is about all that fit a filter; returns when it is about one execution."""
+    """Control all executions that fit a filter, and end the command.
+
+    Returns when it is about one execution.
+    """
     from noetl.cli.actions.filters import chosen, steer_many
 
     if chosen(execution, some):
