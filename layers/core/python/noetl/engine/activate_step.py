@@ -154,7 +154,10 @@ def _enter(
 
 
 def _mapping(step: Step, value: Any) -> dict[str, Any]:
-    """Return a step's rendered ``args``; those that are null add nothing. Raises TemplateError."""
+    """Return a step's rendered ``args``; those that are null add nothing.
+
+    Raises TemplateError.
+    """
     if value is None:
         return {}
     if isinstance(value, dict):
