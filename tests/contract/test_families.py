@@ -12,7 +12,7 @@ from noetl.domain.limits import Admission
 from noetl.domain.state import TERMINAL
 from noetl.ports.executions.execution_store import ChildrenWord, CreatedExecution, VersionConflictError
 from noetl.runtime.programs import Programs
-from noetl.services.executions.change_execution import Asked, pause, resume
+from noetl.services.executions.change_execution import ChangeRequest, pause, resume
 from noetl.services.executions.start_execution import start_event
 from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.results.hydration import make_hydrate
@@ -64,7 +64,7 @@ def test_children_that_have_not_begun_are_paused_and_begin_with_their_parent(har
     assert paused[1].path == "demo/posted"
     for change in (pause, resume):
         with pytest.raises(ConflictError, match="paused with its parent") as refused:
-            change(store, POSTED, Asked("user:ada", "1", ME))
+            change(store, POSTED, ChangeRequest("user:ada", "1", ME))
         assert refused.value.code == "execution_not_started"
     begin = make.change(execution_id=POSTED, created=ours, events=(make.row("start"),), handled=("start",))
     with pytest.raises(VersionConflictError):

@@ -116,7 +116,7 @@ def end(code: int) -> None:
     raise typer.Exit(code)
 
 
-class Where(msgspec.Struct, frozen=True):
+class CommandTarget(msgspec.Struct, frozen=True):
     """``home``: the folder of engine data, and of contexts. ``context``: a context's name, empty for the one in use; None: this machine."""
 
     home: str | None = None
@@ -134,6 +134,6 @@ class Where(msgspec.Struct, frozen=True):
         return f" --context {self.context}" if self.context else " --remote"
 
 
-def where(home: str | None, remote: bool, context: str | None) -> Where:
+def where(home: str | None, remote: bool, context: str | None) -> CommandTarget:
     """What ``--home``, ``--remote`` and ``--context`` (or NOETL_CONTEXT) say together."""
-    return Where(home, context or ("" if remote else None))
+    return CommandTarget(home, context or ("" if remote else None))

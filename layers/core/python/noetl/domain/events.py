@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.commands import CommandIdentity, ItemOutcome, Rest, Stage
-from noetl.domain.loop_resume import Again
+from noetl.domain.commands import ChunkRest, CommandIdentity, ItemOutcome, Stage
+from noetl.domain.loop_resume import LoopResume
 from noetl.domain.outcomes.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Target
 from noetl.domain.results.retention import KeptResult
 from noetl.domain.variables import VariableType
@@ -102,7 +102,7 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
     round: int
     items: list[ItemOutcome]
     closed: bool = True
-    rest: Rest | None = None
+    rest: ChunkRest | None = None
     elapsed: float = 0.0
     undone: int | None = None
 
@@ -125,7 +125,7 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
         items: list[ItemOutcome],
         *,
         closed: bool = True,
-        rest: Rest | None = None,
+        rest: ChunkRest | None = None,
         elapsed: float = 0.0,
         undone: int | None = None,
     ) -> ItemsDone:
@@ -248,7 +248,7 @@ class ItemAwaits(msgspec.Struct, frozen=True, tag="item.awaits", tag_field="type
     request: CallbackRequest
 
 
-class WorkGotOn(msgspec.Struct, frozen=True, tag="work", tag_field="type", omit_defaults=True):
+class WorkAdvanced(msgspec.Struct, frozen=True, tag="work", tag_field="type", omit_defaults=True):
     """A report of another system: work that a task began there is over or has advanced.
 
     The engine wakes the command of that task, if it is asleep.
@@ -342,7 +342,7 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
     arcs: dict[int, int] = {}
     reason: str = ""
     principal: str = ""
-    again: Again | None = None
+    again: LoopResume | None = None
     ended: float = 0.0
 
 
@@ -383,7 +383,7 @@ Event = (
     | ChildDone
     | CallbackDone
     | ItemAwaits
-    | WorkGotOn
+    | WorkAdvanced
     | ContextPatched
     | TokenInjected
     | Pause

@@ -20,7 +20,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.dsl.nodes import Expr as Expr
-from noetl.dsl.nodes import Lit as Lit
+from noetl.dsl.nodes import LiteralNode as LiteralNode
 from noetl.dsl.nodes import Map as Map
 from noetl.dsl.nodes import Node as Node
 from noetl.dsl.nodes import Pos as Pos
@@ -209,7 +209,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 class KeychainEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     kind: str
-    params: Node = Lit(None)
+    params: Node = LiteralNode(None)
     pos: Pos = Pos()
 
 
@@ -231,7 +231,7 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     triggers: tuple[Trigger, ...] = ()
     source_name: str = ""
     """What diagnostics print before ``:line:column`` (file name as given, or the catalog path)."""
-    workload: Node = Lit({})
+    workload: Node = LiteralNode({})
     input_schema: dict[str, Any] | None = None
     keychain: tuple[KeychainEntry, ...] = ()
     entry: str = ""

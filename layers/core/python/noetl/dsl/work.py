@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from noetl.dsl.nodes import Lit, Map, Node, Pos
+from noetl.dsl.nodes import LiteralNode, Map, Node, Pos
 
 
 class Reads(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,7 +52,7 @@ class RetryAction(msgspec.Struct, frozen=True, tag="retry", tag_field="a"):
     attempts: Node
     delay: Node
     backoff: Literal["none", "linear", "exponential"] = "exponential"
-    multiplier: Node = Lit(2)
+    multiplier: Node = LiteralNode(2)
     max_delay: Node | None = None
     jitter: Node | None = None
     exhausted: Literal["fail", "next_rule"] = "fail"
@@ -317,6 +317,10 @@ def calls_back_task(task: Task) -> bool:
         return False
     params = task.params
     given = (
-        params.value if isinstance(params, Lit) else dict(params.entries) if isinstance(params, Map) else None
+        params.value
+        if isinstance(params, LiteralNode)
+        else dict(params.entries)
+        if isinstance(params, Map)
+        else None
     )
     return isinstance(given, dict) and bool(given.keys() & {"callback", "approve"})

@@ -20,7 +20,7 @@ from noetl.domain.events import Event, MainEvent, Parent
 from noetl.domain.facts.facts import Fact, TimerSet
 from noetl.domain.ids import callback_timer
 from noetl.domain.limits import Limit
-from noetl.domain.loop_resume import Again, Ranges
+from noetl.domain.loop_resume import LoopResume, Ranges
 from noetl.domain.outcomes.outcomes import ErrorInfo, Patch
 from noetl.domain.patches.scope_patches import MISSING
 from noetl.domain.results.references import is_ref, make_ref, ref_uri
@@ -62,7 +62,7 @@ class LoopStart(msgspec.Struct, frozen=True):
     items: list[Any] | None
     items_ref: dict[str, Any] | None
     scope: Any
-    again: Again | None = None
+    again: LoopResume | None = None
     picked: Ranges = ()
     whole: int = 0
     overlay: list[Patch] = msgspec.field(default_factory=list)

@@ -10,7 +10,7 @@ from typing import Any
 
 from noetl.domain.events import Redrive
 from noetl.domain.facts.facts import Arrival, Redriven
-from noetl.domain.loop_resume import Again
+from noetl.domain.loop_resume import LoopResume
 from noetl.domain.redrive import LOCAL, refusal
 from noetl.domain.state import Token
 from noetl.dsl.program import Program
@@ -61,7 +61,7 @@ def _again(d: Decider, token: Token, run: int, arcs: dict[int, int]) -> Arrival:
     return Arrival(run, token.step, arc, token.sync and waited, args, earlier_loop(d.program, token))
 
 
-def earlier_loop(program: Program, token: Token) -> Again | None:
+def earlier_loop(program: Program, token: Token) -> LoopResume | None:
     """Return the earlier loop run that the redriven token continues.
 
     None when the loop had not begun, or the step is no loop (any more).
@@ -70,5 +70,5 @@ def earlier_loop(program: Program, token: Token) -> Again | None:
     if step.loop is None:
         return None
     if token.round:
-        return Again(token.run, token.round, applied=token.applied)
+        return LoopResume(token.run, token.round, applied=token.applied)
     return token.again

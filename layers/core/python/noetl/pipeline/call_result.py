@@ -12,7 +12,7 @@ from noetl.pipeline import tracing
 from noetl.pipeline.errors import error_of, located, place_of, placed
 from noetl.pipeline.requests import TaskOutcome
 from noetl.pipeline.run import Run
-from noetl.pipeline.state import Last
+from noetl.pipeline.state import LatestOutcome
 from noetl.pipeline.template_views import split_result
 
 
@@ -48,9 +48,9 @@ def bind(run: Run, outcome: TaskOutcome) -> None:
     if outcome.error is not None:
         hidden = run.around.hide(outcome.error)
         outcome = replace(outcome, error=hidden)
-        frame.last = Last(error=placed(hidden, task, run.around.source_name), meta=meta)
+        frame.last = LatestOutcome(error=placed(hidden, task, run.around.source_name), meta=meta)
     else:
-        frame.last = Last(result, envelope, None, meta)
+        frame.last = LatestOutcome(result, envelope, None, meta)
     frame.chance = outcome.chance
     if task.nested is None:
         tracing.called(run, frame, task, outcome)

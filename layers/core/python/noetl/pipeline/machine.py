@@ -36,7 +36,7 @@ from noetl.pipeline.errors import told_at
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.requests import Finish, Op, TaskOutcome
 from noetl.pipeline.run import Levels
-from noetl.pipeline.state import EACH, Frame, Last, State, dump, forget, load
+from noetl.pipeline.state import EACH, Frame, LatestOutcome, State, dump, forget, load
 from noetl.pipeline.surroundings import Item, Surroundings
 from noetl.templating import is_true, render
 
@@ -299,7 +299,7 @@ class PipelineRun:
             return
         state.error = error = tracing.after_failed(state.error, error)
         state.route, state.skipped = None, False
-        state.last = Last(error=error)
+        state.last = LatestOutcome(error=error)
         self._unwind()
         state.stage = "done" if state.stage == "after" else "after"
 

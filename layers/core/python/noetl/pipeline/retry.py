@@ -13,7 +13,7 @@ from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.dsl.program import Expr, Node, RetryAction, StepRetry, Text
 from noetl.pipeline import tracing
 from noetl.pipeline.errors import located, place_of
-from noetl.pipeline.state import Frame, Last, latest
+from noetl.pipeline.state import Frame, LatestOutcome, latest
 
 if TYPE_CHECKING:
     from noetl.pipeline.run import Run
@@ -78,7 +78,7 @@ def _delay(run: Run, action: RetryAction, tried: int, chance: float, asked: floa
     return max(delay, min(asked, asked_at_most))
 
 
-def wants_retry(run: Run, retry: StepRetry, last: Last) -> bool:
+def wants_retry(run: Run, retry: StepRetry, last: LatestOutcome) -> bool:
     """Return whether the step-level ``retry`` wants another call.
 
     It does until ``stop_when`` is true, or while ``retry_when`` is true; by default after a failed call. A call whose templates could not
@@ -113,7 +113,7 @@ def _touches(guard: Node, names: re.Pattern[str]) -> bool:
     return isinstance(guard, (Expr, Text)) and names.search(guard.source) is not None
 
 
-def exhausted(retry: StepRetry | None, attempts: int, last: Last) -> ErrorInfo:
+def exhausted(retry: StepRetry | None, attempts: int, last: LatestOutcome) -> ErrorInfo:
     """Return the error of a call that has no attempts left."""
     if last.error is not None and (retry is None or retry.stop_when is None):
         return last.error

@@ -18,7 +18,7 @@ from noetl.pipeline.errors import error_of, located, place_of
 from noetl.pipeline.requests import Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.retry import allowed_attempts, exhausted, schedule_retry, wants_retry
 from noetl.pipeline.sql_overrides import unpack_sql
-from noetl.pipeline.state import EACH, Frame, Last, latest
+from noetl.pipeline.state import EACH, Frame, LatestOutcome, latest
 from noetl.pipeline.template_views import split_result
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _preview_block(run: Run) -> None:
         run.block, run.state.block = {}, []
 
 
-def _again(run: Run, frame: Frame, task: Task, last: Last) -> bool:
+def _again(run: Run, frame: Frame, task: Task, last: LatestOutcome) -> bool:
     """Return whether the step-level ``retry`` takes the outcome."""
     retry = task.retry
     if retry is None:
@@ -212,5 +212,5 @@ def _again(run: Run, frame: Frame, task: Task, last: Last) -> bool:
     finally:
         run.retrying = False
     if retry.stop_when is not None or not last.ok:
-        frame.last = Last(error=exhausted(retry, frame.attempt, last), meta=last.meta)
+        frame.last = LatestOutcome(error=exhausted(retry, frame.attempt, last), meta=last.meta)
     return False

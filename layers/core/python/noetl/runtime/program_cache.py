@@ -33,14 +33,14 @@ MOST = 200
 """Entries that are kept; the oldest go first."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class CachedProgram(msgspec.Struct, frozen=True):
     """A program that can run, and the warnings about it."""
 
     program: Program
     warnings: tuple[Diagnostic, ...] = ()
 
 
-_DECODER = codec.decoder(Kept)
+_DECODER = codec.decoder(CachedProgram)
 
 
 class ProgramCache:
@@ -61,7 +61,7 @@ class ProgramCache:
         self._keys = keys
         self._log = log
 
-    def compile(self, text: str, source_name: str, program: str = "") -> Kept:
+    def compile(self, text: str, source_name: str, program: str = "") -> CachedProgram:
         """Compile a playbook, with the semantics of the earlier compilation ``program``, if given.
 
         ``program``: the hash of a program. Raises InvalidPlaybookError; what is invalid is compiled each time.
@@ -73,12 +73,12 @@ class ProgramCache:
             from noetl.dsl.compiler import compile_cached
 
             compiled = compile_cached(text, source_name=source_name, kinds=self.kinds, semantics=semantics)
-            found = Kept(compiled.program, compiled.diagnostics)
+            found = CachedProgram(compiled.program, compiled.diagnostics)
             if path is not None:
                 self._write(path, found)
         return found
 
-    def _read(self, path: Path | None) -> Kept | None:
+    def _read(self, path: Path | None) -> CachedProgram | None:
         """Read an entry; None for one that cannot be read or proven, and is made again."""
         if path is None or self._keys is None:
             return None
@@ -94,7 +94,7 @@ class ProgramCache:
         except (OSError, ValueError):
             return None
 
-    def _write(self, path: Path, kept: Kept) -> None:
+    def _write(self, path: Path, kept: CachedProgram) -> None:
         """Write an entry, whole or not at all.
 
         A folder that cannot be written to only costs time.

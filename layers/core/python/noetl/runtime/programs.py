@@ -10,6 +10,7 @@ from noetl.domain.kinds import KindLookup
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, CatalogEntry
 from noetl.runtime.program_cache import ProgramCache
+from noetl.services.catalog.find_playbook import find_playbook
 
 
 class Programs:
@@ -51,14 +52,7 @@ class Programs:
 
     def resolve(self, path: str, version: int | None) -> str:
         """Return the program's hash. Raises NotFoundError(code="playbook_not_found")."""
-        entry = self.catalog.get(path.removeprefix("/"), version)
-        if entry is None:
-            wanted = path if version is None else f"{path} version {version}"
-            raise NotFoundError(
-                f"no playbook is registered as {wanted}",
-                code="playbook_not_found",
-                hint="register it first: `noetl register FILE`",
-            )
+        entry = find_playbook(self.catalog, path, version)
         self(entry.program)
         return entry.program
 

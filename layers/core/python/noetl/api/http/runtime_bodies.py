@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from noetl.ports.event_batches import BatchStatus, EventTold
+from noetl.ports.event_batches import BatchStatus, ReportedEvent
 from noetl.ports.executions.inspection import Lease, PoolWork
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.workers import WorkerPool
-from noetl.services.orchestrator.ingest_worker_events import EventWish
+from noetl.services.orchestrator.ingest_worker_events import EventReport
 from noetl.services.queries.limits import LimitView
 from noetl.services.queries.rendered_values import RenderError
 
@@ -56,7 +56,7 @@ class RenderedAnswer(msgspec.Struct, frozen=True):
 class EventsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``events``: 1 to 256, each as ``POST /api/events`` takes it, and with its ``command``."""
 
-    events: list[EventWish]
+    events: list[EventReport]
 
 
 class EventAnswer(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ class BatchStatusAnswer(msgspec.Struct, frozen=True):
     events: int
     taken: int
     refused: int
-    told: list[EventTold]
+    told: list[ReportedEvent]
     created_at: float
     ended_at: float | None
 

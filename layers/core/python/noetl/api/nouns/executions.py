@@ -34,7 +34,7 @@ from noetl.services.catalog.find_playbook import (
     named_by,
     version_of,
 )
-from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.executions.start_execution import StartRequest, start_execution
 from noetl.services.history.history_pages import HistoryReader, Position, decode_position, encode_position
 from noetl.services.history.progress import read_progress
 from noetl.services.history.read_history import HistoryEvent
@@ -80,7 +80,7 @@ def begin(
     parse.storable(payload, "payload")
     owner = deps.publisher.owner()
     key = parse.idempotency_key(request)
-    wish = Wish(
+    wish = StartRequest(
         payload,
         found.path,
         found.version,

@@ -19,7 +19,7 @@ from noetl.api.http.route import Route
 from noetl.domain.errors import InvalidInputError, NotFoundError
 
 
-class CodeWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CodeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``scopes``: those of the session; none: all of the token but ``worker``."""
 
     scopes: list[str]
@@ -71,7 +71,7 @@ _PRIVATE = {"Cache-Control": "no-store"}
 
 
 def make_code(deps: ApiDeps, request: Request) -> Answer:
-    wish = parse.body(request, deps, CodeWish)
+    wish = parse.body(request, deps, CodeRequest)
     wished = frozenset(wish.scopes) or SCOPES - {"worker"}
     if unknown := sorted(wished - SCOPES):
         raise InvalidInputError(
@@ -179,7 +179,7 @@ ROUTES: tuple[Route, ...] = (
         make_code,
         {200: CodeAnswer},
         "sessions",
-        body=CodeWish,
+        body=CodeRequest,
         logged=True,
     ),
     Route(

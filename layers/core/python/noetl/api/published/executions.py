@@ -20,7 +20,7 @@ from noetl.domain.patches.scope_patches import deep_merge
 from noetl.domain.state import TERMINAL
 from noetl.services.catalog.find_playbook import by_program, find_version, version_of
 from noetl.services.executions import bulk_control, change_execution
-from noetl.services.executions.bulk_control import ManyDeps, ManyFilter, ManyWish
+from noetl.services.executions.bulk_control import BulkDeps, BulkRequest, ManyFilter
 from noetl.services.queries import read_execution
 
 _YEAR = 366 * 24 * 60
@@ -122,13 +122,13 @@ def cleanup(deps: ApiDeps, request: Request) -> Answer:
     asked = parse.body(request, deps, CleanupBody)
     by = asked_by(deps, request, f"cleanup: ran for more than {asked.older_than_minutes:g} minutes")
     before = instant(int(deps.clock() - 60 * asked.older_than_minutes))
-    wish = ManyWish(
+    wish = BulkRequest(
         ManyFilter(status="running", started_before=before, roots=True),
         limit=bulk_control.MOST,
         dry_run=asked.dry_run,
         reason=by.reason,
     )
-    many = ManyDeps(
+    many = BulkDeps(
         deps.store,
         deps.catalog,
         deps.programs,

@@ -10,9 +10,9 @@ import msgspec
 from noetl.cli import errors
 from noetl.cli.actions.execute import check_names, entry_of
 from noetl.cli.actions.payload import read_payload
-from noetl.cli.actions.run_wish import RunWish, checked_text
+from noetl.cli.actions.run_request import RunRequest, checked_text
 from noetl.cli.client.connect import open_place
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note, out, out_json
 from noetl.domain.automations.schedules import instant, parse_instant
 from noetl.domain.errors import InvalidInputError
@@ -21,7 +21,7 @@ _AHEAD = re.compile(r"\+(\d{1,9})\s*([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def start(wish: RunWish, *, moment: str | None, as_json: bool, at: Where) -> int:
+def start(wish: RunRequest, *, moment: str | None, as_json: bool, at: CommandTarget) -> int:
     """Start a playbook. ``moment``: as ``parse_moment`` reads it; None: now."""
     starts_at = None if moment is None else parse_moment(moment, time.time())
     start = msgspec.structs.replace(wish.start(read_payload(wish.payload, wish.sets)), starts_at=starts_at)

@@ -8,7 +8,7 @@ from noetl.cli.client.protocol import Place, Registered
 from noetl.cli.render.output import note
 from noetl.domain.redrive import parse_address
 from noetl.dsl.diagnostics import nearest
-from noetl.dsl.program import Lit, Map, Program
+from noetl.dsl.program import LiteralNode, Map, Program
 
 
 def tell_reach(place: Place, execution_id: int, step: str, names: Iterable[str], version: int | None) -> None:
@@ -50,4 +50,4 @@ def unreached(program: Program, step: str, names: Iterable[str]) -> list[str]:
 def _keys(node: object) -> set[str]:
     if isinstance(node, Map):
         return {str(key) for key, _ in node.entries}
-    return set(node.value) if isinstance(node, Lit) and isinstance(node.value, dict) else set()
+    return set(node.value) if isinstance(node, LiteralNode) and isinstance(node.value, dict) else set()

@@ -25,7 +25,7 @@ WIDTH = 160
 
 
 @dataclass(frozen=True)
-class Wish:
+class TestOptions:
     """What the command line asked for."""
 
     targets: Sequence[str]
@@ -61,7 +61,7 @@ class Tally:
         return sum(bool(error) for _, _, error in self.files)
 
 
-def test(wish: Wish) -> int:
+def test(wish: TestOptions) -> int:
     """0: all cases passed; 1: one did not, or coverage is too low; 2: a file cannot be run, or there is nothing to run."""
     began = time.perf_counter()
     kinds = Registry()
@@ -100,7 +100,7 @@ def _credentials(live: Sequence[str]) -> Any:
     return FileCredentials(Path(named).expanduser() if named else None)
 
 
-def _file(path: Path, kinds: Registry, options: Options, wish: Wish, tally: Tally) -> None:
+def _file(path: Path, kinds: Registry, options: Options, wish: TestOptions, tally: Tally) -> None:
     name = errors.near(str(path))
     try:
         file = read_test_file(path, kinds)
@@ -132,7 +132,7 @@ def _file(path: Path, kinds: Registry, options: Options, wish: Wish, tally: Tall
         out()
 
 
-def _tell(name: str, case: TestCase, report: CaseReport, wish: Wish) -> None:
+def _tell(name: str, case: TestCase, report: CaseReport, wish: TestOptions) -> None:
     if wish.as_json:
         out_json(_as_dict(name, report))
         return
@@ -184,7 +184,7 @@ def _finding(finding: Finding) -> dict[str, str]:
     return {name: getattr(finding, name) for name in ("where", "expected", "got", "message")}
 
 
-def _coverage(tally: Tally, wish: Wish) -> bool:
+def _coverage(tally: Tally, wish: TestOptions) -> bool:
     """Print the coverage; return True when a playbook is below the required percentage."""
     low = False
     asked = wish.coverage or wish.coverage_min is not None
@@ -216,7 +216,7 @@ def _coverage_dict(name: str, coverage: Coverage) -> dict[str, Any]:
     }
 
 
-def _summary(tally: Tally, wish: Wish, seconds: float) -> None:
+def _summary(tally: Tally, wish: TestOptions, seconds: float) -> None:
     cases = len(tally.cases)
     if wish.as_json:
         out_json(

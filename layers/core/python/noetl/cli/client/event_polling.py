@@ -51,7 +51,7 @@ class History:
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[HistoryEvent]:
         """Everything until the execution ends."""
-        pace = Pace()
+        pace = PollInterval()
         while True:
             found = self.read()
             yield from found
@@ -67,7 +67,7 @@ def lines(
     client: Client, execution_id: int, *, follow: bool, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[TaskLine]:
     """What tasks have printed; ``follow``: until the execution ends."""
-    after, pace = None, Pace()
+    after, pace = None, PollInterval()
     while True:
         page = client.get(f"{ONE.format(execution_id)}/logs", LinesAnswer, after=after, limit=PAGE)
         yield from page.lines
@@ -79,7 +79,7 @@ def lines(
             sleep(pause)
 
 
-class Pace:
+class PollInterval:
     """Seconds to the next look."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ def run_until(
 
     Raises TimeoutError.
     """
-    begun, pace = clock(), Pace()
+    begun, pace = clock(), PollInterval()
     left = list(ids)
     while True:
         news = sum(feed.look(one) for one in left) > 0

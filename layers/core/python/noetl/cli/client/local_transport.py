@@ -20,7 +20,7 @@ from noetl.cli.client.local_results import ResultsHere
 from noetl.cli.client.local_schedules import SchedulesHere
 from noetl.cli.client.local_triggers import TriggersHere
 from noetl.cli.client.local_variables import no_variable, variable_view
-from noetl.cli.client.protocol import Registered, StartWish
+from noetl.cli.client.protocol import NewExecution, Registered
 from noetl.cli.render.event_stream import Feed, StoreFeed
 from noetl.domain.errors import ConflictError, NotFoundError
 from noetl.domain.event_names import Vocabulary
@@ -33,19 +33,25 @@ from noetl.ports.history_sql import SqlTable
 from noetl.runtime.id_source import random_bits
 from noetl.services.callbacks.open_callbacks import OpenCallback, open_callbacks
 from noetl.services.executions import change_execution
-from noetl.services.executions.bulk_control import ManyFilter, ManyWish, SteeredMany, Verb, execution_filter
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.bulk_control import (
+    BulkRequest,
+    ManyFilter,
+    SteeredMany,
+    Verb,
+    execution_filter,
+)
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.history.history_pages import HistoryReader
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries import read_execution
 from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
-from noetl.services.results.prune import Pruned, PruneWish, prune
+from noetl.services.results.prune import Pruned, PruneRequest, prune
 
 if TYPE_CHECKING:
     from noetl.api.http.bodies import VariableView
     from noetl.dsl.program import Program
     from noetl.services.automations.schedules import ScheduleView
-    from noetl.services.callbacks.complete_callback import AskedFor, CallbackDeps
+    from noetl.services.callbacks.complete_callback import CallbackDeps, CallbackQuestion
     from noetl.services.catalog.playbook_needs import Present
     from noetl.services.executions.start_execution import Started
     from noetl.services.history.recorded_test import RecordedTest
@@ -58,13 +64,13 @@ CANCEL_SECONDS = 30.0
 
 
 @contextmanager
-def open_here(home: str | None) -> Iterator[Here]:
+def open_here(home: str | None) -> Iterator[LocalTransport]:
     """Stores without workers.
 
     What is changed is done by whichever process runs executions here.
     """
     with runtime_access.open_reading(home) as reading:
-        yield Here(reading, home)
+        yield LocalTransport(reading, home)
 
 
 @contextmanager
@@ -79,7 +85,7 @@ def open_running_here(
         yield RunningHere(runtime, home)
 
 
-class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere):
+class LocalTransport(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere):
     """``noetl.cli.client.protocol.Place`` over the stores of this machine."""
 
     def __init__(self, reading: runtime_access.Reading, home: str | None = None) -> None:
@@ -95,7 +101,7 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
             self._reading.store, limit=limit, now=time.time(), status=wanted.status, wanted=where
         )
 
-    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
         return look_many(self._reading, verb, wish, _asked("", wish.reason))
 
     def describe(self, execution_id: int) -> ExecutionView:
@@ -159,7 +165,7 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
         keys, base = runtime_access.callbacks_of(self._home)
         return open_callbacks(store, read_execution.find(store, execution_id), keys, base)
 
-    def asked(self, token: str) -> AskedFor:
+    def asked(self, token: str) -> CallbackQuestion:
         from noetl.services.callbacks import complete_callback
 
         return complete_callback.look(token, self._callbacks())
@@ -209,18 +215,18 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
     def program(self, entry: Registered) -> Program | None:
         return self._reading.programs(entry.program)
 
-    def start(self, entry: Registered, wish: StartWish) -> int:
+    def start(self, entry: Registered, wish: NewExecution) -> int:
         return self._start(entry, wish, "").execution_id
 
-    def _start(self, entry: Registered, wish: StartWish, owner: str) -> Started:
-        from noetl.services.executions.start_execution import Wish, start_execution
+    def _start(self, entry: Registered, wish: NewExecution, owner: str) -> Started:
+        from noetl.services.executions.start_execution import StartRequest, start_execution
 
         who = f"local:{os.getuid()}"
         key = hashlib.sha256(f"{who}\n{wish.key}".encode()).hexdigest()
         asked = {"path": entry.path, "payload": wish.payload, "labels": dict(wish.labels)}
         return start_execution(
             self._reading.programs(entry.program),
-            Wish(
+            StartRequest(
                 wish.payload,
                 entry.path,
                 entry.version,
@@ -259,11 +265,11 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
             raise no_variable(execution_id, name)
         change_execution.delete_variable(self._reading.store, execution_id, _asked("", ""), name)
 
-    def prune(self, wish: PruneWish) -> Pruned:
+    def prune(self, wish: PruneRequest) -> Pruned:
         return prune(wish, self._reading.prune, lambda: True)
 
 
-class RunningHere(Here):
+class RunningHere(LocalTransport):
     """``noetl.cli.client.protocol.Running`` over the local runtime."""
 
     def __init__(self, runtime: runtime_access.Runtime, home: str | None = None) -> None:
@@ -273,7 +279,7 @@ class RunningHere(Here):
     def register(self, text: str, *, source_name: str) -> Registered:
         return _registered(self.runtime.register(text, source_name=source_name))
 
-    def start(self, entry: Registered, wish: StartWish) -> int:
+    def start(self, entry: Registered, wish: NewExecution) -> int:
         if wish.starts_at is not None or wish.key or wish.labels:
             started = self._start(entry, wish, self.runtime.owner)
             if started.event is not None:
@@ -303,7 +309,7 @@ class RunningHere(Here):
         self.runtime.cancel(execution_id, asked.reason, asked.principal, cascade)
         self._let_children_end(execution_id)
 
-    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
         return do_many(self.runtime, verb, wish, _asked(self.runtime.owner, wish.reason))
 
     def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None:
@@ -417,8 +423,8 @@ def principal() -> str:
         return "user:unknown"
 
 
-def _asked(owner: str, reason: str) -> Asked:
-    return Asked(principal(), secrets.token_hex(16), owner, reason)
+def _asked(owner: str, reason: str) -> ChangeRequest:
+    return ChangeRequest(principal(), secrets.token_hex(16), owner, reason)
 
 
 def _registered(entry: CatalogEntry) -> Registered:

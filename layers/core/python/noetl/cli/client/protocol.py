@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from noetl.services.automations.backfill import Backfill, BackfillWish
     from noetl.services.automations.schedules import ScheduleView
     from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish
-    from noetl.services.callbacks.complete_callback import AskedFor
+    from noetl.services.callbacks.complete_callback import CallbackQuestion
     from noetl.services.callbacks.open_callbacks import OpenCallback
     from noetl.services.catalog.playbook_needs import Present
     from noetl.services.credentials.credentials import (
         CredentialAccessView,
         CredentialView,
         CredentialWish,
-        Resealed,
+        ResealResult,
     )
-    from noetl.services.executions.bulk_control import ManyFilter, ManyWish, SteeredMany, Verb
+    from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
     from noetl.services.history.read_history import HistoryEvent
     from noetl.services.history.recorded_test import RecordedTest
     from noetl.services.queries.analyze import Analysis
     from noetl.services.queries.compare_executions import Comparison
-    from noetl.services.queries.limits import LimitView, LimitWish
+    from noetl.services.queries.limits import LimitRequest, LimitView
     from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
-    from noetl.services.results.prune import Pruned, PruneWish
+    from noetl.services.results.prune import Pruned, PruneRequest
 
 Change = Literal["pause", "resume", "delete"]
 
@@ -60,7 +60,7 @@ class Registered(msgspec.Struct, frozen=True):
     warnings: Sequence[Diagnostic] = ()
 
 
-class StartWish(msgspec.Struct, frozen=True):
+class NewExecution(msgspec.Struct, frozen=True):
     """What an execution starts with.
 
     ``priority`` None: the playbook's own. ``key``: an idempotency key, or empty.
@@ -88,7 +88,7 @@ class Place(Protocol):
     def executions(self, wanted: ManyFilter, *, limit: int) -> Sequence[ExecutionSummary]:
         """Newest first."""
 
-    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
         """Cancel, pause, resume or redrive all executions that fit.
 
         Where executions run while this is open, the change is applied when this returns.
@@ -120,7 +120,7 @@ class Place(Protocol):
     def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
         """What it waits for, with the tokens that answer it."""
 
-    def asked(self, token: str) -> AskedFor:
+    def asked(self, token: str) -> CallbackQuestion:
         """What a token asks for. Raises GoneError, too."""
 
     def find(self, target: str) -> Registered:
@@ -138,7 +138,7 @@ class Place(Protocol):
     def program(self, entry: Registered) -> Program | None:
         """Its compiled form; None when only the place itself can compile it."""
 
-    def start(self, entry: Registered, wish: StartWish) -> int:
+    def start(self, entry: Registered, wish: NewExecution) -> int:
         """Durable when this returns."""
 
     def variables(self, execution_id: int) -> Mapping[str, VariableView]: ...
@@ -165,12 +165,12 @@ class Place(Protocol):
     def fire_trigger(self, name: str, body: dict[str, Any], key: str) -> FiredAnswer:
         """``key``: the same one starts one execution; empty: this is another happening."""
 
-    def prune(self, wish: PruneWish) -> Pruned:
+    def prune(self, wish: PruneRequest) -> Pruned:
         """As much as is done in a while."""
 
     def limits(self, limit: int) -> Sequence[LimitView]: ...
     def limit(self, key: str) -> LimitView: ...
-    def set_limit(self, key: str, wish: LimitWish) -> LimitView: ...
+    def set_limit(self, key: str, wish: LimitRequest) -> LimitView: ...
     def remove_limit(self, key: str) -> None: ...
 
     # Errors about credentials never repeat their data.
@@ -183,7 +183,7 @@ class Place(Protocol):
         """By name or id. ``reveal``: with its data."""
 
     def remove_credential(self, name: str) -> CredentialDeletedAnswer: ...
-    def reseal_credentials(self) -> Resealed: ...
+    def reseal_credentials(self) -> ResealResult: ...
     def credential_accesses(
         self, name: str, execution_id: int | None, limit: int
     ) -> Sequence[CredentialAccessView]:

@@ -74,10 +74,10 @@ def exec_(
     --status scheduled` shows it, and `noetl cancel` cancels it.
     """
     from noetl.cli.actions import exec
-    from noetl.cli.actions.run_wish import RunWish
+    from noetl.cli.actions.run_request import RunRequest
 
     at = where(home, remote, context)
-    wish = RunWish(target, sets or [], payload, priority, key, strict, labels or [])
+    wish = RunRequest(target, sets or [], payload, priority, key, strict, labels or [])
     end(exec.start(wish, moment=moment, as_json=as_json, at=at))
 
 

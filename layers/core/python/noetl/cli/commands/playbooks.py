@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note, out, out_json, out_text
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError, PlaybookError
 from noetl.services.catalog.register_playbook import is_playbook, playbooks_below
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 GRAPHS = ("mermaid", "dot", "json")
 
 
-def validate(targets: Sequence[str], *, strict: bool, as_json: bool, online: Where | None = None) -> int:
+def validate(
+    targets: Sequence[str], *, strict: bool, as_json: bool, online: CommandTarget | None = None
+) -> int:
     """Check playbook files (folders: every playbook below; patterns: what they match).
 
     ``strict``: warnings count as errors, and so do spellings of older generations and names that nothing uses. ``online``: also check
@@ -67,7 +69,7 @@ def _is_older(path: Path) -> bool:
 
 
 def _against(
-    at: Where, checked: Sequence[tuple[Path, Sequence[Any], Program | None]]
+    at: CommandTarget, checked: Sequence[tuple[Path, Sequence[Any], Program | None]]
 ) -> list[tuple[Path, Sequence[Any]]]:
     """Add what the place lacks.
 

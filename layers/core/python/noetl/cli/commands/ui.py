@@ -19,6 +19,9 @@ def ui(
         ),
     ] = "",
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address only.")] = False,
+    port: Annotated[
+        int, typer.Option("--port", help="Port of the server that it starts when none runs.")
+    ] = 8765,
     remote: Remote = False,
     context: Context = None,
     as_json: Json = False,
@@ -31,7 +34,8 @@ def ui(
       noetl ui --scopes read --no-open
       noetl ui --context prod
 
-    The address works once, within a minute. The session ends after twelve hours without a request, and after seven days.
+    On this machine it starts a server in the background when none runs. The address works once, within a minute. The session ends
+    after twelve hours without a request, and after seven days.
     """
     import webbrowser
 
@@ -40,7 +44,7 @@ def ui(
     from noetl.cli.client.http_client import Client
     from noetl.cli.render.output import note, out, out_json
 
-    at = server_context(where(home, remote, context))
+    at = server_context(where(home, remote, context), port)
     wished = [word.strip() for word in scopes.split(",") if word.strip()]
     made = Client(at).post("/api/session/codes", CodeAnswer, {"scopes": wished})
     base = at.url.rstrip("/")

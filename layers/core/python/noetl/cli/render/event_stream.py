@@ -61,7 +61,7 @@ class StoreFeed:
         return read_progress(self._store, execution_id, known, items=True)
 
 
-class Silent:
+class SilentWatcher:
     """Watches nothing."""
 
     def tick(self) -> None:
@@ -123,7 +123,7 @@ class JsonEvents:
                 out_json(event)
 
 
-class _Told(msgspec.Struct):
+class _RunLines(msgspec.Struct):
     """What the lines have said about a step run so far."""
 
     status: str = ""
@@ -137,7 +137,7 @@ class PlainLines:
 
     def __init__(self, feed: Feed, ids: Sequence[int], log: TaskLog) -> None:
         self._feed, self._ids = feed, tuple(ids)
-        self._told: dict[tuple[int, int], _Told] = {}
+        self._told: dict[tuple[int, int], _RunLines] = {}
         self._log = log
         self._due = Throttle(0.2)
 
@@ -157,7 +157,7 @@ class PlainLines:
                 self._tell(prefix, execution_id, run)
 
     def _tell(self, prefix: str, execution_id: int, run: StepRun) -> None:
-        told = self._told.setdefault((execution_id, run.run), _Told())
+        told = self._told.setdefault((execution_id, run.run), _RunLines())
         now = time.monotonic()
         done = run.loop.done + run.loop.failed if run.loop else 0
         changed = run.status != told.status or run.attempts != told.attempts

@@ -13,11 +13,11 @@ from noetl.domain import codec
 from noetl.domain.commands import Stage
 from noetl.domain.events import Parent
 from noetl.domain.facts.control import Cancelled as Cancelled
+from noetl.domain.facts.control import FamilyRequestNoted as FamilyRequestNoted
 from noetl.domain.facts.control import Paused as Paused
 from noetl.domain.facts.control import Resumed as Resumed
-from noetl.domain.facts.control import Told as Told
 from noetl.domain.facts.waits import WaitingFact
-from noetl.domain.loop_resume import Again, Ranges
+from noetl.domain.loop_resume import LoopResume, Ranges
 from noetl.domain.outcomes.outcomes import ErrorInfo, Patch, Target, Trace
 
 
@@ -47,7 +47,7 @@ class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
     arc: int = -1
     sync: bool = True
     args: dict[str, Any] = {}
-    again: Again | None = None
+    again: LoopResume | None = None
 
 
 class StepEntered(msgspec.Struct, frozen=True, tag="step.enter", tag_field="name", omit_defaults=True):
@@ -195,7 +195,7 @@ class LoopStarted(msgspec.Struct, frozen=True, tag="loop.started", tag_field="na
     total: int
     mode: Literal["sequential", "parallel"]
     max_in_flight: int
-    again: Again | None = None
+    again: LoopResume | None = None
     picked: Ranges = ()
     whole: int = 0
     limits: tuple[str, ...] = ()
@@ -325,7 +325,7 @@ class TimerSet(msgspec.Struct, frozen=True, tag="timer.set", tag_field="name", o
     run: int = 0
 
 
-class TimerRang(msgspec.Struct, frozen=True, tag="timer.fired", tag_field="name", omit_defaults=True):
+class TimerExpired(msgspec.Struct, frozen=True, tag="timer.fired", tag_field="name", omit_defaults=True):
     timer: str
     generation: int
 
@@ -431,7 +431,7 @@ Fact = (
     | JoinFired
     | FinalFired
     | TimerSet
-    | TimerRang
+    | TimerExpired
     | Superseded
     | Completed
     | Compensating
@@ -440,7 +440,7 @@ Fact = (
     | Cancelled
     | Paused
     | Resumed
-    | Told
+    | FamilyRequestNoted
     | Redriven
 )
 

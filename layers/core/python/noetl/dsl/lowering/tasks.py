@@ -11,7 +11,7 @@ from noetl.dsl.lowering.context import Frame, Lowering, merge_trees, with_holes
 from noetl.dsl.lowering.retries import lower_retry, retries
 from noetl.dsl.lowering.rules import LowerSink, lower_rules
 from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
-from noetl.dsl.program import Gather, Lit, Map, Node, Pos, SinkAction, StepRetry, Task
+from noetl.dsl.program import Gather, LiteralNode, Map, Node, Pos, SinkAction, StepRetry, Task
 from noetl.dsl.refusals import LATER
 from noetl.dsl.yaml_text.tree import (
     CUT_HINT,
@@ -130,7 +130,7 @@ def lower_task(
     return Task(
         label=label,
         kind=spec.name if spec is not None else kind,
-        params=lower_params(lowering, body, params, spec, inside) if calls else Lit(None),
+        params=lower_params(lowering, body, params, spec, inside) if calls else LiteralNode(None),
         input=lowering.optional(given, frame),
         rules=rules,
         form=frame.form,
@@ -269,7 +269,7 @@ def lower_params(
     for key, value in given.items():
         name = spec.aliases.get(key.text, key.text)
         if name in spec.raw_fields:
-            node: Node = Lit(value.plain())
+            node: Node = LiteralNode(value.plain())
         elif name in spec.sql_fields:
             node = lowering.sql(value, frame)
         elif isinstance(value, Mapping) and (inside := _sql_inside(name, spec)):
@@ -278,8 +278,8 @@ def lower_params(
             node = lowering.node(value, frame)
         entries.append((name, node))
     _check_params(lowering, body, given, spec)
-    if all(isinstance(node, Lit) for _, node in entries):
-        return Lit({name: node.value for name, node in entries if isinstance(node, Lit)})
+    if all(isinstance(node, LiteralNode) for _, node in entries):
+        return LiteralNode({name: node.value for name, node in entries if isinstance(node, LiteralNode)})
     return Map(tuple(entries))
 
 
@@ -299,8 +299,8 @@ def _with_sql(lowering: Lowering, mapping: Mapping, sql: frozenset[str], frame: 
         (key.text, lowering.sql(value, frame) if key.text in sql else lowering.node(value, frame))
         for key, value in mapping.items()
     ]
-    if all(isinstance(node, Lit) for _, node in entries):
-        return Lit({name: node.value for name, node in entries if isinstance(node, Lit)})
+    if all(isinstance(node, LiteralNode) for _, node in entries):
+        return LiteralNode({name: node.value for name, node in entries if isinstance(node, LiteralNode)})
     return Map(tuple(entries))
 
 
@@ -380,4 +380,6 @@ def _timeout(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node | None
     if not isinstance(tree, Mapping):
         return lowering.seconds(tree, frame)
     node = lowering.seconds(tree, frame)
-    return Lit(sum(part or 0 for part in node.value.values())) if isinstance(node, Lit) else node
+    return (
+        LiteralNode(sum(part or 0 for part in node.value.values())) if isinstance(node, LiteralNode) else node
+    )

@@ -233,7 +233,7 @@ def _timer_set(state: ExecutionState, slots: SlotSpace, fact: f.TimerSet) -> Non
     state.timers[fact.timer] = fact.generation
 
 
-def _timer_rang(state: ExecutionState, slots: SlotSpace, fact: f.TimerRang) -> None:
+def _timer_rang(state: ExecutionState, slots: SlotSpace, fact: f.TimerExpired) -> None:
     state.timers.pop(fact.timer, None)
 
 
@@ -254,7 +254,7 @@ def _resumed(state: ExecutionState, slots: SlotSpace, fact: f.Resumed) -> None:
     state.status, state.heard = "running", max(state.heard, fact.word)
 
 
-def _told(state: ExecutionState, slots: SlotSpace, fact: f.Told) -> None:
+def _told(state: ExecutionState, slots: SlotSpace, fact: f.FamilyRequestNoted) -> None:
     state.heard = fact.word
 
 
@@ -285,9 +285,9 @@ _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.JoinFired: _join_fired,
     f.FinalFired: _final_fired,
     f.TimerSet: _timer_set,
-    f.TimerRang: _timer_rang,
+    f.TimerExpired: _timer_rang,
     f.Superseded: _superseded,
     f.Paused: _paused,
     f.Resumed: _resumed,
-    f.Told: _told,
+    f.FamilyRequestNoted: _told,
 }

@@ -10,13 +10,13 @@ from typing import Any
 
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Redrive
-from noetl.domain.loop_resume import FAILED, Again
+from noetl.domain.loop_resume import FAILED, LoopResume
 from noetl.domain.redrive import Address, parse_address, refusal
 from noetl.domain.sizes.gate import check_value
 from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.dsl.program import Program, step_index, ways_of
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
-from noetl.services.executions.change_execution import Asked, event_id
+from noetl.services.executions.change_execution import ChangeRequest, event_id
 from noetl.services.history.execution_state import demand_state
 from noetl.services.history.last_step_runs import LastRuns, last_runs
 from noetl.services.queries.read_execution import find
@@ -28,7 +28,7 @@ def redrive(
     store: ExecutionStore,
     programs: Callable[[str], Program],
     execution_id: int,
-    asked: Asked,
+    asked: ChangeRequest,
     *,
     step: str = "",
     args: dict[str, Any] | None = None,
@@ -56,7 +56,7 @@ def plan(
     store: ExecutionStore,
     programs: Callable[[str], Program],
     execution_id: int,
-    asked: Asked,
+    asked: ChangeRequest,
     *,
     step: str = "",
     args: dict[str, Any] | None = None,
@@ -83,7 +83,7 @@ def plan(
         runs = last_runs(store, execution_id)
         refused = f"{address.step} runs at the end of every round by itself"
         raise _refused(execution_id, refused, runs.candidates())
-    again: Again | None = None
+    again: LoopResume | None = None
     if address.step:
         _check_steps(new, {address.step})
         runs = last_runs(store, execution_id)
@@ -145,7 +145,7 @@ def _check_steps(program: Program, wanted: set[str]) -> None:
         )
 
 
-def _again(execution_id: int, program: Program, address: Address, runs: LastRuns) -> Again | None:
+def _again(execution_id: int, program: Program, address: Address, runs: LastRuns) -> LoopResume | None:
     """Find the loop run that has the addressed items; None for a whole step.
 
     Raises ConflictError when there is no such item.
@@ -167,7 +167,7 @@ def _again(execution_id: int, program: Program, address: Address, runs: LastRuns
     if len(address.items) > 1:
         why = f"a loop among the tasks of step {step} runs as one with its item, which is what is kept"
         raise _refused(execution_id, why, [f"{step}[{'failed' if item == FAILED else item}]", step])
-    return Again(last.run, last.round, item, last.applied)
+    return LoopResume(last.run, last.round, item, last.applied)
 
 
 def _check_loops(execution_id: int, program: Program, state: ExecutionState) -> None:

@@ -37,7 +37,7 @@ _TOLD = 3
 """Problems of a payload in a message; ``details`` have more."""
 
 
-class Wish(msgspec.Struct, frozen=True):
+class StartRequest(msgspec.Struct, frozen=True):
     """A request to start an execution.
 
     ``path``/``version``: the playbook's, in the catalog. ``key``/``asked``: an idempotency key of this principal, and everything that the
@@ -83,7 +83,7 @@ engine could not, and its inbox has to deal with that. Idempotent."""
 
 def start_execution(
     program: Program,
-    wish: Wish,
+    wish: StartRequest,
     store: ExecutionStore,
     *,
     owner: str,
@@ -118,7 +118,7 @@ def start_execution(
 
 def _start(
     program: Program,
-    wish: Wish,
+    wish: StartRequest,
     store: ExecutionStore,
     key: IdempotencyKey | None,
     owner: str,

@@ -39,7 +39,7 @@ from noetl.services.redaction.redaction import Secrets
 from noetl.services.results.artifacts import TaskArtifacts
 from noetl.services.results.hydrate_values import hydrated
 from noetl.services.results.store_results import Keeper, unpack
-from noetl.services.worker.external_jobs import Elsewhere
+from noetl.services.worker.external_jobs import ExternalJobs
 from noetl.services.worker.task_errors import (
     SECRET_IN_PAYLOAD,
     NotWantedError,
@@ -111,7 +111,7 @@ class TaskRunner:
         # Entries of a case may name their tasks alike, and one entry may run at two boundaries.
         apart = command.stage in ("case", "compensate")
         self.prefix = f"{command.execution_id}/{command.command_id if apart else command.run}"
-        self.elsewhere = Elsewhere(command, deps, self._log)
+        self.elsewhere = ExternalJobs(command, deps, self._log)
         self.placed = partial(task_line, command.execution_id, command.step)
         self.growing = command.loop is None
         self.reads = frozenset(pipeline.reads.names)

@@ -22,7 +22,7 @@ from noetl.adapters.postgres.executions.permits import (
     result_parts,
     whole_command,
 )
-from noetl.adapters.postgres.executions.unreadable_rows import Unread
+from noetl.adapters.postgres.executions.unreadable_rows import RowReader
 from noetl.adapters.postgres.literals import (
     EMPTY,
     documents,
@@ -196,7 +196,7 @@ class Writing:
         ended = [change.execution_id for change in self._changes if change.end]
         values["ended"] = numbers(ended) if ended else None
 
-    def committed(self, answers: list[Row], unread: Unread) -> Committed:
+    def committed(self, answers: list[Row], unread: RowReader) -> Committed:
         """Return what is given out.
 
         ``answers``: kind, execution, id, numbers, body, extra, loop. ``unread``: collects rows that cannot be read.

@@ -11,15 +11,15 @@ from noetl.cli import errors
 from noetl.cli.actions.labels import parse_labels
 from noetl.cli.actions.playbook_files import full, playbook_text
 from noetl.cli.client import runtime_access
-from noetl.cli.client.protocol import StartWish
-from noetl.cli.options import Where
+from noetl.cli.client.protocol import NewExecution
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note
 
 if TYPE_CHECKING:
     from noetl.dsl.program import Program
 
 
-class RunWish(msgspec.Struct, frozen=True):
+class RunRequest(msgspec.Struct, frozen=True):
     """What is started, and how.
 
     ``key``: an idempotency key, or empty. ``priority`` None: the playbook's own.
@@ -36,12 +36,12 @@ class RunWish(msgspec.Struct, frozen=True):
     labels: Sequence[str] = ()
     dry_run: bool = False
 
-    def start(self, payload: dict[str, Any]) -> StartWish:
-        return StartWish(payload, self.priority, self.key, parse_labels(self.labels))
+    def start(self, payload: dict[str, Any]) -> NewExecution:
+        return NewExecution(payload, self.priority, self.key, parse_labels(self.labels))
 
 
 def checked_text(
-    target: str, at: Where, *, warn: bool, runs: bool = False
+    target: str, at: CommandTarget, *, warn: bool, runs: bool = False
 ) -> tuple[str | None, Program | None]:
     """Read the text of a playbook file and compile it; None for a path of the catalog.
 
