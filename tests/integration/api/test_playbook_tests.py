@@ -74,7 +74,7 @@ def test_what_cannot_be_run_is_refused_at_its_place(client: Client) -> None:
     assert [(one["location"], one["severity"]) for one in run["problems"]] == [
         ("playbook.test.yaml:2:36", "error")
     ]
-    with_call = "cases:\n  - { name: one, expect: { result: { first: 4, asked: 2 } } }\n"
+    with_call = "cases:\n  - { name: one, expect: { result: { first: 4.0, asked: 2 } } }\n"
     _, run = client("POST", "/api/catalog/test", {"content": PRICED, "tests": with_call})
     assert "no playbook here is tests/asked" in run["cases"][0]["findings"][0]["message"]
     client.register(ASKED)

@@ -10,7 +10,7 @@ from noetl.api.deps import ApiDeps
 from noetl.api.http import parse
 from noetl.api.http.bodies import PlaybookDiagnostic
 from noetl.api.http.exchange import Answer, Request
-from noetl.api.http.problems import diagnostic
+from noetl.api.http.problems import BadRequestError, diagnostic
 from noetl.api.http.route import ONE, Parameter, Route
 from noetl.api.nouns.graphs import GraphEdgeView, GraphNodeView, graph_views
 from noetl.domain import codec
@@ -110,8 +110,10 @@ def record_test(deps: ApiDeps, request: Request) -> Answer:
     from noetl.services.history.recorded_test import make_test
 
     execution_id = parse.execution_id(request.params["execution_id"])
-    code = request.query.get("code", "run") != "recorded"
-    made = make_test(deps.store, deps.results, deps.programs, execution_id, code=code)
+    code = request.query.get("code", "run")
+    if code not in ("run", "recorded"):
+        raise BadRequestError(f"code={code[:40]!r} is neither run nor recorded", code="invalid_parameter")
+    made = make_test(deps.store, deps.results, deps.programs, execution_id, code=code == "run")
     entry = deps.catalog.by_program(made.program)
     version = None if entry is None else entry.version
     return Answer(

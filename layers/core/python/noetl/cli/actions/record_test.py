@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from noetl.cli import errors
-from noetl.cli.actions.test import Wish, test
+from noetl.cli.actions.test import TestOptions, test
 from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import resolve_id
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.kinds.registry import Registry
@@ -19,7 +19,7 @@ from noetl.testing.run_cases import FileRun, Options
 from noetl.testing.testfile import read_test_file
 
 
-def record_test(wish: Wish, name: str, at: Where) -> int:
+def record_test(wish: TestOptions, name: str, at: CommandTarget) -> int:
     """Write the test file beside the playbook, and run it.
 
     The playbook's code runs in the test; where its outcome differs from the recorded one, recorded results take its
@@ -49,7 +49,7 @@ def record_test(wish: Wish, name: str, at: Where) -> int:
     return test(replace(wish, targets=[str(target)]))
 
 
-def _playbook(wish: Wish) -> Path:
+def _playbook(wish: TestOptions) -> Path:
     if len(wish.targets) != 1:
         raise InvalidInputError(
             "--from needs the file of the playbook",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from noetl.domain.errors import NotFoundError
-from noetl.dsl.program import Lit, Map, Node, Program
+from noetl.dsl.program import LiteralNode, Map, Node, Program
 from noetl.dsl.work import tasks_in
 from noetl.ports.catalog import Catalog, CatalogEntry
 from noetl.ports.test_runs import TestRun, TestRunner
@@ -64,7 +64,7 @@ def _paths(program: Program) -> Iterator[tuple[str, int | None]]:
 
 def _plain(params: Node, name: str) -> object:
     """Return a parameter that needs no template; None for others."""
-    if isinstance(params, Lit):
+    if isinstance(params, LiteralNode):
         return params.value.get(name) if isinstance(params.value, dict) else None
     found = dict(params.entries).get(name) if isinstance(params, Map) else None
-    return found.value if isinstance(found, Lit) else None
+    return found.value if isinstance(found, LiteralNode) else None

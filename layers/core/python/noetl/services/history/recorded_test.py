@@ -14,7 +14,7 @@ from noetl.domain import codec
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.long_work import begin_long_work
 from noetl.domain.sizes.table import PLAYBOOK_BYTES
-from noetl.dsl.program import KeychainEntry, Lit, Map, Program, Step
+from noetl.dsl.program import KeychainEntry, LiteralNode, Map, Program, Step
 from noetl.dsl.work import Task, tasks_in
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
@@ -371,10 +371,10 @@ def _made_up(program: Program) -> dict[str, Any]:
 
 def _credential(entry: KeychainEntry) -> str:
     params = entry.params
-    if isinstance(params, Lit) and isinstance(params.value, dict):
+    if isinstance(params, LiteralNode) and isinstance(params.value, dict):
         return str(params.value.get("credential") or "")
     found = dict(params.entries).get("credential") if isinstance(params, Map) else None
-    return str(found.value) if isinstance(found, Lit) else ""
+    return str(found.value) if isinstance(found, LiteralNode) else ""
 
 
 class _Writer(yaml.SafeDumper):
