@@ -7,8 +7,6 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from noetl.dsl.diagnostics import Diagnostic
-
 BranchKind = Literal[
     "step", "arc", "failure arc", "case entry", "task rule", "admission rule", "compensation"
 ]
@@ -23,6 +21,20 @@ class TestFinding(msgspec.Struct, frozen=True):
     expected: str = ""
     got: str = ""
     message: str = ""
+
+
+class TestProblem(msgspec.Struct, frozen=True):
+    """A mistake in a test file, at its line and column."""
+
+    __test__ = False  # pytest
+
+    code: str
+    message: str
+    line: int
+    column: int
+    severity: Literal["error", "warning"] = "error"
+    hint: str | None = None
+    path: str = ""
 
 
 class TestedCase(msgspec.Struct, frozen=True):
@@ -62,7 +74,7 @@ class TestRun(msgspec.Struct, frozen=True):
 
     cases: list[TestedCase] = []
     branches: list[TestedBranch] = []
-    problems: list[Diagnostic] = []
+    problems: list[TestProblem] = []
     total: int = 0
     stopped: str = ""
 

@@ -15,8 +15,9 @@ from noetl.api.http.route import ONE, Parameter, Route
 from noetl.api.nouns.graphs import GraphEdgeView, GraphNodeView, graph_views
 from noetl.domain import codec
 from noetl.domain.long_work import begin_long_work
+from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.editors.graph import graph_of
-from noetl.ports.test_runs import TestedBranch, TestedCase
+from noetl.ports.test_runs import TestedBranch, TestedCase, TestProblem
 from noetl.services.catalog.register_playbook import playbook_text
 
 _LONG = 16 * 1024
@@ -95,7 +96,7 @@ def run_tests(deps: ApiDeps, request: Request) -> Answer:
             run.stopped,
             round(100 * taken / len(run.branches), 1) if run.branches else 0.0,
             run.cases,
-            [codec.convert(diagnostic(one, service.TESTS), PlaybookDiagnostic) for one in run.problems],
+            [_problem(one, service.TESTS) for one in run.problems],
             run.branches,
             graph.entry,
             graph.final,
@@ -103,6 +104,10 @@ def run_tests(deps: ApiDeps, request: Request) -> Answer:
             edges,
         ),
     )
+
+
+def _problem(found: TestProblem, name: str) -> PlaybookDiagnostic:
+    return codec.convert(diagnostic(Diagnostic(**msgspec.structs.asdict(found)), name), PlaybookDiagnostic)
 
 
 def record_test(deps: ApiDeps, request: Request) -> Answer:

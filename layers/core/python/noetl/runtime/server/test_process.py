@@ -20,11 +20,10 @@ from typing import IO, Any
 import msgspec
 
 from noetl.domain.errors import InfrastructureError, OverloadedError
-from noetl.dsl.diagnostics import Diagnostic
 from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.layers import WITHOUT
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
-from noetl.ports.test_runs import TestedBranch, TestedCase, TestRun
+from noetl.ports.test_runs import TestedBranch, TestedCase, TestProblem, TestRun
 
 MODULE = "noetl.testing.serve_run"
 SECONDS = 30.0
@@ -42,7 +41,7 @@ class _Line(msgspec.Struct, frozen=True):
     total: int = 0
     case: TestedCase | None = None
     branches: list[TestedBranch] = []
-    problems: list[Diagnostic] = []
+    problems: list[TestProblem] = []
     source: str = ""
 
 
