@@ -36,6 +36,7 @@ from noetl.cli.options import (
     Json,
     Key,
     Labels,
+    NoCache,
     Payload,
     Priority,
     Quiet,
@@ -161,6 +162,7 @@ def run(
         bool, typer.Option("--dry-run", help="Check playbook and payload, show the plan, start nothing.")
     ] = False,
     strict: Strict = False,
+    no_cache: NoCache = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
@@ -180,7 +182,7 @@ def run(
     from noetl.cli.actions import execute
     from noetl.cli.actions.run_request import RunRequest
 
-    wish = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], dry_run)
+    wish = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], dry_run, no_cache)
     at = where(home, remote, context)
     end(execute.run(wish, as_json=as_json, quiet=quiet, timeout=_seconds(timeout), at=at))
 

@@ -71,6 +71,9 @@ Labels = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="NAME=VALUE", help="Text for lists and filters. Repeatable."),
 ]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Run every task, also one with a `cache` whose result is known.")
+]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse --set of a name that the playbook neither has nor reads.")
 ]

@@ -54,6 +54,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", tag_field="type", omit_def
     principal_kind: str = ""
     priority: int | None = None
     """Instead of the playbook's own."""
+    no_cache: bool = False
+    """Run every task, also one whose result an earlier call left."""
 
     @property
     def awaited_by(self) -> int | None:

@@ -34,6 +34,7 @@ from noetl.dsl.starts import SqsTrigger as SqsTrigger
 from noetl.dsl.starts import Trigger as Trigger
 from noetl.dsl.work import Action as Action
 from noetl.dsl.work import BreakAction as BreakAction
+from noetl.dsl.work import CacheSpec as CacheSpec
 from noetl.dsl.work import CallAction as CallAction
 from noetl.dsl.work import CollectAction as CollectAction
 from noetl.dsl.work import ContinueAction as ContinueAction

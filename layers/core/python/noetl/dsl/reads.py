@@ -155,7 +155,7 @@ def _task_names(task: Task) -> set[str]:
     own = _input_names(task)
     outer = names_in(task.input)
     inner = names_in(*(getattr(task, name) for name in task.__struct_fields__ if name != "input"))
-    return outer | (inner - own) | (_main_parameters(task) - own)
+    return outer | (inner - own) | unset_parameters(task)
 
 
 def _input_names(task: Task) -> set[str]:
@@ -166,7 +166,7 @@ def _input_names(task: Task) -> set[str]:
     return set()
 
 
-def _main_parameters(task: Task) -> set[str]:
+def unset_parameters(task: Task) -> set[str]:
     """Return the parameters of ``def main(a, b)`` that ``input`` does not set.
 
     They are filled from scope by name.
@@ -177,7 +177,7 @@ def _main_parameters(task: Task) -> set[str]:
     code = entries.get("code", task.params)
     value = code.value if isinstance(code, LiteralNode) else None
     text = value.get("code") if isinstance(value, dict) else value
-    return set(_parameters(text)) if isinstance(text, str) else set()
+    return set(_parameters(text)) - _input_names(task) if isinstance(text, str) else set()
 
 
 @lru_cache(maxsize=512)

@@ -197,6 +197,20 @@ class StepRetry(msgspec.Struct, frozen=True, omit_defaults=True):
     stop_when: Node | None = None
 
 
+class CacheSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``cache``: a call takes the result of an earlier one of the same key.
+
+    ``ttl``: the seconds for which a result is taken. ``key`` None: what the call is made of; ``names`` are what its code reads besides
+    its input. A key that is null or an empty text: this
+    call has no cache.
+    """
+
+    ttl: Node
+    key: Node | None = None
+    names: tuple[str, ...] = ()
+    pos: Pos = Pos()
+
+
 class Gather(msgspec.Struct, frozen=True, omit_defaults=True):
     """``output.accumulate``: the results of a task's successful runs become one value.
 
@@ -241,6 +255,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: tuple[Rule, ...] = ()
     form: Literal["event", "canonical"] = "canonical"
     retry: StepRetry | None = None
+    cache: CacheSpec | None = None
     on_unmatched: Literal["fail", "continue"] = "fail"
     sets: tuple[SetAction, ...] = ()
     timeout: Node | None = None

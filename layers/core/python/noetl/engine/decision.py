@@ -177,6 +177,8 @@ class Decider:
             self.args_of(run) if args is None else args,
             extra,
             self.token(run),
+            # A redrive asks for steps to run again, and one that takes its own result of before does not.
+            self.state.no_cache or self.state.rounds > 0,
         )
 
     def value(self, node: Node, scope: EngineScope) -> Any:

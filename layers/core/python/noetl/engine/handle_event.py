@@ -205,6 +205,7 @@ def _start(d: Decider, event: Start) -> None:
             event.principal,
             d.now,
             priority,
+            event.no_cache,
         )
     )
     if event.depth > d.view.limits.max_depth:

@@ -37,8 +37,9 @@ def bind(run: Run, outcome: TaskOutcome) -> None:
     frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
     frame.pending = None
+    _keep_fresh(run, outcome)
     run.overlay.elapsed_ms += outcome.duration_ms
-    meta = dict(outcome.meta)
+    meta = with_source(outcome)
     result, envelope = None, None
     if outcome.error is None:
         try:
@@ -57,3 +58,17 @@ def bind(run: Run, outcome: TaskOutcome) -> None:
     else:
         tracing.loop_ended(run, frame, task, outcome)
     frame.phase = "judge"
+
+
+def _keep_fresh(run: Run, outcome: TaskOutcome) -> None:
+    """Keep the answer of a call that has a cache until its task is left."""
+    depth = len(run.state.frames)
+    plan = run.asked.pop(depth, None)
+    run.fresh.pop(depth, None)
+    if plan is not None and outcome.error is None and outcome.cached is None:
+        run.fresh[depth] = plan, outcome.result
+
+
+def with_source(outcome: TaskOutcome) -> dict[str, Any]:
+    """Return the ``meta`` of a call, with the call whose stored result answers it."""
+    return {**outcome.meta, **({} if outcome.cached is None else {"cached": dict(outcome.cached)})}

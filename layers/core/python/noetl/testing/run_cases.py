@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.adapters.memory.task_cache import MemoryTaskCache
 from noetl.domain.branch_coverage import listening
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, NotFoundError, TaskError
@@ -214,6 +215,7 @@ def _worker(
         folder_of=lambda program: str(Path(program.source_name).parent),
         callback_key=lambda command: callback_key(command, programs.__getitem__, RING),
         callback_base=BASE,
+        cache=MemoryTaskCache(),
     )
 
     def run(command: Command, emit: Callable[[Event], None]) -> None:

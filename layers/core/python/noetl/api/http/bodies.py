@@ -57,7 +57,7 @@ class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which playbook: ``path`` (and ``version``, or the latest), or ``playbook_id``/``catalog_id`` (``path@version``), or ``program`` (the hash
     of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with. ``trigger_at``: when it starts (ISO 8601
     with a zone), at most a year ahead; what has passed is now. ``priority``: higher goes first; the playbook's own without it.
-    ``labels``: text by name for lists and filters, over those of the playbook."""
+    ``labels``: text by name for lists and filters, over those of the playbook. ``no_cache``: no task takes the result of an earlier call."""
 
     path: str | None = None
     version: int | str | None = None
@@ -71,6 +71,7 @@ class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trigger_at: str | None = None
     priority: Annotated[int, msgspec.Meta(ge=-PRIORITY.value, le=PRIORITY.value)] | None = None
     labels: dict[str, str] | None = None
+    no_cache: bool = False
 
 
 class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

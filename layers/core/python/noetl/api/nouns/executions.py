@@ -60,7 +60,16 @@ def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
     payload = _payload(asked)
     found = _wanted(deps, asked)
     at = None if asked.trigger_at is None else parse_instant(asked.trigger_at)
-    return begin(deps, request, found, payload, at=at, priority=asked.priority, labels=asked.labels)
+    return begin(
+        deps,
+        request,
+        found,
+        payload,
+        at=at,
+        priority=asked.priority,
+        labels=asked.labels,
+        no_cache=asked.no_cache,
+    )
 
 
 def begin(
@@ -72,6 +81,7 @@ def begin(
     at: float | None = None,
     priority: int | None = None,
     labels: dict[str, str] | None = None,
+    no_cache: bool = False,
 ) -> tuple[Answer, bool]:
     """Start ``found`` for the caller, under the key of the request.
 
@@ -91,6 +101,7 @@ def begin(
         at=at,
         priority=priority,
         labels=labels or {},
+        no_cache=no_cache,
     )
     started = start_execution(
         deps.programs(found.program),

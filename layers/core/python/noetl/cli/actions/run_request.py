@@ -35,9 +35,11 @@ class RunRequest(msgspec.Struct, frozen=True):
     strict: bool = False
     labels: Sequence[str] = ()
     dry_run: bool = False
+    no_cache: bool = False
 
     def start(self, payload: dict[str, Any]) -> NewExecution:
-        return NewExecution(payload, self.priority, self.key, parse_labels(self.labels))
+        labels = parse_labels(self.labels)
+        return NewExecution(payload, self.priority, self.key, labels, no_cache=self.no_cache)
 
 
 def checked_text(

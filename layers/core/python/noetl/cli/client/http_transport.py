@@ -247,6 +247,7 @@ class RemotePlace(RemoteTriggers):
         body: dict[str, Any] = {"path": entry.path, "version": entry.version, "payload": wish.payload}
         body |= {} if wish.priority is None else {"priority": wish.priority}
         body |= {"labels": dict(wish.labels)} if wish.labels else {}
+        body |= {"no_cache": True} if wish.no_cache else {}
         if wish.starts_at is not None:
             body["trigger_at"] = instant(wish.starts_at)
         return int(self._client.post("/api/executions", StartedAnswer, body, key=wish.key).execution_id)

@@ -236,6 +236,7 @@ class LocalTransport(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, Tr
                 at=wish.starts_at,
                 priority=wish.priority,
                 labels=wish.labels,
+                no_cache=wish.no_cache,
             ),
             self._reading.store,
             owner=owner,
@@ -280,7 +281,7 @@ class RunningHere(LocalTransport):
         return _registered(self.runtime.register(text, source_name=source_name))
 
     def start(self, entry: Registered, wish: NewExecution) -> int:
-        if wish.starts_at is not None or wish.key or wish.labels:
+        if wish.starts_at is not None or wish.key or wish.labels or wish.no_cache:
             started = self._start(entry, wish, self.runtime.owner)
             if started.event is not None:
                 self.runtime.accept([started.event])

@@ -73,6 +73,7 @@ class NewExecution(msgspec.Struct, frozen=True):
     key: str = ""
     labels: Mapping[str, str] = {}
     starts_at: float | None = None
+    no_cache: bool = False
 
 
 class Place(Protocol):

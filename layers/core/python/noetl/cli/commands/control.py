@@ -22,6 +22,7 @@ from noetl.cli.options import (
     Labels,
     Limit,
     MaybeId,
+    NoCache,
     Payload,
     Priority,
     Quiet,
@@ -58,6 +59,7 @@ def exec_(
     key: Key = "",
     labels: Labels = None,
     strict: Strict = False,
+    no_cache: NoCache = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -77,7 +79,7 @@ def exec_(
     from noetl.cli.actions.run_request import RunRequest
 
     at = where(home, remote, context)
-    wish = RunRequest(target, sets or [], payload, priority, key, strict, labels or [])
+    wish = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], no_cache=no_cache)
     end(exec.start(wish, moment=moment, as_json=as_json, at=at))
 
 

@@ -181,6 +181,7 @@ def run_of(view: StepView) -> StepRun:
         int(view.child_execution_id) if view.child_execution_id else None,
         view.error,
         until=view.until,
+        cached_from=view.cached_from or "",
     )
 
 
@@ -193,6 +194,8 @@ def step_line(run: StepRun) -> str:
         parts.append(loop_text(run))
     if run.attempts > 1:
         parts.append(f"{run.attempts} calls")
+    if run.cached_from:
+        parts.append(f"cached, from {run.cached_from}")
     if run.child and run.status not in OVER:
         parts.append(f"waits for {run.child}")
     if run.until is not None and run.status == "waiting":

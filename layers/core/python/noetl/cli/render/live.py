@@ -111,6 +111,8 @@ class LiveView:
                 parts.append(self._rate(execution_id, run))
         if run.attempts > 1:
             parts.append(f"{run.attempts} calls")
+        if run.cached_from:
+            parts.append("cached")
         if run.child and run.status not in OVER:
             parts.append(f"waits for {run.child}")
         if run.error:

@@ -34,6 +34,7 @@ class Initialized(
     principal: str = ""
     at: float = 0.0
     priority: int = 0
+    no_cache: bool = False
 
 
 class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):

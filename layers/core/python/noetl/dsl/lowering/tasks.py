@@ -7,6 +7,7 @@ from typing import Literal
 
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindSpec, ParamProblem
+from noetl.dsl.lowering.caches import lower_cache, refuse_cache, with_names
 from noetl.dsl.lowering.context import Frame, Lowering, merge_trees, with_holes
 from noetl.dsl.lowering.retries import lower_retry, retries
 from noetl.dsl.lowering.rules import LowerSink, lower_rules
@@ -39,6 +40,7 @@ TASK_KEYS = frozenset(
         "set_iter",
         "output",
         "retry",
+        "cache",
         "vars",
     }
 )
@@ -71,6 +73,8 @@ class Layers:
     retry: Tree | None = None
     """``executor.spec.defaults``: of calls that neither they nor their step say how to repeat."""
     timeout: Tree | None = None
+    cache: Tree | None = None
+    """The step's own: of its calls that say nothing else."""
 
 
 def without_empty(tool: Mapping) -> Mapping:
@@ -124,10 +128,13 @@ def lower_task(
         retry = lower_retry(lowering, body.get("retry"), body.key_pos("retry"), inside)
     elif retry is None and by_default and not retries(rules):
         retry = lower_retry(lowering, layers.retry, layers.retry.pos if layers.retry else Pos(), inside)
+    if not by_default:
+        refuse_cache(lowering, body, kind)
+    cache = body.get("cache") if body.has("cache") else layers.cache
     timeout = own_spec.get("timeout") or (layers.timeout if by_default else None)
     raw = params.get(*spec.raw_fields) if spec is not None else None
     code_pos, code_lines = raw.lines_pos() if isinstance(raw, Scalar) else (Pos(), False)
-    return Task(
+    task = Task(
         label=label,
         kind=spec.name if spec is not None else kind,
         params=lower_params(lowering, body, params, spec, inside) if calls else LiteralNode(None),
@@ -135,6 +142,7 @@ def lower_task(
         rules=rules,
         form=frame.form,
         retry=retry,
+        cache=lower_cache(lowering, cache, inside) if by_default else None,
         on_unmatched="continue" if unmatched == "continue" else "fail",
         sets=lower_sets(lowering, body, inside.value()),
         timeout=_timeout(lowering, timeout, frame),
@@ -149,6 +157,7 @@ def lower_task(
         code_pos=code_pos,
         code_lines=code_lines,
     )
+    return with_names(task)
 
 
 def _says_long(spec: Mapping) -> bool:

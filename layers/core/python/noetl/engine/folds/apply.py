@@ -44,7 +44,7 @@ def evolve(state: ExecutionState, slots: SlotSpace, fact: f.Fact) -> None:
 
 def _initialized(state: ExecutionState, slots: SlotSpace, fact: f.Initialized) -> None:
     state.program, state.parent, state.depth, state.started = fact.program, fact.parent, fact.depth, fact.at
-    state.priority = fact.priority
+    state.priority, state.no_cache = fact.priority, fact.no_cache
     for name, value in fact.workload.items():
         slots[("workload", name)] = value
     add_token(state, slots, f.Arrival(fact.run, fact.entry, sync=False))

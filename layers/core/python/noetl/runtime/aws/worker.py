@@ -21,6 +21,7 @@ from noetl.adapters.aws.s3 import S3ProgramStore, S3Revocations
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.signing import SignedRequests
 from noetl.adapters.aws.sqs import SqsQueue
+from noetl.adapters.aws.task_cache import S3TaskCache
 from noetl.adapters.aws.task_logs import S3TaskLogs
 from noetl.adapters.http_credentials import HttpCredentials
 from noetl.domain.commands import Command
@@ -163,6 +164,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
         callback_base=settings.public_url or settings.api_url,
         jobs=cloud_jobs(settings),
         log=telemetry.log,
+        cache=S3TaskCache(settings.results_bucket, storage, lists=settings.lists),
         lines=LineKeeper(S3TaskLogs(settings.results_bucket, storage), telemetry.log),
     )
     deps = BatchDeps(
