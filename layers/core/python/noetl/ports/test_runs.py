@@ -1,4 +1,4 @@
-"""The port of test runs: a playbook's tests, run beside the process that was asked for them."""
+"""The port of test runs: tests of a playbook, run in a process of their own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class TestProblem(msgspec.Struct, frozen=True):
 
 
 class TestedCase(msgspec.Struct, frozen=True):
-    """The outcome of a case. ``line``: its place in the test file. ``path``: the first steps that it entered."""
+    """The outcome of a case.
+
+    ``line``: its place in the test file. ``path``: the first steps that it entered.
+    """
 
     __test__ = False  # pytest
 

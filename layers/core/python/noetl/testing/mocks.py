@@ -151,7 +151,7 @@ def own_label(step: str) -> str:
 
 
 def shown_calls(calls: Mapping[str, int]) -> dict[str, int]:
-    """Each step or task once: ``fetch``, ``fetch/page``; not by the other names that replies may use."""
+    """Count each step or task once, as ``fetch`` or ``fetch/page``."""
     told: dict[str, int] = {}
     for name, count in calls.items():
         step, _, task = name.rpartition("/")

@@ -1,4 +1,7 @@
-"""The process that runs one test file for a server: files on its input, a line of JSON for each outcome.
+"""The process that runs one test file for a server.
+
+It reads files from its input, and writes a line of JSON for each outcome.
+
 
 It holds no secret and no connection. Its memory and processor time are bounded; the server bounds the rest.
 """

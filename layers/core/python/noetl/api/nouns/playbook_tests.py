@@ -25,7 +25,7 @@ _LONG = 16 * 1024
 
 
 class TestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``content``: the text of a playbook, registered or not. ``tests``: the text of its test file."""
+    """The texts of a playbook, registered or not, and of its test file."""
 
     __test__ = False  # pytest
 

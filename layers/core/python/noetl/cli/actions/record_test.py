@@ -1,4 +1,4 @@
-"""Action of ``noetl test --from``: writes a test file from the history of an execution, and runs it."""
+"""Action of ``noetl test --from``: writes a test of an execution, and runs it."""
 
 from __future__ import annotations
 

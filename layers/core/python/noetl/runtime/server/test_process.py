@@ -1,4 +1,4 @@
-"""A process of its own for the tests of a playbook, which the server ends when their time is over.
+"""A process for the tests of a playbook, which the server ends when their time is over.
 
 The process has a clean environment and an empty folder: what a playbook under test does can reach neither the
 server's memory nor its secrets. Its tasks are confined as all tasks are.
@@ -19,6 +19,7 @@ from typing import IO, Any
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, OverloadedError
 from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.layers import WITHOUT
@@ -45,7 +46,7 @@ class _Line(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-_LINE: msgspec.json.Decoder[_Line] = msgspec.json.Decoder(_Line)
+_LINE = codec.decoder(_Line)
 
 
 class TestProcesses:
@@ -121,8 +122,8 @@ def _lines(pipe: IO[bytes]) -> Iterator[_Line]:
     while left > 0 and (data := pipe.readline(MOST_LINE)):
         left -= len(data)
         try:
-            yield _LINE.decode(data)
-        except msgspec.DecodeError:
+            yield codec.decode_as(_LINE, data)
+        except ValueError:
             return
 
 

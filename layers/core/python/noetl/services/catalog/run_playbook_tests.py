@@ -41,7 +41,7 @@ def run_playbook_tests(
 
 
 def _called(program: Program, catalog: Catalog, programs: Callable[[str], Program]) -> Iterator[CatalogEntry]:
-    """Yield the registered playbooks that a program calls by a fixed path, and what those call."""
+    """Yield the playbooks that a program calls by a fixed path, and what those call."""
     seen, waiting = {program.path or program.name}, [program]
     while waiting:
         for path, version in _paths(waiting.pop()):

@@ -1,4 +1,7 @@
-"""A test file made from the history of an execution: its input, recorded results as replies, its end as expectation."""
+"""A test file made from the history of an execution.
+
+It has its input, recorded results as replies, and its end as expectation.
+"""
 
 from __future__ import annotations
 
@@ -276,7 +279,10 @@ class _Recording:
     def _of(
         self, step: Step, stage: str, task: Task, *, last: bool, alone: bool
     ) -> Iterator[tuple[int | None, list[dict[str, Any]]]]:
-        """Yield the replies of a task by index of an item; of a failed call the error is that of the task that failed."""
+        """Yield the replies of a task by index of an item.
+
+        The error of a failed call is that of the task that failed.
+        """
         places = {index for name, _, index in self.replies if name == step.name}
         for index in sorted(places, key=lambda one: -1 if one is None else one):
             found = list(self.replies.get((step.name, task.label, index), ()))
@@ -358,7 +364,7 @@ def _shaped(task: Task, reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def _made_up(program: Program) -> dict[str, Any]:
-    """Return credentials for the keychain, with every field that a template of the playbook reads."""
+    """Return made-up credentials with every field that a template of the playbook reads."""
     text = codec.encode(program).decode()
     found: dict[str, Any] = {}
     for entry in program.keychain:
