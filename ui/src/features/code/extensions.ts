@@ -17,6 +17,8 @@ const theme = EditorView.theme({
   ".cm-tooltip": { backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--line)" },
   ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
   ".cm-failed-line": { backgroundColor: "var(--bad-soft)" },
+  ".cm-reached-line": { boxShadow: "inset 3px 0 var(--good)" },
+  ".cm-missed-line": { boxShadow: "inset 3px 0 var(--warn)", backgroundColor: "var(--warn-soft)" },
   ".cm-changedLine, .cm-insertedLine": { backgroundColor: "var(--good-soft)" },
   ".cm-deletedChunk": { backgroundColor: "var(--bad-soft)" },
   ".cm-deletedChunk span": { color: "var(--text)" },
