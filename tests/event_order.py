@@ -116,6 +116,7 @@ STEP_RUN = Order(
             **_to("skipped", "step.skipped"),
         },
         "entered": {
+            **_to("working", "output.patched"),
             **_to("entered", "timer.set", "ctx.patched", "case.evaluated"),
             **_to("issued", "command.issued"),
             **_to("looping", "loop.started"),

@@ -120,7 +120,10 @@ def end(code: int) -> None:
 
 
 class CommandTarget(msgspec.Struct, frozen=True):
-    """``home``: the folder of engine data, and of contexts. ``context``: a context's name, empty for the one in use; None: this machine."""
+    """The place that a command is about.
+
+    ``home``: the folder of engine data, and of contexts. ``context``: a context's name, empty for the one in use; None: this machine.
+    """
 
     home: str | None = None
     context: str | None = None

@@ -333,7 +333,8 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
 
     It continues from what was under way, or from ``step`` with ``args`` (``again``: only items of its loop).
     ``program``: the program it continues with. ``arcs``: number of an arc in the program it had → in this one, where they differ.
-    ``ended``: when it had ended, in epoch seconds; 0: not known.
+    ``ended``: when it had ended, in epoch seconds; 0: not known. ``output``: what takes the place of the step's result; the step is not
+    run then (``with_output``).
     """
 
     execution_id: int
@@ -346,6 +347,8 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
     principal: str = ""
     again: LoopResume | None = None
     ended: float = 0.0
+    output: Any = None
+    with_output: bool = False
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_defaults=True):

@@ -96,6 +96,8 @@ class Decision(msgspec.Struct):
     waiting: list[Command] = msgspec.field(default_factory=list)
     close: list[tuple[str, int, int]] = msgspec.field(default_factory=list)
     drop_runs: list[int] = msgspec.field(default_factory=list)
+    left_runs: list[int] = msgspec.field(default_factory=list)
+    """Runs of ``drop_runs`` whose children continue: a request that cancels the execution alone dropped them."""
     over_runs: list[int] = msgspec.field(default_factory=list)
     """Runs that are over and may have left callbacks, with their timers, in the store."""
     loops: list[LoopStart] = msgspec.field(default_factory=list)
@@ -158,7 +160,10 @@ class Decider:
         self.decision.facts.append(fact)
 
     def cancel_children(self) -> None:
-        """Cancel the children that were started before; last tasks and compensations may start others."""
+        """Cancel the children that were started before.
+
+        Last tasks and compensations may start others.
+        """
         self.decision.cancel_children = True
         self.decision.abandoned = len(self.decision.outbox)
 

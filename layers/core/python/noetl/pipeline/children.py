@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 def held(run: Run, outcome: TaskOutcome) -> TaskOutcome:
-    """Return the outcome, or the task's error when its sub-execution exceeds a limit of starts.
+    """Return the outcome of a sub-execution's start.
 
-    A sub-execution takes no cached result when this execution takes none.
+    The task's error when the sub-execution exceeds a limit of starts. A sub-execution takes no cached result when this execution takes
+    none.
     """
     if outcome.child is None:
         return outcome

@@ -45,7 +45,9 @@ def allowed_attempts(run: Run, action: RetryAction) -> int:
 def wait_before(
     run: Run, action: RetryAction, tried: int, chance: float, error: ErrorInfo | None = None
 ) -> float:
-    """Return the seconds to wait after attempt ``tried``; ``chance`` in [0, 1) makes the jitter.
+    """Return the seconds to wait after attempt ``tried``.
+
+    ``chance`` in [0, 1) makes the jitter.
 
     When a service stated how long to wait (``details.retry_after`` of ``error``), it is not called before that, unless ``max_delay`` is
     shorter.

@@ -1,4 +1,6 @@
-"""Templates' views of outcomes: ``outcome``, ``response``, ``result``, ``this``, ``error``.
+"""Templates' views of outcomes.
+
+``outcome``, ``response``, ``result``, ``this``, ``error``.
 
 The shapes follow docs/dsl.md, "Rules that settle what the documents leave open", 1 to 3.
 """

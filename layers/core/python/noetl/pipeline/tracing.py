@@ -182,7 +182,9 @@ def with_around(
 
 
 def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
-    """Return ``meta``: ``attempts`` when there were several calls, and the last task's helpers.
+    """Return ``meta``.
+
+    ``attempts`` when there were several calls, and the last task's helpers.
 
     The helpers are ``http``, ``pg`` and ``py``.
     """

@@ -1,4 +1,6 @@
-"""The cache of compiled programs between processes: a playbook runs again without the compiler.
+"""The cache of compiled programs between processes.
+
+A playbook runs again without the compiler.
 
 Loading the compiler takes longer than running a small playbook. An entry is valid for one text, one source name and one
 state of this library's files; with kinds of other packages (which may change on their own) nothing is cached. Each

@@ -194,11 +194,13 @@ Moment = Annotated[
 class RedriveBlock(Strict):
     """A redrive.
 
-    ``step`` empty: from its failure. ``args``: of the step; without them those of its last run.
+    ``step`` empty: from its failure. ``args``: of the step; without them those of its last run. ``output``: what the step leaves with,
+    instead of being run.
     """
 
     step: str = ""
     args: dict[str, Any] | None = None
+    output: Any = None
 
 
 class CallbackBlock(Strict):

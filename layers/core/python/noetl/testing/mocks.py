@@ -151,7 +151,10 @@ def own_label(step: str) -> str:
 
 
 def shown_calls(calls: Mapping[str, int]) -> dict[str, int]:
-    """Count each step or task once, as ``fetch`` or ``fetch/page``."""
+    """Count each step or task once, as ``fetch`` or ``fetch/page``.
+
+    Other names that replies may use are left out.
+    """
     told: dict[str, int] = {}
     for name, count in calls.items():
         step, _, task = name.rpartition("/")

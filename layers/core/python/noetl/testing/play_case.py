@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec import UNSET
+
 from noetl.adapters.memory.catalog import MemoryCatalog
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.commands import Command
@@ -261,6 +263,7 @@ def _event(
             asked,
             step=wanted.get("step", ""),
             args=wanted.get("args"),
+            output=wanted.get("output", UNSET),
         )
     return Cancel(execution_id, event_id, program, moment["cancel"], principal, moment.get("cascade", True))
 

@@ -36,14 +36,18 @@ class PauseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RedriveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``from``: ``failure`` (what was under way when it ended), a step, or items of its loop: ``load[3]``, ``load[failed]``. ``args``: of
-    that step; without them those of its last run.
-    ``version``: of its playbook; without it the one it had."""
+    """A request to redrive an execution.
+
+    ``from``: ``failure`` (what was under way when it ended), a step, or items of its loop: ``load[3]``, ``load[failed]``. ``args``: of that
+    step; without them those of its last run. ``version``: of its playbook; without it the one it had. ``output``: what that step leaves
+    with, instead of being run.
+    """
 
     from_: str = msgspec.field(default="failure", name="from")
     args: dict[str, Any] | None = None
     version: int | None = None
     reason: str = ""
+    output: Any = msgspec.UNSET
 
 
 B = TypeVar("B", CancelBody, PauseBody, RedriveBody, ContextBody, TokenBody)
@@ -84,7 +88,14 @@ def _redrive(deps: ApiDeps, execution_id: int, asked: RedriveBody, by: ChangeReq
         program = find_playbook(deps.catalog, path, asked.version).program
     step = "" if asked.from_ == "failure" else asked.from_
     return redrive_execution.redrive(
-        deps.store, deps.programs, execution_id, by, step=step, args=asked.args, program=program
+        deps.store,
+        deps.programs,
+        execution_id,
+        by,
+        step=step,
+        args=asked.args,
+        program=program,
+        output=asked.output,
     )
 
 

@@ -58,7 +58,10 @@ def take_batch(deps: ApiDeps, request: Request) -> Answer:
 
 @contextmanager
 def _counting(deps: ApiDeps) -> Iterator[None]:
-    """What cannot be read as events (what has no right to speak is counted where that is found out)."""
+    """Read the events of a body; count what cannot be read.
+
+    What cannot be read as events (what has no right to speak is counted where that is found out).
+    """
     try:
         yield
     except InvalidInputError as error:

@@ -154,7 +154,10 @@ def _wanted(deps: ApiDeps, asked: StartBody) -> PlaybookVersion:
 
 
 def _kept(deps: ApiDeps, execution_id: int) -> StartedAnswer:
-    """Of an execution that starts later, or that was started by an earlier request: the playbook may have another version now."""
+    """Find the playbook of an execution that starts later or began before.
+
+    Of an execution that starts later, or that was started by an earlier request: the playbook may have another version now.
+    """
     info = read_execution.find(deps.store, execution_id)
     entry = deps.catalog.by_program(info.program)
     version = entry.version if entry is not None and entry.path == info.path else None

@@ -26,7 +26,10 @@ class CodeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CodeAnswer(msgspec.Struct, frozen=True):
-    """``code``: trade it at ``POST /api/session`` before ``expires_at``; empty where no session is needed."""
+    """A code that signs a browser in once.
+
+    ``code``: trade it at ``POST /api/session`` before ``expires_at``; empty where no session is needed.
+    """
 
     code: str
     scopes: list[str]
@@ -38,7 +41,10 @@ class SessionWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SessionAnswer(msgspec.Struct, frozen=True):
-    """``csrf``: send it as ``X-CSRF-Token`` with every request of the session; empty where there is no session."""
+    """The session of a browser.
+
+    ``csrf``: send it as ``X-CSRF-Token`` with every request of the session; empty where there is no session.
+    """
 
     csrf: str
     scopes: list[str]

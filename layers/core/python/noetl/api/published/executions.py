@@ -27,7 +27,10 @@ _YEAR = 366 * 24 * 60
 
 
 class RerunBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``workload`` (or ``payload``): laid over the workload of the execution that is run again."""
+    """A request to run an execution again.
+
+    ``workload`` (or ``payload``): laid over the workload of the execution that is run again.
+    """
 
     workload: dict[str, Any] | None = None
     payload: dict[str, Any] | None = None
@@ -52,7 +55,10 @@ class CleanupBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CleanupAnswer(msgspec.Struct, frozen=True):
-    """``execution_ids``: those that are cancelled, or in a dry run would be. ``more``: there are further ones; ask again."""
+    """The executions that a clean-up cancels.
+
+    ``execution_ids``: those that are cancelled, or in a dry run would be. ``more``: there are further ones; ask again.
+    """
 
     cancelled_count: int
     execution_ids: list[str]
@@ -71,7 +77,10 @@ class CancellationAnswer(msgspec.Struct, frozen=True):
 
 
 class FinalizeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``reason`` (or ``error``) is kept in history. ``status`` is what the caller wants it to be; no caller can make it complete."""
+    """A request to end an execution.
+
+    ``reason`` (or ``error``) is kept in history. ``status`` is what the caller wants it to be; no caller can make it complete.
+    """
 
     status: str = ""
     reason: str = ""

@@ -1,4 +1,4 @@
-"""Shared parts of ``noetl server`` and ``noetl worker``: start in the background, stop, status."""
+"""Processes in the background: start, stop, status."""
 
 from __future__ import annotations
 

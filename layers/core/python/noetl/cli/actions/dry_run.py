@@ -67,7 +67,10 @@ def _program(target: str, at: CommandTarget, *, warn: bool) -> Program:
 
 
 def _workload(node: Node, payload: dict[str, Any]) -> dict[str, Any]:
-    """The workload as it is written, with the payload over it; a computed default is shown as its template."""
+    """Show the workload with the payload over it.
+
+    A computed default is shown as its template.
+    """
     from noetl.domain.patches.scope_patches import deep_merge
 
     given = _plain(node)

@@ -1,4 +1,4 @@
-"""Action of ``noetl exec``: start a playbook, now or later, and leave it to other processes to run."""
+"""Action of ``noetl exec``: start a playbook, and leave it to other processes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def start(wish: RunRequest, *, moment: str | None, as_json: bool, at: CommandTar
 
 
 def parse_moment(text: str, now: float) -> float:
-    """Epoch seconds of ``2026-12-24T18:00:00Z`` (any offset), or of ``+90m`` from now (s, m, h, d).
+    """Read a moment as epoch seconds.
+
+    ``2026-12-24T18:00:00Z`` (any offset), or ``+90m`` from now (s, m, h, d).
 
     Raises InvalidInputError(code="invalid_time").
     """

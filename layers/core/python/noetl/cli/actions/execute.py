@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from noetl.cli import errors
-from noetl.cli.actions.payload import read_payload
+from noetl.cli.actions.payload import read_output, read_payload
 from noetl.cli.actions.playbook_files import full
 from noetl.cli.actions.run_request import RunRequest, checked_text
 from noetl.cli.client.connect import open_running
@@ -122,7 +124,9 @@ def follow(
     log: TaskLog | None = None,
     began: bool = False,
 ) -> int:
-    """Stay with executions until they end, park, or ``timeout`` seconds have passed; report how each ended.
+    """Follow executions until they end, park, or time out.
+
+    At the latest after ``timeout`` seconds; reports how each ended.
 
     ``began``: this command started the only one, so that here ``latest`` names it.
     """
@@ -355,6 +359,7 @@ def redrive(
     step: str,
     sets: Sequence[str],
     version: int | None,
+    output: str | None,
     reason: str,
     as_json: bool,
     quiet: bool,
@@ -362,14 +367,19 @@ def redrive(
 ) -> int:
     """Run an execution that has ended again, and stay with it."""
     args = read_payload(None, sets) if sets else None
+    given = UNSET if output is None else read_output(output)
+    if output is not None and not step:
+        raise InvalidInputError(
+            "an output is that of a step", code="invalid_redrive", hint="name it with --from"
+        )
     if args and not step:
         raise InvalidInputError("arguments are for a step", code="invalid_set", hint="name it with --from")
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
         if args:
-            from noetl.cli.actions.redrive_reach import tell_reach
+            from noetl.cli.actions.redrive_reach import check_reach
 
-            tell_reach(place, execution_id, step, args, version)
-        place.redrive(execution_id, reason, step=step, args=args, version=version)
+            check_reach(place, execution_id, step, args, version)
+        place.redrive(execution_id, reason, step=step, args=args, version=version, output=given)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

@@ -38,7 +38,9 @@ SHOWN = 20
 
 
 def parse_filter(texts: Sequence[str], before: str | None = None) -> ManyFilter:
-    """``status=failed``, ``path=…`` …; ``id`` and ``label`` (``label=team=data``) may be repeated.
+    """Read filters such as ``status=failed``.
+
+    ``id`` and ``label`` (``label=team=data``) may be repeated.
 
     ``before``: an age, or a moment. Raises InvalidInputError.
     """
@@ -76,7 +78,10 @@ def parse_filter(texts: Sequence[str], before: str | None = None) -> ManyFilter:
 
 
 def _moment(text: str, whole: Callable[[float], int]) -> str:
-    """An age becomes the moment it leads to, in whole seconds that leave nothing out; anything else is judged where the executions are."""
+    """Turn ages into moments, in whole seconds that leave nothing out.
+
+    Everything else is judged where the executions are.
+    """
     age = _AGE.fullmatch(text)
     return instant(whole(time.time() - float(age[1]) * _SECONDS[age[2]])) if age else text
 

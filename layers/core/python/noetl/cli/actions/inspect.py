@@ -174,7 +174,10 @@ def show_logs(name: str, *, follow: bool, step: str | None, as_json: bool, at: C
 
 
 def log_line(line: TaskLine) -> str:
-    """``01:02:03.004Z  fetch[3]  printed text``; the second and later attempts of a task as ``fetch #2``."""
+    """Format one line of a task's log.
+
+    ``01:02:03.004Z fetch[3] printed text``; the second and later attempts of a task as ``fetch #2``.
+    """
     where = line.step if line.index is None else f"{line.step}[{line.index}]"
     again = f" #{line.attempt}" if line.attempt > 1 else ""
     return f"{clock_time(line.time)}  {where + again:<20} {printable(line.line, 10_000)}"

@@ -1,4 +1,7 @@
-"""Action of ``noetl test``: runs test files and reports each case, differences and uncovered branches."""
+"""Action of ``noetl test``: run test files, report each case.
+
+It reports differences and uncovered branches, too.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ class Tally:
 
 
 def test(wish: TestOptions) -> int:
-    """0: all cases passed; 1: one did not, or coverage is too low; 2: a file cannot be run, or there is nothing to run."""
+    """Return the exit code.
+
+    0: all cases passed; 1: one did not, or coverage is too low; 2: a file cannot be run, or there is nothing to run.
+    """
     began = time.perf_counter()
     kinds = Registry()
     unknown = sorted(set(wish.live) - set(kinds.names()))

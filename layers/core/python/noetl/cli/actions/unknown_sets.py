@@ -36,7 +36,10 @@ def check_sets(program: Program, sets: Sequence[str], *, strict: bool) -> None:
 
 
 def known_names(program: Program) -> list[str]:
-    """Names that a start may set: those of the workload and of `input`, then those that templates read."""
+    """List the names that a start may set.
+
+    These are the names of the workload and of `input`, then those that templates read.
+    """
     workload = program.workload
     declared = (
         list(workload.value)

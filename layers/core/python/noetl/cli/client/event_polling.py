@@ -43,7 +43,10 @@ class History:
         return page.events
 
     def all(self) -> Iterator[HistoryEvent]:
-        """Everything there is now. (Short pages may be followed by more: only an empty one ends what there is.)"""
+        """Read everything there is now.
+
+        Short pages may be followed by more: only an empty one ends what there is.
+        """
         while found := self.read():
             yield from found
             if self.complete:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
+from msgspec import UNSET
 
 from noetl.api.http.bodies import (
     AcceptedAnswer,
@@ -78,7 +79,10 @@ CANCEL_SECONDS = 30.0
 
 
 class RemotePlace(RemoteTriggers):
-    """A server as a place that runs executions (``protocol.Running``); they outlive the client."""
+    """A server that runs executions (``protocol.Running``).
+
+    Its executions outlive the client.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -321,7 +325,10 @@ class RemotePlace(RemoteTriggers):
         )
 
     def credential(self, name: str, *, reveal: bool) -> CredentialView:
-        """``reveal``: what a worker gets; of a type that is exchanged, the token instead of the secret."""
+        """Return a credential.
+
+        ``reveal``: what a worker gets; of a type that is exchanged, the token instead of the secret.
+        """
         asked = "true" if reveal else None
         return self._client.get(_credential(name), CredentialView, include_data=asked)
 
@@ -380,8 +387,10 @@ class RemotePlace(RemoteTriggers):
         step: str,
         args: dict[str, Any] | None,
         version: int | None,
+        output: Any = UNSET,
     ) -> None:
         body = {"from": step or "failure", "args": args, "version": version, "reason": reason}
+        body |= {} if output is UNSET else {"output": output}
         self._steer(execution_id, "redrive", body)
 
     def _steer(self, execution_id: int, what: str, body: dict[str, Any]) -> None:
@@ -411,7 +420,10 @@ class RemotePlace(RemoteTriggers):
 
 
 def reached(url: str, address: str) -> str:
-    """The address of a callback with the path below which this client reaches the server, where the server does not know it."""
+    """Return the address of a callback.
+
+    It has the path below which this client reaches the server, where the server does not know it.
+    """
     there, here = urlsplit(url), urlsplit(address)
     prefix = here.path.rstrip("/")
     if there.netloc != here.netloc or there.path.startswith(f"{prefix}/api/"):

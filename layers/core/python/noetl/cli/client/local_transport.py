@@ -1,4 +1,7 @@
-"""This machine as a place: the stores in its home folder, and the runtime while it is open."""
+"""This machine: the stores in its home folder, and its runtime.
+
+The runtime exists while it is open.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
 
 from noetl.cli.actions.context_patch import ContextPatch
 from noetl.cli.client import runtime_access
@@ -333,6 +338,7 @@ class RunningHere(LocalTransport):
         step: str,
         args: dict[str, Any] | None,
         version: int | None,
+        output: Any = UNSET,
     ) -> None:
         from noetl.services.catalog.find_playbook import find_playbook
         from noetl.services.executions import redrive_execution
@@ -343,12 +349,22 @@ class RunningHere(LocalTransport):
             program = find_playbook(runtime.catalog, path, version).program
         asked = _asked(self.runtime.owner, reason)
         event = redrive_execution.redrive(
-            runtime.store, runtime.programs, execution_id, asked, step=step, args=args, program=program
+            runtime.store,
+            runtime.programs,
+            execution_id,
+            asked,
+            step=step,
+            args=args,
+            program=program,
+            output=output,
         )
         self._steer(event)
 
     def _steer(self, event: Event) -> None:
-        """Return when the event is applied, or was handled without effect; at the latest after CANCEL_SECONDS."""
+        """Wait until an event is applied, or had no effect.
+
+        At the latest after CANCEL_SECONDS.
+        """
         store, execution_id = self.runtime.store, event.execution_id
         before = read_execution.find(store, execution_id).version
         self.runtime.accept([event])
@@ -398,7 +414,7 @@ class RunningHere(LocalTransport):
             )
 
     def _let_children_end(self, execution_id: int) -> None:
-        """The word to sub-executions is on its way when ``cancel`` returns; it arrives while the runtime runs."""
+        """Keep the runtime open until sub-executions have their cancel."""
         children = [
             info.execution_id
             for status in ("running", "paused")

@@ -188,7 +188,10 @@ class Place(Protocol):
     def credential_accesses(
         self, name: str, execution_id: int | None, limit: int
     ) -> Sequence[CredentialAccessView]:
-        """Newest first; of one credential unless the name is empty, of one execution unless it is None."""
+        """List uses of credentials, the newest first.
+
+        Of one credential unless the name is empty, of one execution unless it is None.
+        """
 
 
 class Running(Place, Protocol):
@@ -214,9 +217,20 @@ class Running(Place, Protocol):
     def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None: ...
     def resume(self, execution_id: int, reason: str, *, cascade: bool) -> None: ...
     def redrive(
-        self, execution_id: int, reason: str, *, step: str, args: dict[str, Any] | None, version: int | None
+        self,
+        execution_id: int,
+        reason: str,
+        *,
+        step: str,
+        args: dict[str, Any] | None,
+        version: int | None,
+        output: Any = msgspec.UNSET,
     ) -> None:
-        """``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had."""
+        """Run an ended execution again.
+
+        ``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had. ``output``:
+        what the step leaves with, instead of being run.
+        """
 
     def patch(
         self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = ""

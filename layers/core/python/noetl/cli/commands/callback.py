@@ -29,7 +29,10 @@ def callback(
     quiet: bool,
     at: CommandTarget,
 ) -> int:
-    """Answer a callback and stay with its execution; without an answer, show what is asked for."""
+    """Answer a callback and follow its execution.
+
+    Without an answer, show what is asked for.
+    """
     from noetl.cli.actions import execute
 
     if not sets and payload is None:
@@ -66,7 +69,10 @@ def _look(target: str, as_json: bool, at: CommandTarget) -> int:
 
 
 def _token(place: Place, target: str) -> str:
-    """The token itself, in an address or alone; or that of the only callback an execution waits for."""
+    """Find the token of a callback.
+
+    From an address or alone; or that of the only callback an execution waits for.
+    """
     if not _is_execution(target):
         return _bare(target)
     execution_id = resolve_id(place, target)

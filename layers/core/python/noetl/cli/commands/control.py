@@ -84,7 +84,10 @@ def exec_(
 
 
 def _many(verb: Verb, execution: str | None, some: Selection, **wish: Any) -> None:
-    """Ends the command when it is about all that fit a filter; returns when it is about one execution."""
+    """Control all executions that fit a filter, and end the command.
+
+    Returns when it is about one execution.
+    """
     from noetl.cli.actions.filters import chosen, steer_many
 
     if chosen(execution, some):
@@ -191,6 +194,14 @@ def redrive(
     version: Annotated[
         int | None, typer.Option("--version", help="Continue with this version of the playbook.")
     ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            metavar="VALUE",
+            help="The result of --from STEP, which is not run: JSON, or @FILE. History names you.",
+        ),
+    ] = None,
     reason: Reason = "",
     filters: Filters = None,
     before: Before = None,
@@ -211,14 +222,16 @@ def redrive(
       noetl redrive latest --reason "the service is back"
       noetl redrive latest --from load --set table=orders --version 4
       noetl redrive latest --from "load[failed]"
+      noetl redrive latest --from quote --output '{"price": 12}' --reason "agreed by phone"
       noetl redrive --filter status=failed --filter path=etl/daily --before 2h
     """
     from noetl.cli.actions import execute
 
     at = where(home, remote, context)
     some = selection(filters, before, limit, dry_run, yes)
-    if sets and (some.filters or some.before):
-        raise typer.BadParameter("arguments are for one execution", param_hint="--set")
+    if (sets or output is not None) and (some.filters or some.before):
+        given = "--set" if sets else "--output"
+        raise typer.BadParameter("it is for one execution", param_hint=given)
     _many("redrive", execution, some, reason=reason, step=step, version=version, as_json=as_json, at=at)
     end(
         execute.redrive(
@@ -226,6 +239,7 @@ def redrive(
             step=step,
             sets=sets or [],
             version=version,
+            output=output,
             reason=reason,
             as_json=as_json,
             quiet=quiet,

@@ -100,7 +100,9 @@ def _summary(refused: int, found: Sequence[Sequence[Any]]) -> str:
 
 
 def playbook_files(targets: Sequence[str]) -> Iterable[Path]:
-    """Files as they are named, each once; of folders and of what a pattern (``**/*.yaml``) matches, the playbooks.
+    """List playbook files, each once.
+
+    Files as they are named; of folders and of what a pattern (``**/*.yaml``) matches, the playbooks.
 
     Raises NotFoundError for a folder or a pattern without any.
     """
@@ -172,7 +174,10 @@ def as_dict(diagnostic: Any, file: str, *, strict: bool) -> dict[str, Any]:
 
 
 def graph(target: str, form: str) -> int:
-    """The playbook's steps and every way between them: ``mermaid`` or ``dot`` text, or ``json``. Raises InvalidInputError."""
+    """Print the graph of a playbook.
+
+    ``mermaid`` or ``dot`` text, or ``json``. Raises InvalidInputError.
+    """
     from noetl.cli.render.output import pretty
     from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.editors.drawing import to_dot, to_mermaid

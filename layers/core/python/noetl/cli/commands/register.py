@@ -1,4 +1,4 @@
-"""Putting playbooks into the catalog: by name, or because the one that is run may call them."""
+"""Registration of playbooks, by name or as possible callees."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _MOST = 200
 
 
 def register(targets: Sequence[str], *, as_json: bool, at: CommandTarget, migrate: bool = False) -> int:
-    """Register playbook files (or folders of them) under their paths; unchanged ones keep their version.
+    """Register playbook files, or folders of them, under their paths.
+
+    Unchanged ones keep their version.
 
     ``migrate``: as today's language has them; files stay as they are.
     """
@@ -66,7 +68,10 @@ def _fires(schedule: ScheduleView | None, at: CommandTarget) -> str:
 
 
 def register_neighbours(place: Place, text: str, file: Path) -> None:
-    """A playbook that calls others finds those beside it: what is in its folder is registered first, as it is now."""
+    """Register the playbooks beside one that calls others.
+
+    What is in its folder is registered first, as it is now.
+    """
     if not _CALLS.search(text):
         return
     beside = [one for one in sorted(file.parent.iterdir()) if one.suffix in SUFFIXES and one != file]

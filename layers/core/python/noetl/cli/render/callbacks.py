@@ -1,4 +1,7 @@
-"""Lines about callbacks that executions wait for, and the watch that prints them as they open."""
+"""Lines about callbacks that executions wait for.
+
+The watch prints them as they open.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,10 @@ def lines_of(
 
 
 def _served(url: str) -> str:
-    """What has to be done first where an address is that of this machine's server, and no server listens."""
+    """Say what to do before an address of this machine works.
+
+    Empty when a server listens there.
+    """
     place = urlsplit(url)
     if place.hostname not in ("127.0.0.1", "localhost"):
         return ""
@@ -106,7 +112,10 @@ class CallbackReporter:
 
 
 def last_words(place: Place, execution_id: int) -> list[dict[str, Any]]:
-    """What the last line of JSON says about callbacks; their tokens are shown by ``noetl callback ID --json`` alone."""
+    """Build the part of the last line of JSON about callbacks.
+
+    Their tokens are shown by ``noetl callback ID --json`` alone.
+    """
     import msgspec
 
     return [msgspec.to_builtins(one.callback) for one in place.callbacks(execution_id)]

@@ -1,4 +1,7 @@
-"""Display of running executions as plain lines, or as one JSON object per event (live view: ``live``)."""
+"""Display of running executions as plain lines or JSON.
+
+JSON is one object per event. The live view is in ``live``.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _LOOP_SECONDS = 2.0
 
 
 class Watcher(Protocol):
-    """A watcher of executions: ``tick`` when something may have happened, ``finish`` at the end."""
+    """A watcher of executions.
+
+    ``tick`` is called when something may have happened, ``finish`` at the end.
+    """
 
     def tick(self) -> None: ...
     def finish(self) -> None: ...
@@ -72,7 +78,10 @@ class SilentWatcher:
 
 
 class Throttle:
-    """True at most every ``seconds``; the first time after one interval, so that short runs are looked at once, at the end."""
+    """A clock that is true at most every ``seconds``.
+
+    The first time after one interval, so that short runs are looked at once, at the end.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

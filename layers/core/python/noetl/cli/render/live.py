@@ -128,7 +128,10 @@ class LiveView:
 
 
 def visible(runs: Sequence[StepRun], room: int) -> list[StepRun]:
-    """At most ``room`` runs: what is not over first, then what ended last, in the order they began."""
+    """Choose at most ``room`` runs.
+
+    First those that are not over, then those that ended last, in the order they began.
+    """
     if len(runs) <= room:
         return list(runs)
     live = [run for run in runs if run.status not in OVER][-room:]

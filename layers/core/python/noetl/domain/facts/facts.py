@@ -393,7 +393,8 @@ class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field=
 
     ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive.
 
-    ``idle``: seconds since it had ended, which do not count as its duration.
+    ``idle``: seconds since it had ended, which do not count as its duration. ``with_output``: ``step`` is not run; it leaves with the
+    result that the principal gave.
     """
 
     program: str
@@ -404,6 +405,7 @@ class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field=
     reason: str = ""
     principal: str = ""
     idle: float = 0.0
+    with_output: bool = False
 
 
 Fact = (

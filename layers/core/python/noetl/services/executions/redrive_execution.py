@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from msgspec import UNSET
+
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Redrive
 from noetl.domain.loop_resume import FAILED, LoopResume
@@ -33,17 +35,18 @@ def redrive(
     step: str = "",
     args: dict[str, Any] | None = None,
     program: str = "",
+    output: Any = UNSET,
 ) -> Redrive:
     """Continue an execution that has ended, from the work that was unfinished or from a step.
 
     ``step`` empty: the work that was under way when the execution ended runs again. Otherwise it names a step, or an item of its loop
     (``domain.redrive.parse_address``). ``args``: of the step; None: those of its last run. ``program``: the program to continue with;
-    empty: the one that the execution had.
+    empty: the one that the execution had. ``output``: the result that the step leaves with, instead of being run.
 
     Raises NotFoundError, ConflictError(code="execution_not_ended", "execution_leaving" or "not_redrivable", details ``candidates``),
     InvalidInputError(code="unknown_step" or "invalid_redrive").
     """
-    event = plan(store, programs, execution_id, asked, step=step, args=args, program=program)
+    event = plan(store, programs, execution_id, asked, step=step, args=args, program=program, output=output)
     posted = store.post(event, asked.owner)
     if posted.status is None:
         raise being_removed(execution_id)
@@ -61,6 +64,7 @@ def plan(
     step: str = "",
     args: dict[str, Any] | None = None,
     program: str = "",
+    output: Any = UNSET,
     info: ExecutionInfo | None = None,
 ) -> Redrive:
     """Make the event of a redrive without posting it.
@@ -69,6 +73,8 @@ def plan(
     """
     check_value(args or {}, "args")
     address = parse_address(step)
+    if output is not UNSET:
+        _check_output(address, output)
     info = info or find(store, execution_id)
     if info.status not in TERMINAL:
         raise _not_ended(execution_id, info.status)
@@ -103,7 +109,20 @@ def plan(
         asked.principal,
         again,
         info.ended_at or 0.0,
+        None if output is UNSET else output,
+        output is not UNSET,
     )
+
+
+def _check_output(address: Address, output: Any) -> None:
+    """Check a result that is given to a step. Raises InvalidInputError."""
+    if not address.step or address.items:
+        raise InvalidInputError(
+            "an output takes the place of the result of one whole step",
+            code="invalid_redrive",
+            hint="name the step to continue from, without an item of its loop: the output of a loop is a list",
+        )
+    check_value(output, "output")
 
 
 def being_removed(execution_id: int) -> ConflictError:

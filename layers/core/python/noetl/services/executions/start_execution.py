@@ -278,7 +278,9 @@ def created_by(event: Start, program: Program | None) -> CreatedExecution:
 
 
 def refuse_excess(program: Program, start: Start, store: ExecutionStore, now: float) -> None:
-    """Refuse a start beyond its concurrency limit when the playbook says ``on_excess: refuse``.
+    """Refuse a start beyond its concurrency limit.
+
+    Only when the playbook says ``on_excess: refuse``.
 
     When two starts pass this check at the same moment, the engine applies the limit as they begin. Raises
     ConflictError(code="concurrency_limit").

@@ -1,4 +1,7 @@
-"""Progress of an execution's step runs: history folded row by row for status and live views."""
+"""Progress of an execution's step runs.
+
+History is folded row by row for status and live views.
+"""
 
 from __future__ import annotations
 

@@ -265,7 +265,9 @@ def _tell_tasks(report: Mapping[str, Any], told: _EventBody, meta: dict[str, Any
 
 
 def _ends_with(trace: Any, name: str) -> bool:
-    """Return whether the trace ends with event ``name``, which already shows why the run stopped.
+    """Check whether the trace ends with event ``name``.
+
+    That event already shows why the run stopped.
 
     A retry earlier in the trace was carried out in the same turn.
     """

@@ -314,13 +314,14 @@ def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> N
             for wake in change.wakes
         ]
     rows["variables"] += variable_rows(execution, change.variables)
-    if change.cancel_children or change.drop_runs:
+    abandoned = dict.fromkeys(run for run in change.drop_runs if run not in change.left_runs)
+    if change.cancel_children or abandoned:
         reason = codec.encode(change.cancel_reason).decode()
         cascade = {"execution": execution, "reason": reason, "id": cascade_of(change)}
         if change.cancel_children:
             rows["cancels"].append({**cascade, "run": None, "spared": change.spared})
         if change.spared or not change.cancel_children:
-            rows["cancels"] += [{**cascade, "run": run} for run in dict.fromkeys(change.drop_runs)]
+            rows["cancels"] += [{**cascade, "run": run} for run in abandoned]
     rows["cancels"] += [
         {"execution": execution, "what": word.what, "id": word.event_id, "seq": word.seq}
         for word in change.words

@@ -105,7 +105,10 @@ def _migrated(text: str, name: str, path: Path | None) -> _Read:
 
 
 def files_of(path: Path | None) -> Callable[[str], str | None]:
-    """Return what reads the files that a playbook names: beside it, or below the working directory."""
+    """Return a reader of the files that a playbook names.
+
+    It finds them beside the playbook, or below the working directory.
+    """
 
     def read_file(name: str) -> str | None:
         bases = [] if path is None else [path.parent.resolve(), Path.cwd().resolve()]
