@@ -47,3 +47,25 @@ test("an arc of a step to itself is drawn beside the step", async ({ page, serve
   expect(loop?.x).toBeGreaterThanOrEqual((node?.x ?? 0) + (node?.width ?? 0) - 6);
   expect(loop?.width).toBeGreaterThan(10);
 });
+
+test("a template of the code shows its value at the pointer, by key, and at a moment of the past", async ({ page, server, ui }) => {
+  await server.register(COUNTER.replaceAll("counter", "hovered"));
+  const { execution_id } = await server.run("demo/hovered");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=code`);
+  const text = page.getByRole("textbox", { name: "Text of demo/hovered" });
+  await text.getByText("ctx.n }}", { exact: false }).last().hover();
+  const value = page.locator(".cm-value");
+  await expect(value).toHaveText("3");
+  await text.press("Control+End");
+  await text.press("ArrowUp");
+  await text.press("Home");
+  for (let at = 0; at < 45; at++) await text.press("ArrowRight");
+  await text.press("Control+i");
+  await expect(value).toHaveText("3");
+  await text.press("x");
+  await expect(text).not.toContainText("{{x");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=code&at=0`);
+  await text.getByText("ctx.n }}", { exact: false }).last().hover();
+  await expect(value).toContainText("n");
+  await expect(value).not.toHaveText("3");
+});

@@ -8,6 +8,7 @@ import { useEffect, useRef } from "react";
 import { yamlView } from "./extensions";
 import type { Mark } from "./marks";
 import { useShadowView } from "./useShadowView";
+import { templateValues, type ValueOf } from "./values";
 
 interface CodeProps {
   label: string;
@@ -17,14 +18,17 @@ interface CodeProps {
   marks?: Mark[];
   /** Lines with branches, and whether all of a line's were reached. */
   reached?: ReadonlyMap<number, boolean>;
+  /** The value of a template of the text, shown at the pointer or by Control+I. */
+  templateValue?: ValueOf;
   onChange?: (text: string) => void;
   /** Control+Enter in the text. */
   onRun?: () => void;
 }
 
+const still = [EditorState.readOnly.of(true), EditorView.editable.of(false)];
 const NO_MARKS: Mark[] = [];
 
-export default function CodeView({ label, identity, text, marks = NO_MARKS, reached, onChange, onRun }: CodeProps) {
+export default function CodeView({ label, identity, text, marks = NO_MARKS, reached, templateValue, onChange, onRun }: CodeProps) {
   const runner = useRef(onRun);
   runner.current = onRun;
   const { host, view } = useShadowView(identity, (parent, root) => {
@@ -36,7 +40,7 @@ export default function CodeView({ label, identity, text, marks = NO_MARKS, reac
         EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
         onRun ? keymap.of([{ key: "Mod-Enter", run: () => (runner.current?.(), true) }]) : [],
         reached ? reachedLines(reached) : [],
-        onChange ? editing(onChange) : [EditorState.readOnly.of(true), EditorView.editable.of(false), failedLines(marks)],
+        onChange ? editing(onChange) : [templateValue ? templateValues(templateValue) : still, failedLines(marks)],
       ],
     });
     return new EditorView({ state, parent, root });

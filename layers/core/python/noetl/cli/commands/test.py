@@ -82,7 +82,7 @@ def test(
         live=live or [],
     )
     if recorded is not None:
-        from noetl.cli.actions.record_test import record_test
+        from noetl.cli.history.record_test import record_test
 
         raise typer.Exit(record_test(wish, recorded, where(home, remote, context)))
     raise typer.Exit(testing.test(wish))
