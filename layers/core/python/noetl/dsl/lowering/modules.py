@@ -86,7 +86,7 @@ def _miss(lowering: Lowering, path: str, found: Any, pos: Pos) -> None:
         "module-missing",
         f"{path} cannot be read: {reason}" if reason else f"there is no file {path} beside the playbook",
         pos,
-        hint="correct the path; who sends a playbook to the API sends its modules behind it (docs/modules.md)",
+        hint="correct the path; a client of the API sends modules behind the playbook (docs/modules.md)",
     )
 
 
