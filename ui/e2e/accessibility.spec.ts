@@ -28,6 +28,7 @@ const PAGES: Record<string, (ids: { failed: string; done: string; asking: string
   versions: () => "playbooks/sales/orders?view=versions",
   diff: () => "playbooks/sales/orders?view=diff",
   editor: () => "playbooks/sales/orders?view=edit",
+  "tests of a playbook": ({ failed }) => `playbooks/sales/orders?view=tests&from=${failed}`,
   "run form": () => "playbooks/sales/orders?view=run",
   approvals: () => "approvals",
   schedules: () => "schedules",

@@ -126,6 +126,7 @@ def exchange(ground: Ground, name: str):
 
 
 PUBLISHED = {
+    "testPlaybook": ("POST", "/api/catalog/test", {"content": HELLO, "tests": "cases: [{ name: one }]"}),
     "migratePlaybook": ("POST", "/api/catalog/migrate", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybook": ("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybooks": ("POST", "/api/catalog/register/batch", {"items": [{"content": HELLO}]}),
@@ -166,6 +167,7 @@ def exchange_history(ground: Ground, name: str):
         "listSqlViews": ("/api/sql", {}),
         "getExecutionState": (f"/api/executions/{one}/state", {}),
         "compareExecutions": ("/api/compare", {"a": one, "b": one}),
+        "recordTest": (f"/api/executions/{one}/test", {}),
     }[name]
     return ground.ask("GET", path, query=query)
 

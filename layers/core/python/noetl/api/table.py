@@ -21,6 +21,7 @@ from noetl.api.nouns import (
     limits,
     maintenance,
     migrations,
+    playbook_tests,
     runtime,
     schedules,
     sessions,
@@ -34,6 +35,7 @@ from noetl.api.published import ROUTES as PUBLISHED
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
     *migrations.ROUTES,
+    *playbook_tests.ROUTES,
     *execution_routes.ROUTES,
     *control.ROUTES,
     *callbacks.ROUTES,
