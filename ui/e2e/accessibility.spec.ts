@@ -8,6 +8,7 @@ const PAGES: Record<string, (ids: { failed: string; done: string; asking: string
   home: () => "",
   executions: () => "executions",
   "executions that no filter fits": () => "executions?path=no/such",
+  "executions with every filter": () => "executions?text=demo&principal=token:owner&after=2026-01-01T00:00Z",
   graph: ({ failed }) => `executions/${failed}?run=2`,
   timeline: ({ failed }) => `executions/${failed}?view=timeline`,
   events: ({ failed }) => `executions/${failed}?view=events`,

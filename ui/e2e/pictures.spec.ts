@@ -21,6 +21,7 @@ test("pictures", async ({ page, server, ui }) => {
   const pages: Record<string, string> = {
     home: "",
     executions: "executions",
+    filters: "executions?principal=token:owner&after=2026-01-01T00:00Z",
     graph: `executions/${failed}?run=2`,
     timeline: `executions/${failed}?view=timeline`,
     events: `executions/${failed}?view=events`,

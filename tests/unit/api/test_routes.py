@@ -112,6 +112,8 @@ def exchange(ground: Ground, name: str):
         "getPlaybookGraph": "/api/catalog/demo/hello/graph",
         "getPlaybookSchema": "/api/catalog/demo/hello/schema",
         "listExecutions": "/api/executions",
+        "getExecutionStats": "/api/executions/stats",
+        "listFailures": "/api/executions/failures",
         "getExecution": f"/api/executions/{execution_id}",
         "getExecutionStatus": f"/api/executions/{execution_id}/status",
         "getExecutionEvents": f"/api/executions/{execution_id}/events",
@@ -223,6 +225,8 @@ def exchange_callback(ground: Ground, name: str):
     place = f"/api/executions/{ground.run(text)}/callbacks"
     listed = ground.ask("GET", place)
     path = f"/api/callbacks/{listed.json['callbacks'][0]['token']}"
+    if name == "listOpenCallbacks":
+        return ground.ask("GET", "/api/callbacks")
     if name == "getCallback":
         return ground.ask("GET", path, authorizer={})
     return ground.ask("POST", path, {"ok": 1}, authorizer={}) if name == "answerCallback" else listed
