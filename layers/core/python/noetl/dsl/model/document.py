@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
 from noetl.domain.limits import MOST
-from noetl.domain.sizes.table import STEPS
+from noetl.domain.sizes.table import MODULES, STEPS
 from noetl.dsl.model.caches import Cache
 from noetl.dsl.model.endings import Last
 from noetl.dsl.model.event import CaseEntry, GoTo, Target
@@ -24,10 +24,12 @@ from noetl.dsl.model.tasks import (
 )
 from noetl.dsl.model.types import (
     Collection,
+    Cost,
     Count,
     Guard,
     Identifier,
     IteratorName,
+    Lifetime,
     Period,
     Priority,
     Rate,
@@ -303,6 +305,12 @@ class KeychainBlock(Strict):
     kind: str
 
 
+class BudgetBlock(Strict):
+    calls: Count = None
+    cost: Cost = None
+    time: Lifetime = None
+
+
 class StepDefaults(Strict):
     """``executor.spec.defaults``: what tasks do that say nothing else."""
 
@@ -317,6 +325,7 @@ class ExecutorSpec(Strict):
     on_error: OnError | None = None
     timeout: Seconds = None
     concurrency: ConcurrencyBlock | None = None
+    budget: BudgetBlock | None = None
     priority: Priority = None
     policy: SharedPolicy | None = None
     result: ResultBlock | None = None
@@ -369,6 +378,7 @@ class Document(Strict):
     metadata: Metadata
     workload: dict[str, Any] | None = None
     input: dict[str, Any] | None = None
+    modules: list[str] | None = Field(default=None, max_length=MODULES.value)
     keychain: list[KeychainBlock] | None = None
     executor: ExecutorBlock | None = None
     workbook: Workbook | None = None
