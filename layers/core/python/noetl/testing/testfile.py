@@ -147,9 +147,14 @@ def _playbook_of(
 
 
 def _compile(path: Path, kinds: Registry) -> Program:
-    """Compiled once per text and process. Raises InvalidPlaybookError."""
-    source = str(path.resolve())
-    return compile_cached(path.read_bytes(), source_name=source, kinds=kinds).program
+    """Compiled once per text and process, if it is of today's dialect. Raises InvalidPlaybookError."""
+    source, text = str(path.resolve()), path.read_bytes()
+    try:
+        return compile_cached(text, source_name=source, kinds=kinds).program
+    except InvalidPlaybookError as refused:
+        from noetl.migration.older import compile_any
+
+        return compile_any(text, source_name=source, kinds=kinds, refused=refused)[0].program
 
 
 def _others(

@@ -54,7 +54,7 @@ def run(wish: RunWish, *, as_json: bool, quiet: bool, timeout: float | None, at:
 def _run(
     wish: RunWish, start: StartWish, as_json: bool, quiet: bool, timeout: float | None, at: Where
 ) -> int:
-    text, program = checked_text(wish.target, at, warn=not (as_json or quiet), runs=True)
+    text, program = checked_text(wish.target, at, warn=not (as_json or quiet), runs=True, strict=wish.strict)
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         entry = entry_of(place, wish.target, text, warn=not (as_json or quiet))

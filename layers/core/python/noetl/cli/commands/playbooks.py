@@ -149,10 +149,14 @@ def playbook_text(path: Path) -> str:
 def _check(path: Path, *, strict: bool) -> tuple[Sequence[Any], Program | None]:
     from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
+    from noetl.migration.older import compile_any
 
     try:
-        text = read_playbook(path)
-        done = compile_playbook(text, source_name=str(path), kinds=runtime_access.kinds(), strict=strict)
+        text, kinds = read_playbook(path), runtime_access.kinds()
+        if strict:
+            done = compile_playbook(text, source_name=str(path), kinds=kinds, strict=strict)
+        else:
+            done, _ = compile_any(text, source_name=str(path), kinds=kinds)
         return done.diagnostics, done.program
     except InvalidPlaybookError as invalid:
         return invalid.diagnostics, None
@@ -172,15 +176,16 @@ def as_dict(diagnostic: Any, file: str, *, strict: bool) -> dict[str, Any]:
 def graph(target: str, form: str) -> int:
     """The playbook's steps and every way between them: ``mermaid`` or ``dot`` text, or ``json``. Raises InvalidInputError."""
     from noetl.cli.render.output import pretty
-    from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.editors.drawing import to_dot, to_mermaid
     from noetl.dsl.editors.graph import to_json
+    from noetl.migration.older import compile_any
 
     if form not in GRAPHS:
         raise InvalidInputError(
             f"{form!r} is not a format of a graph", code="invalid_format", hint=f"one of {', '.join(GRAPHS)}"
         )
-    compiled = compile_playbook(read_playbook(Path(target)), source_name=target, kinds=runtime_access.kinds())
+    text = read_playbook(Path(target))
+    compiled, _ = compile_any(text, source_name=target, kinds=runtime_access.kinds())
     if form == "json":
         out(pretty(to_json(compiled.program)))
     else:

@@ -6,8 +6,8 @@
 WITH latest AS MATERIALIZED (
     SELECT * FROM noetl.catalog WHERE namespace = 'default' AND path = :path ORDER BY version DESC LIMIT 1
 ), made AS (
-    INSERT INTO noetl.catalog (path, version, name, program, content, source_name)
-    SELECT :path, coalesce((SELECT version FROM latest), 0) + 1, :name, :program, :content, :source_name
+    INSERT INTO noetl.catalog (path, version, name, program, content, source_name, rewritten)
+    SELECT :path, coalesce((SELECT version FROM latest), 0) + 1, :name, :program, :content, :source_name, :rewritten
     WHERE NOT EXISTS (SELECT FROM latest WHERE content = :content AND program = :program)
     RETURNING *
 ), moved AS (
@@ -18,14 +18,14 @@ WITH latest AS MATERIALIZED (
 ), entry AS (
     SELECT * FROM made UNION ALL SELECT * FROM moved
 )
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM entry
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM entry
 UNION ALL
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM latest
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM latest
 WHERE NOT EXISTS (SELECT FROM entry);
 
 -- name: playbook
 -- A version, or (0) the latest.
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM noetl.catalog
 WHERE namespace = 'default' AND path = :path AND (:version::bigint = 0 OR version = :version::bigint)
 ORDER BY version DESC LIMIT 1;
 
@@ -42,12 +42,12 @@ ORDER BY asked.place;
 
 -- name: playbook_versions
 -- Newest first.
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM noetl.catalog
 WHERE namespace = 'default' AND path = :path AND version < :before::bigint
 ORDER BY version DESC LIMIT :limit::bigint;
 
 -- name: playbook_by_program
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM noetl.catalog
 WHERE program = :program LIMIT 1;
 
 -- name: list_playbooks
