@@ -126,6 +126,11 @@ def test_catalog_versions(catalog):
     assert catalog.get("a/b", 4) is None and catalog.get("nope") is None and catalog.get("a/b", 0) is None
     assert catalog.by_program("q").version == 2 and catalog.by_program("zzz") is None
     assert catalog.get("a/a") == other
+    older = catalog.register(
+        path="a/c", name="n", program="r", content="old", source_name="f.yaml", rewritten='["new",[]]'
+    )
+    assert older.rewritten == '["new",[]]' and other.rewritten == ""
+    assert older == catalog.get("a/c") == catalog.by_program("r")
     asked = [
         ("a/b", None),
         ("a/b", 2),

@@ -59,7 +59,7 @@ WITH RECURSIVE paths AS (
             ORDER BY c.path LIMIT 1)
     FROM paths p WHERE p.path IS NOT NULL
 )
-SELECT c.path, c.version, c.name, c.program, c.content, c.source_name, extract(epoch FROM c.created_at)
+SELECT c.path, c.version, c.name, c.program, c.content, c.source_name, extract(epoch FROM c.created_at), c.rewritten
 FROM (SELECT path FROM paths WHERE path IS NOT NULL LIMIT :limit::bigint) p
 CROSS JOIN LATERAL (
     SELECT * FROM noetl.catalog c WHERE c.namespace = 'default' AND c.path = p.path ORDER BY c.version DESC LIMIT 1
