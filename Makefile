@@ -229,6 +229,11 @@ ui: ## build the web UI into ui/dist (Node of the system, or from PyPI)
 	@command -v npm >/dev/null || { $(MAKE) --no-print-directory $(RUNNING) && $(INSTALL) $(NODE_WHEEL); }
 	@cd ui && export PATH="$$PATH:$(CURDIR)/$(BIN)" && npm ci --ignore-scripts --silent --no-audit --no-fund && npm run build --silent
 
+.PHONY: open
+open: $(RUNNING) ## see the executions of this machine in a browser (builds the web UI first, starts a server if none runs)
+	@[ -f ui/dist/index.html ] || $(MAKE) --no-print-directory ui
+	@$(BIN)/noetl ui
+
 .PHONY: test-ui
 test-ui: ui $(RUNNING) ## units of the web UI, then the whole of it in Chromium against a real server
 	@cd ui && export PATH="$$PATH:$(CURDIR)/$(BIN)" && npm run test --silent && npm run e2e --silent

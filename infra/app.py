@@ -39,6 +39,8 @@ CONTEXT = (
     "playbooks",
     "tags",
     "trigger_queues",
+    "ui",
+    "ui_client_id",
 )
 """What the command line may say about an environment: `-c NAME=VALUE`."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .trigger_queues import TriggersConfig, queue_problems
+from .ui_config import UiConfig, ui_problems
 
 Auth = Literal["iam", "jwt", "none"]
 Egress = Literal["none", "endpoints", "nat", "both"]
@@ -302,6 +303,8 @@ class Environment:
     backup: BackupConfig | None = None
     containers: ContainersConfig | None = None
     """None: the kind `container` is refused."""
+    ui: UiConfig | None = None
+    """None: the web UI is not hosted; `noetl ui --context NAME` serves it on the operator's machine (docs/hosted-ui.md)."""
     account: str | None = None
     """None: whichever account and region the caller's credentials belong to."""
     region: str | None = None
@@ -334,6 +337,7 @@ class Environment:
             *_connection_problems(self),
             *_storage_problems(self),
             *queue_problems(self.triggers, self.prefix),
+            *(ui_problems(self.ui, self.api.auth, local=self.is_local) if self.ui else ()),
         ]
         if problems:
             raise ConfigError(f"environment {self.name!r}: " + "; ".join(problems))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from noetl.dsl.diagnostics import did_you_mean
+from noetl.runtime.server.ui_build import ui_folder
 
 from .config import (
     AlarmsConfig,
@@ -31,6 +32,7 @@ from .environment_file import read_file
 from .layer_build import Target
 from .places import HOME
 from .trigger_queues import TriggersConfig
+from .ui_config import UiConfig
 
 EXAMPLES = HOME / "playbooks" / "examples"
 NAMES = ("local", "dev", "staging", "prod")
@@ -76,6 +78,8 @@ def _from_command_line(made: Environment, given: Mapping[str, str]) -> Environme
         made = replace(made, tags={**made.tags, **tags})
     if "cidr" in given:
         made = replace(made, network=replace(made.network, cidr=given["cidr"]))
+    if "ui_client_id" in given:
+        made = replace(made, ui=replace(made.ui or UiConfig(), client_id=given["ui_client_id"]))
     if "permissions_boundary" in given:
         made = replace(made, permissions_boundary=given["permissions_boundary"])
     return made
@@ -110,6 +114,7 @@ def _local(name: str, given: Mapping[str, str]) -> Environment:
         triggers=_triggers(given, ("noetl-local-in-*",)),
         playbooks=_folders(given, ()),
         http_allow=("127.0.0.1", "localhost"),
+        ui=UiConfig() if given.get("ui") != "off" and (ui_folder() / "index.html").is_file() else None,
         workspace="workspace",
         data_folders=tuple(sorted({str(file.parent) for file in EXAMPLES.glob("*/*.csv")})),
     )

@@ -191,7 +191,7 @@ UNBILLED = frozenset(
         "AWS::RDS::DBSubnetGroup", "AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy", "AWS::SQS::QueuePolicy",
         "AWS::SecretsManager::ResourcePolicy", "AWS::SecretsManager::RotationSchedule",
         "AWS::SecretsManager::SecretTargetAttachment", "AWS::Serverless::Application", "AWS::WAFv2::WebACLAssociation",
-        "Custom::NoetlMigration", "Custom::NoetlPlaybooks", "Custom::VpcRestrictDefaultSG", "Custom::S3AutoDeleteObjects",
+        "Custom::NoetlMigration", "Custom::NoetlPlaybooks", "Custom::NoetlUi", "Custom::VpcRestrictDefaultSG", "Custom::S3AutoDeleteObjects",
     }
 )  # fmt: skip
 """Types that cost nothing while nothing happens."""

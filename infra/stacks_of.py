@@ -27,6 +27,7 @@ from .stacks.messaging import MessagingStack
 from .stacks.network import NetworkStack
 from .stacks.observability import ObservabilityStack
 from .stacks.schedules import SchedulesStack
+from .stacks.web import WebStack
 from .stacks.workers import WorkersStack
 from .triggers import read_programs, triggers_of
 from .workers import kinds_of_packages, plan_workers
@@ -36,7 +37,7 @@ from .workers import kinds_of_packages, plan_workers
 class Stacks:
     """What was built.
 
-    ``network`` is None where the environment brings a database of its own (the emulator).
+    ``network`` is None where the environment brings a database of its own (the emulator), ``web`` where it hosts no web UI.
     """
 
     network: NetworkStack | None
@@ -47,6 +48,7 @@ class Stacks:
     api: ApiStack
     schedules: SchedulesStack
     observability: ObservabilityStack
+    web: WebStack | None = None
 
 
 def build(app: Construct, config: Environment, kinds: KindLookup) -> Stacks:
@@ -101,6 +103,11 @@ def build(app: Construct, config: Environment, kinds: KindLookup) -> Stacks:
     schedules = SchedulesStack(
         app, name("Schedules"), platform=platform, engine=engine, triggers=triggers, **common("Schedules")
     )
+    web = None
+    if config.ui is not None:
+        web = WebStack(
+            app, name("Web"), platform=platform, ui=config.ui, engine=engine, api=api.http, **common("Web")
+        )
     for after in (workers, api, schedules):
         after.add_stack_dependency(engine, "the schema is migrated before what uses it changes")
     observed = {
@@ -120,7 +127,7 @@ def build(app: Construct, config: Environment, kinds: KindLookup) -> Stacks:
         **common("Observability"),
     )
     _warn(config, observability, kinds, own_layers)
-    return Stacks(network, data, messaging, engine, workers, api, schedules, observability)
+    return Stacks(network, data, messaging, engine, workers, api, schedules, observability, web)
 
 
 def boundary_of(config: Environment) -> cdk.PermissionsBoundary | None:

@@ -41,6 +41,7 @@ _JOURNAL = (
     "sink.started",
     "sink.processed",
     "retry.processed",
+    "task.cached",
 )
 """What a worker traces of the tasks it runs, in whatever order the playbook makes of them."""
 _CALLED = ("call.done", "call.error")
@@ -59,7 +60,7 @@ _ISSUED = {
     **_to("heard", "callback.received"),
     **_to("answered", "child.ended", "callback.expired"),
     **_to("claimed", "command.claimed"),
-    **_to("working", "task.started"),
+    **_to("working", "task.started", "task.cached"),
     **_to("suspended", *_SUSPENDED),
     **_to("called", *_CALLED),
     **_to("failed", "step.failed"),
@@ -115,6 +116,7 @@ STEP_RUN = Order(
             **_to("skipped", "step.skipped"),
         },
         "entered": {
+            **_to("working", "output.patched"),
             **_to("entered", "timer.set", "ctx.patched", "case.evaluated"),
             **_to("issued", "command.issued"),
             **_to("looping", "loop.started"),
@@ -163,7 +165,7 @@ ITEM = Order(
     "waiting",
     {
         "waiting": {
-            **_to("working", "task.started"),
+            **_to("working", "task.started", "task.cached"),
             **_to("suspended", *_HANDED_BACK),
             **_to("called", *_CALLED),
         },

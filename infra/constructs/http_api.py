@@ -37,7 +37,7 @@ CALLBACK_RATE, CALLBACK_BURST = 20, 50
 
 
 class HttpApi(Construct):
-    """``api``, ``url`` (the custom domain's, when there is one) and ``exported``: the name under which other stacks find the API's id."""
+    """``api``, ``url`` and ``host`` (of the custom domain, when there is one); ``exported``: the name of the export of its id."""
 
     def __init__(
         self,
@@ -93,8 +93,11 @@ class HttpApi(Construct):
         _log_requests(stage, access_log)
         if callbacks:
             _throttle(stage, callbacks, env)
-        self.url = f"https://{env.api.domain_name}" if domain else self.api.api_endpoint
         stack = cdk.Stack.of(self)
+        self.host: str = (
+            env.api.domain_name or f"{self.api.api_id}.execute-api.{stack.region}.{stack.url_suffix}"
+        )
+        self.url = f"https://{env.api.domain_name}" if domain else self.api.api_endpoint
         self.exported = str(stack.resolve(stack.export_value(self.api.api_id))["Fn::ImportValue"])
         if env.api.auth == "none":
             nag.acknowledge(self.api, "APIG4", "an emulator on this machine authenticates no caller")

@@ -174,6 +174,7 @@ class DataStack(cdk.Stack):
             versioned=kept > 0,
             lifecycle_rules=[
                 s3.LifecycleRule(id="revocations", prefix="revoked/", expiration=cdk.Duration.days(15)),
+                s3.LifecycleRule(id="cached", prefix="cached/", expiration=cdk.Duration.days(31)),
                 s3.LifecycleRule(id="uploads", abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
                 *([_old_versions(kept)] if kept else []),
             ],

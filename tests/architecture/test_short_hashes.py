@@ -34,9 +34,9 @@ ALLOWED = {
     ("adapters/aws/task_logs.py", "S3TaskLogs.append"): "48 bits beside the millisecond and the execution",
     (
         "adapters/disk/pools.py",
-        "Sums.__init__",
+        "StreamChecksums.__init__",
     ): "64 bits that tell damage of a disk, and no identity: a block is compared with its own sum",
-    ("adapters/disk/pools.py", "Sums.update"): "as above",
+    ("adapters/disk/pools.py", "StreamChecksums.update"): "as above",
     ("adapters/disk/pools.py", "is_block"): "as above",
     (
         "adapters/embedded/docker.py",
@@ -103,7 +103,7 @@ ALLOWED = {
         "22 bits beside the millisecond: of executions (ADR 38), of credentials, of records of their readers (services/support/new_row_ids.py);"
         " the store refuses an id that is taken, and another is drawn"
     ),
-    ("runtime/local/process_locks.py", "Presence.__init__"): "96 bits of the name of a process",
+    ("runtime/local/process_locks.py", "ProcessLock.__init__"): "96 bits of the name of a process",
     (
         "services/orchestrator/paused_events.py",
         "held_id",

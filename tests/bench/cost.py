@@ -41,11 +41,11 @@ from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.queue import Delivery
 from noetl.runtime.aws.telemetry import Telemetry
 from noetl.runtime.stored_programs import StoredPrograms
-from noetl.services.executions.direct_starts import Begun, DirectStarts
-from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.executions.direct_starts import DecidedStarts, DirectStarts
+from noetl.services.executions.start_execution import StartRequest, start_execution
 from noetl.services.messaging.send_events import EventSender
 from noetl.services.orchestrator.answer_requests import answer_request, begin_executions
-from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.authenticate import MessageAuthenticator
 from noetl.services.orchestrator.consume_events import MessageDeps, handle_messages
 from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.orchestrator.publish import Publisher
@@ -167,7 +167,7 @@ class Deployment:
             log=_complain,
             recent=Recent(),
         )
-        door = Door(self.store, self.results, lambda fresh: self.ring, time.time, _complain)
+        door = MessageAuthenticator(self.store, self.results, lambda fresh: self.ring, time.time, _complain)
         return MessageDeps(
             door,
             engine,
@@ -220,14 +220,14 @@ class Deployment:
     def start(self, program: Program, number: int) -> int:
         """What POST /api/executions does. Returns the execution's id."""
 
-        def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> Begun:
+        def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> DecidedStarts:
             own = replace(self.engine, engine=replace(self.engine.engine, recent=None))
             return begin_executions(starts, own, deadline)
 
         starts = DirectStarts(decide, self.sender, time.monotonic, _complain)
         started = start_execution(
             program,
-            Wish({}),
+            StartRequest({}),
             self.store,
             owner=starts.owner(),
             now_ms=int(time.time() * 1000),

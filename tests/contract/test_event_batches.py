@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from noetl.ports.event_batches import EventBatches, EventTold
+from noetl.ports.event_batches import EventBatches, ReportedEvent
 from noetl.ports.new_ids import IdTakenError
-from noetl.services.orchestrator.ingest_worker_events import BatchWish, EventWish, accept_batch
+from noetl.services.orchestrator.ingest_worker_events import EventBatchRequest, EventReport, accept_batch
 
 ODD = '{"v":1,"note":"nul \\u0000 and \\ud800"}'
 
@@ -66,10 +66,10 @@ def test_a_batch_never_stands_for_another_that_drew_its_id(batches):
 def test_the_next_id_is_asked_for_where_a_batch_has_the_first(batches, key):
     """Also when another client sends the very same body in the same millisecond; a request in doubt finds what it made."""
     deps = SimpleNamespace(batches=batches)
-    event = EventWish(token="t", event={"type": "command"})
+    event = EventReport(token="t", event={"type": "command"})
 
     def send(key: str, again: bool = False) -> Any:
-        return accept_batch(BatchWish(7, [event], key, "me", "f", again), deps)  # type: ignore[arg-type]
+        return accept_batch(EventBatchRequest(7, [event], key, "me", "f", again), deps)  # type: ignore[arg-type]
 
     first, fresh = send(key and "other")
     assert fresh and first.batch_id == 7
@@ -91,7 +91,7 @@ def test_one_at_a_time_handles_it_and_a_dead_one_is_followed(harness, batches):
     assert batches.unfinished(0.2, 0.2, 9) == [7, 8] and batches.unfinished(0.2, 0.2, 1) == [7]
     assert batches.unfinished(0.2, 9.0, 9) == [8] and batches.unfinished(9.0, 9.0, 9) == []
     assert batches.begin(7, 0.2) is not None
-    told = [EventTold("cmd:1:0", "5"), EventTold("cmd:2:0", "5", "event_refused")]
+    told = [ReportedEvent("cmd:1:0", "5"), ReportedEvent("cmd:2:0", "5", "event_refused")]
     batches.end(7, "failed", told)
     over = batches.get(7)
     assert over is not None and (over.status, over.messages, over.told) == ("failed", [], told)

@@ -14,7 +14,7 @@ from noetl.domain.events import Parent, Start
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
 from noetl.ports.executions.execution_store import Creation, ExecutionIdTakenError, IdempotencyKey
-from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.executions.start_execution import StartRequest, start_execution
 from tests.contract.builders import EID
 from tests.contract.test_lock_order import meet
 
@@ -198,7 +198,7 @@ def test_two_clients_that_draw_one_id_get_an_execution_each(store, make, meeting
     now_ms, bits = ids.EPOCH_MS + (CHILD >> ids.RANDOM_BITS), CHILD & ((1 << ids.RANDOM_BITS) - 1)
 
     def start(who: str, key: str) -> Any:
-        wish = Wish({"who": who}, f"demo/{who}", principal=who, key=key, asked=[who])
+        wish = StartRequest({"who": who}, f"demo/{who}", principal=who, key=key, asked=[who])
         second = again and who == "second"
         return start_execution(program, wish, store, owner=ME, now_ms=now_ms, random_bits=bits, again=second)
 
@@ -223,7 +223,7 @@ def test_a_start_without_a_key_that_is_in_doubt_takes_no_other_for_its_own(store
     def start(who: str, again: bool = False) -> Any:
         return start_execution(
             program,
-            Wish({"who": who}, f"demo/{who}", principal=who),
+            StartRequest({"who": who}, f"demo/{who}", principal=who),
             store,
             owner=ME,
             now_ms=now_ms,
@@ -257,7 +257,7 @@ def test_a_start_that_the_engine_failed_on_takes_no_other_for_its_own(store, mak
 
     found = start_execution(
         program,
-        Wish({}, "demo/mine"),
+        StartRequest({}, "demo/mine"),
         store,
         owner=ME,
         now_ms=now_ms,

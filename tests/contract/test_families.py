@@ -12,7 +12,7 @@ from noetl.domain.limits import Admission
 from noetl.domain.state import TERMINAL
 from noetl.ports.executions.execution_store import ChildrenWord, CreatedExecution, VersionConflictError
 from noetl.runtime.programs import Programs
-from noetl.services.executions.change_execution import Asked, pause, resume
+from noetl.services.executions.change_execution import ChangeRequest, pause, resume
 from noetl.services.executions.start_execution import start_event
 from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.results.hydration import make_hydrate
@@ -64,7 +64,7 @@ def test_children_that_have_not_begun_are_paused_and_begin_with_their_parent(har
     assert paused[1].path == "demo/posted"
     for change in (pause, resume):
         with pytest.raises(ConflictError, match="paused with its parent") as refused:
-            change(store, POSTED, Asked("user:ada", "1", ME))
+            change(store, POSTED, ChangeRequest("user:ada", "1", ME))
         assert refused.value.code == "execution_not_started"
     begin = make.change(execution_id=POSTED, created=ours, events=(make.row("start"),), handled=("start",))
     with pytest.raises(VersionConflictError):
@@ -211,6 +211,40 @@ def test_children_that_are_left_alone_begin_when_their_paused_parent_is_cancelle
     unborn = sum(member == ("paused", 0) for member in family.members())
     family.say(Cancel(family.root, "cancel", family.program.hash, cascade=False))
     assert unborn and ("paused", 0) not in family.members()
+
+
+WITH_A_LAST_TASK = (
+    HEAD + "metadata: { name: parent, path: fam/parent }\nworkflow:\n"
+    "  - { step: start, tool: { kind: playbook, path: fam/child } }\n"
+    "finally: { tool: { kind: playbook, path: fam/child } }\n",
+    *FAMILY[1:],
+)
+
+
+@pytest.mark.parametrize("cascade", [True, False])
+@pytest.mark.parametrize("requests", [1, 2])
+def test_a_cancel_of_the_parent_alone_leaves_its_children_also_when_last_tasks_run(
+    harness, cascade, requests
+):
+    """The second request comes while the last task waits for a child of its own."""
+    family = Family(harness, WITH_A_LAST_TASK)
+    children: list[int] = []
+    for number in range(1, requests + 1):
+        while len(children) < number:
+            assert family.ticks(1)
+            rows = family.store.executions(limit=100)
+            children = sorted(
+                one.execution_id for one in rows if one.parent_execution_id == family.root and one.version
+            )
+        family.driver.submit(Cancel(family.root, f"cancel{number}", family.program.hash, cascade=cascade))
+    family.driver.settle()
+    assert family.store.info(family.root).status == "cancelled"
+    ends = [family.store.info(child).status for child in children]
+    if cascade:
+        assert ends == ["cancelled"] * requests
+    else:
+        assert ends == ["completed"] * requests
+    assert family.leftovers() == 0
 
 
 def test_a_parent_hears_of_a_child_that_is_cancelled_before_it_begins(harness):

@@ -8,7 +8,7 @@ from noetl.domain.events import CallbackDone, ChildDone, CommandDone, ContextPat
 from noetl.domain.facts.facts import CallDone, CallFailed, Cancelled, decode_facts
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.state import decode_state
-from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects
 from noetl.services.orchestrator.failed_events import TRIES, after_failure
 from tests.contract.test_families import HEAD, Family
 
@@ -28,7 +28,7 @@ def test_a_request_that_breaks_the_engine_leaves_an_execution_to_compensate(harn
     while not (info := store.info(family.root)).version or not decode_state(info.state).undoing:
         driver.tick()
     event = ContextPatched(family.root, "ext:1", family.program.hash, [], principal="user:eve")
-    handled = Handled()
+    handled = BatchEffects()
     assert after_failure(event, ValueError("broken"), TRIES, driver.deps, handled) is None
     driver.follow(handled)
     assert store.info(family.root).status == "running"
@@ -79,7 +79,7 @@ class Undoing:
         family.driver.handle = handled
 
     def give_up(self, event: Event) -> None:
-        handled = Handled()
+        handled = BatchEffects()
         driver = self.family.driver
         assert after_failure(event, ValueError("broken"), TRIES, driver.deps, handled) is None
         driver.follow(handled)
@@ -174,7 +174,7 @@ def test_a_child_is_told_why_the_engine_gave_its_parent_up(harness):
     family = Family(harness, WITH_A_CHILD)
     family.driver.settle()
     event = ContextPatched(family.root, "ext:1", family.program.hash, [], principal="user:eve")
-    handled = Handled()
+    handled = BatchEffects()
     assert after_failure(event, ValueError("broken"), TRIES, family.driver.deps, handled) is None
     family.driver.follow(handled)
     family.driver.settle()

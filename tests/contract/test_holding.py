@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from noetl.domain import ids
-from noetl.domain.commands import LoopSlice, Rest
+from noetl.domain.commands import ChunkRest, LoopSlice
 from noetl.domain.events import CommandDone, Held, Pause, Redrive, Resume
 from noetl.domain.outcomes.outcomes import Outcome, Suspend
 from noetl.ports.executions.execution_store import ChildrenWord
@@ -54,7 +54,7 @@ def test_items_of_a_paused_execution_are_not_counted(harness, make):
     assert answer.counted == 1 and len(committed.commands) == 1
 
 
-@pytest.mark.parametrize(("over", "again"), [({"rest": Rest(1), "undone": 1}, False), ({}, True)])
+@pytest.mark.parametrize(("over", "again"), [({"rest": ChunkRest(1), "undone": 1}, False), ({}, True)])
 def test_a_chunk_whose_last_message_is_held_goes_on_from_it_and_is_not_run_again(harness, make, over, again):
     """A chunk that sent only a part of its turn is run again when its process dies."""
     store = harness.store

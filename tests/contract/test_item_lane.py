@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from noetl.domain import ids
-from noetl.domain.commands import FrozenScope, LoopSlice, Rest
+from noetl.domain.commands import ChunkRest, FrozenScope, LoopSlice
 from noetl.domain.events import ContextPatched, ItemAwaits, LoopAlert, LoopDone, Parent, Start
-from noetl.domain.loop_resume import Again
+from noetl.domain.loop_resume import LoopResume
 from noetl.domain.outcomes.outcomes import CallbackRequest, Outcome, Patch, Suspend
 from noetl.ports.executions.execution_store import GateChange, Wake
 
@@ -77,7 +77,7 @@ def test_items_refill_the_window_in_chunks_and_end_the_loop(store, make):
 
 
 def test_a_loop_that_goes_on_gives_out_the_items_it_picked_by_their_own_names(store, make):
-    over = {"again": Again(1, 0), "picked": ((2, 4), (6, 7)), "whole": 9, "run": 7, "round": 1}
+    over = {"again": LoopResume(1, 0), "picked": ((2, 4), (6, 7)), "whole": 9, "run": 7, "round": 1}
     kept = [Patch("ctx", "sum", 3)]
     items = [{"n": index} for index in range(9)]
     begin(store, make, 9, 9, mode="sequential")
@@ -167,7 +167,9 @@ def test_the_last_message_of_a_chunk_waits_for_the_first(store, make, goes_on):
     (command,) = begin(store, make, 5, 1, mode="sequential")
     slice_ = LoopSlice(0, 3, 5, 5, "item", "sequential")
     rest = make.command(command.command_id, run=1, turn=1, loop=slice_)
-    over = {"closed": False, "rest": Rest(3), "undone": 2, "resumed": (rest,)} if goes_on else {"undone": 2}
+    over = (
+        {"closed": False, "rest": ChunkRest(3), "undone": 2, "resumed": (rest,)} if goes_on else {"undone": 2}
+    )
     last = make.items(command, 2, alert="" if goes_on else "next", alert_index=2, **over)
     (answer,), committed = store.commit_items([last], ME)
     assert answer.early and not answer.superseded and committed.events == committed.commands == ()
@@ -313,7 +315,9 @@ class _TwoRuns:
         over = (
             {"outbox": (self._asked(waits, turn),), "waiting": (again,)} if waits else {"resumed": (again,)}
         )
-        goes_on = make.items(self.command, closed=False, rest=Rest(0), undone=self.total, rows=(row,), **over)
+        goes_on = make.items(
+            self.command, closed=False, rest=ChunkRest(0), undone=self.total, rows=(row,), **over
+        )
         self.messages = {"first": first, "last": last, "goes on": goes_on}
         self.asked = over.get("outbox", ())
         self.turn = turn
@@ -477,7 +481,7 @@ def test_of_a_collection_in_the_result_store_commands_carry_where_it_is(store, m
 
 
 def test_items_of_a_stored_collection_that_run_again_keep_what_they_are_called(store, make):
-    again, picked = Again(1, 0), ((2, 4), (6, 7), (9, 12))
+    again, picked = LoopResume(1, 0), ((2, 4), (6, 7), (9, 12))
     loop = make.loop(6, 9, items=None, items_ref={"ref": "noetl://x"}, again=again, picked=picked, whole=12)
     commands = list(store.commit([make.change(loops=(loop,))], ME).commands)
     assert [command.loop.called for command in commands] == [((i, i + 1),) for i in (2, 3, 6, 9, 10, 11)]

@@ -11,11 +11,11 @@ from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.state import decode_state
 from noetl.ports.executions.execution_store import CreatedExecution
 from noetl.runtime.programs import Programs
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.executions.redrive_execution import plan
 from noetl.services.executions.start_execution import start_event
 from noetl.services.history.last_step_runs import last_runs
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 from noetl.services.orchestrator.handle_events import handle_events
 from noetl.services.results.hydration import make_hydrate
 from tests.properties.tools import PureTools
@@ -59,7 +59,7 @@ class Engine:
         commands: list[Command] = []
         pending = list(events)
         while pending:
-            handled = handle_events(pending, self.deps, Handled())
+            handled = handle_events(pending, self.deps, BatchEffects())
             commands += handled.commands
             pending = list(handled.events)
         return commands
@@ -86,7 +86,7 @@ def test_a_loop_that_began_in_the_commit_that_ended_it_can_be_gone_on_from(harne
     assert last_runs(engine.store, engine.id).loops["many"].whole == 3
 
     step = "many[failed]" if case in ("withdrawn", "compensated") else ""
-    asked = Asked("user:ada", "again", ME)
+    asked = ChangeRequest("user:ada", "again", ME)
     again = engine.handle(plan(engine.store, engine.deps.programs, engine.id, asked, step=step))
     state = decode_state(engine.store.info(engine.id).state)
     assert state.error is None or state.error.code != "loop_not_available", state.error

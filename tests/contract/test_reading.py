@@ -126,11 +126,6 @@ def test_catalog_versions(catalog):
     assert catalog.get("a/b", 4) is None and catalog.get("nope") is None and catalog.get("a/b", 0) is None
     assert catalog.by_program("q").version == 2 and catalog.by_program("zzz") is None
     assert catalog.get("a/a") == other
-    older = catalog.register(
-        path="a/c", name="n", program="r", content="old", source_name="f.yaml", rewritten='["new",[]]'
-    )
-    assert older.rewritten == '["new",[]]' and other.rewritten == ""
-    assert older == catalog.get("a/c") == catalog.by_program("r")
     asked = [
         ("a/b", None),
         ("a/b", 2),
@@ -148,6 +143,14 @@ def test_catalog_versions(catalog):
     assert list(catalog.find([])) == []
     assert [(entry.path, entry.version) for entry in catalog.entries(limit=10)] == [("a/a", 1), ("a/b", 3)]
     assert [entry.path for entry in catalog.entries(limit=1, after="a/a")] == ["a/b"]
+
+
+def test_a_version_keeps_what_it_was_compiled_as(catalog):
+    about = {"name": "n", "content": "old", "source_name": "f.yaml"}
+    older = catalog.register(path="a/c", program="r", rewritten='["new",[]]', **about)
+    assert older.rewritten == '["new",[]]'
+    assert older == catalog.get("a/c") == catalog.by_program("r") == catalog.entries(limit=1)[0]
+    assert catalog.register(path="a/d", program="s", **about).rewritten == ""
 
 
 def test_a_playbook_that_moved_keeps_its_version_under_its_new_name(catalog):

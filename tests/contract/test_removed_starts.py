@@ -12,8 +12,8 @@ from noetl.domain.events import Cancel, CommandDone, Event, Start
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.ports.executions.retention import NOTHING, Retention
 from noetl.runtime.programs import Programs
-from noetl.services.executions.start_execution import Wish, start_execution
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.executions.start_execution import StartRequest, start_execution
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 from noetl.services.orchestrator.handle_events import handle_events
 from noetl.services.results.hydration import make_hydrate
 from tests.contract.test_retention import now
@@ -50,7 +50,7 @@ class Engine:
 
     def start(self) -> Start:
         """Start the parent as a client does."""
-        wish = Wish({}, "parent")
+        wish = StartRequest({}, "parent")
         found = start_execution(
             self.program, wish, self.store, owner=ME, now_ms=1_800_000_000_000, random_bits=5, origin="mine"
         ).event
@@ -64,7 +64,7 @@ class Engine:
         while pending:
             self.starts += [one for one in pending if isinstance(one, Start)]
             self.cancels += [one for one in pending if isinstance(one, Cancel)]
-            handled = handle_events(pending, self.deps, Handled())
+            handled = handle_events(pending, self.deps, BatchEffects())
             commands += handled.commands
             pending = list(handled.events)
         return commands

@@ -8,16 +8,16 @@ import pytest
 
 from noetl.adapters.memory import MemoryCatalog
 from noetl.domain.errors import ConflictError
-from noetl.services.executions.bulk_control import ManyDeps, ManyFilter, ManyWish, steer_many
-from noetl.services.executions.change_execution import Asked, pause, resume
+from noetl.services.executions.bulk_control import BulkDeps, BulkRequest, ManyFilter, steer_many
+from noetl.services.executions.change_execution import ChangeRequest, pause, resume
 from tests.contract.test_left_loops import HTTP, ME, Engine
 
 _names = itertools.count()
 DOORS = {"pause": pause, "resume": resume}
 
 
-def by() -> Asked:
-    return Asked("ann", f"request {next(_names)}", ME)
+def by() -> ChangeRequest:
+    return ChangeRequest("ann", f"request {next(_names)}", ME)
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def test_a_repeat_of_a_resume_is_the_same_event_and_another_one_is_refused(engin
 def test_many_are_resumed_while_their_pause_is_on_its_way(engine, named):
     pause(engine.store, engine.id, by())
     sent: list = []
-    deps = ManyDeps(engine.store, MemoryCatalog(), engine.deps.programs, sent.extend, lambda: 1_800_000_000.0)
+    deps = BulkDeps(engine.store, MemoryCatalog(), engine.deps.programs, sent.extend, lambda: 1_800_000_000.0)
     wanted = ManyFilter(ids=[str(engine.id)]) if named == "by id" else ManyFilter(path="t")
-    (told,) = steer_many("resume", ManyWish(wanted), by(), deps).executions
+    (told,) = steer_many("resume", BulkRequest(wanted), by(), deps).executions
     assert told.outcome == "done"
     engine.handle(*sent)
     assert engine.status() == "running" and engine.store.steering((engine.id,)) == {}

@@ -15,7 +15,7 @@ from noetl.domain.outcomes.outcomes import Outcome, Patch
 from noetl.domain.patches.scope_patches import FOLD_ABOVE, PatchBuffer
 from noetl.domain.sizes.table import INTEGER_DIGITS
 from noetl.domain.state import decode_state
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.executions.redrive_execution import plan
 from tests.contract.test_left_loops import LOOP, ME, START, Engine
 from tests.unit.services.worker.test_run_command import LOOP as ADDING
@@ -74,7 +74,7 @@ def test_a_loop_that_was_cancelled_goes_on_with_sums_of_too_many_digits(harness,
     engine.handle(answered(command, [0, 1], [MOST, MOST], closed=False, undone=1))
     engine.handle(Cancel(engine.id, "stop", engine.program.hash))
     assert engine.status() == "cancelled"
-    again = plan(engine.store, engine.deps.programs, engine.id, Asked("user:ada", "again", ME))
+    again = plan(engine.store, engine.deps.programs, engine.id, ChangeRequest("user:ada", "again", ME))
     (command,) = engine.handle(again)
     assert command.overlay == [ADD, ADD] and command.loop.stop == 1
     all_answered(engine, [command], [0])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from noetl.ports.event_batches import BatchStatus, EventBatch, EventTold
+from noetl.ports.event_batches import BatchStatus, EventBatch, ReportedEvent
 from noetl.ports.new_ids import IdTakenError
 
 
@@ -58,7 +58,7 @@ class MemoryEventBatches:
             entry.batch = msgspec.structs.replace(entry.batch, status="processing")
             return entry.batch
 
-    def end(self, batch_id: int, status: BatchStatus, told: Sequence[EventTold]) -> None:
+    def end(self, batch_id: int, status: BatchStatus, told: Sequence[ReportedEvent]) -> None:
         with self._lock:
             entry = self._entries.get(batch_id)
             if entry is not None and entry.batch.status == "processing":

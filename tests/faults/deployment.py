@@ -29,10 +29,10 @@ from noetl.ports.workers import CommandLeases
 from noetl.runtime.programs import Programs
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.services.callbacks.complete_callback import CallbackDeps
-from noetl.services.executions.direct_starts import Begun, DirectStarts
+from noetl.services.executions.direct_starts import DecidedStarts, DirectStarts
 from noetl.services.messaging.send_events import EventSender
 from noetl.services.orchestrator.answer_requests import answer_request, begin_executions
-from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.authenticate import MessageAuthenticator
 from noetl.services.orchestrator.consume_events import MessageDeps, handle_messages
 from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.orchestrator.fail_dead_commands import bury
@@ -232,7 +232,7 @@ class Deployment:
             log=self.log,
             recent=Recent(self.clock.now, age=5.0, whole=200) if self.remembers else None,
         )
-        door = Door(store, results, lambda fresh: RING, self.clock.epoch, self.log)
+        door = MessageAuthenticator(store, results, lambda fresh: RING, self.clock.epoch, self.log)
         return MessageDeps(
             door,
             deps,
@@ -368,7 +368,7 @@ class Deployment:
             store, life.port(self.events), results, lambda: RING, "api", self.clock.epoch, self.message_limit
         )
 
-        def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> Begun:
+        def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> DecidedStarts:
             return begin_executions(starts, deps, deadline)
 
         sender = DirectStarts(decide, queued, self.clock.now, self.note) if self.direct else queued

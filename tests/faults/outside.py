@@ -16,7 +16,7 @@ from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.runtime.programs import Programs
 from noetl.services.callbacks.complete_callback import CallbackDeps, answer
-from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.executions.start_execution import StartRequest, start_execution
 from tests.doubles.queue import MemoryQueue
 from tests.properties.outside import words
 
@@ -76,7 +76,7 @@ class Asked:
         event = self.event
         assert isinstance(event, Start)
         program = programs(event.program)
-        wish = Wish(event.payload, program.path, 1, key=f"wish {event.execution_id}")
+        wish = StartRequest(event.payload, program.path, 1, key=f"wish {event.execution_id}")
         made = start_execution(
             program, wish, store, owner=owner, now_ms=self.born[0], random_bits=self.born[1]
         )

@@ -32,7 +32,7 @@ from noetl.domain.state import TERMINAL
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services.executions import change_execution
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.executions.redrive_execution import redrive
 from tests.properties.tools import PureTools
 from tests.waiting import PATIENCE, wait_until
@@ -150,7 +150,7 @@ def ask(runtime: LocalRuntime, what: str, execution_id: int, unique: str) -> str
     wanted = {"resume": TERMINAL | {"paused"}, "redrive": TERMINAL}.get(what)
     if wanted is not None:
         wait_until(lambda: runtime.status(execution_id) in wanted, f"a status that allows to {what}")
-    asked = Asked("user:ada", unique, runtime.owner, "a client wants it")
+    asked = ChangeRequest("user:ada", unique, runtime.owner, "a client wants it")
     try:
         if what == "redrive":
             runtime.accept([redrive(runtime.store, runtime.programs, execution_id, asked)])

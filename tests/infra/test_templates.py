@@ -155,7 +155,7 @@ def test_nothing_of_an_execution_expires_by_its_age(templates: Templates) -> Non
     rules = results.properties["LifecycleConfiguration"]["Rules"]
     timed = {"ExpirationInDays", "ExpirationDate", "Transitions"}
     expiring = {one.get("Prefix", "") for one in rules if timed & one.keys()}
-    assert expiring == {"revoked/"}, "executions/, programs/ and permanent/ stay"
+    assert expiring == {"revoked/", "cached/"}, "executions/, programs/ and permanent/ stay"
     for table in templates.all("AWS::DynamoDB::Table"):
         assert "TimeToLiveSpecification" not in table.properties, str(table)
 
@@ -218,6 +218,8 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
         ("s3:PutObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/permanent/*"),
         ("s3:PutObject", f"<{bucket.key}.Arn>/permanent/*"),
+        ("s3:GetObject", f"<{bucket.key}.Arn>/cached/*"),
+        ("s3:PutObject", f"<{bucket.key}.Arn>/cached/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/programs/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/revoked/*"),
         ("dynamodb:GetItem", f"<{table.key}.Arn>"),

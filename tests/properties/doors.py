@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Event
 from noetl.services.executions import change_execution
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.executions.redrive_execution import redrive
-from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.executions.start_execution import StartRequest, start_execution
 from tests.properties import hostile
 from tests.properties.happening import Happening
 from tests.properties.laws import law
@@ -43,7 +43,7 @@ class Root:
     def start(self, process: Process) -> Sequence[Event]:
         """Ask for it; asked again, it gives the same execution."""
         driver = process.driver
-        wish = Wish(
+        wish = StartRequest(
             self.payload,
             self.path,
             principal=self.principal,
@@ -85,10 +85,10 @@ class Client:
         self.said: list[Word] = []
         self._asked = 0
 
-    def asked(self, process: Process, unique: str) -> Asked:
+    def asked(self, process: Process, unique: str) -> ChangeRequest:
         rude = self.rng.random() < self.rude
         principal, reason = (hostile.text(self.rng), hostile.text(self.rng)) if rude else ("user:ada", "why")
-        return Asked(principal, unique, process.owner, reason)
+        return ChangeRequest(principal, unique, process.owner, reason)
 
     def ask(
         self, what: str, after: int = 0, execution_id: int | None = None, *, below: bool = True
@@ -116,12 +116,12 @@ class Client:
             try:
                 return (self._change(process, what, target, self.asked(process, unique), below),)
             except InvalidInputError:  # Words that are refused; the client means it all the same.
-                plain = Asked("user:ada", unique, process.owner)
+                plain = ChangeRequest("user:ada", unique, process.owner)
                 return (self._change(process, what, target, plain, below),)
 
         return Happening(None, after, door=through, what=f"{what} {self.root.path}")
 
-    def _change(self, process: Process, what: str, target: int, asked: Asked, below: bool) -> Event:
+    def _change(self, process: Process, what: str, target: int, asked: ChangeRequest, below: bool) -> Event:
         store = process.driver.deps.store
         if what == "redrive":
             return redrive(store, self.root.world.programs, target, asked)

@@ -205,10 +205,12 @@ def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
         assert seq == expected_seq, f"{info.path}: row {expected_seq} is missing from history"
         lies_still: set[tuple[str, int]] = set()
         for fact in facts:
-            assert not ended or isinstance(fact, (f.Superseded, f.Told, f.Redriven)), (
+            assert not ended or isinstance(fact, (f.Superseded, f.FamilyRequestNoted, f.Redriven)), (
                 f"{info.path}: {fact} after the end"
             )
-            assert ended == isinstance(fact, f.Redriven) or isinstance(fact, (f.Superseded, f.Told)), fact
+            assert ended == isinstance(fact, f.Redriven) or isinstance(
+                fact, (f.Superseded, f.FamilyRequestNoted)
+            ), fact
             phases = {run: token.phase for run, token in state.tokens.items()}
             status = state.status
             assert getattr(fact, "run", 0) not in withdrawn, f"{info.path}: {fact}, although it was withdrawn"

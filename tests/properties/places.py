@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import psycopg
 
+from noetl.adapters.loops import counted_rows
 from noetl.adapters.memory import MemoryExecutionStore
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.adapters.postgres.connection import Database
@@ -100,11 +101,19 @@ class Watched(_Store):
         answers, committed = super().commit_items(batches, owner)
         for batch, answer in zip(batches, answers, strict=True):
             if not (answer.superseded or answer.early or answer.paused):
-                self.watch.posted(batch.outbox)
+                self.watch.posted(self._stored(batch, answer))
             if answer.counted:
                 event = batch.event
                 self.watch.applied(event.execution_id, event.command_id, event.attempt)
         return answers, committed
+
+    @law("new-items-start-their-children", "call")
+    def _stored(self, batch: ItemBatch, answer: ItemsCommitted) -> list[Event]:
+        """The events that a batch of items posts are stored, but for items that another run of the same attempt reported first."""
+        stored = [one for one in batch.outbox if self.find_events(one.execution_id, [one.event_id])]
+        repeats = answer.counted < sum(row.counts for row in counted_rows(batch))
+        assert repeats or not any(row.counts for row in counted_rows(batch)) or stored == list(batch.outbox)
+        return stored
 
 
 class WatchedMemory(Watched, MemoryExecutionStore):

@@ -9,7 +9,7 @@ from noetl.domain.errors import ConflictError
 from noetl.domain.events import Redrive
 from noetl.domain.state import TERMINAL, decode_state
 from noetl.ports.executions.execution_store import ExecutionInfo
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.executions.redrive_execution import plan
 from noetl.services.history.last_step_runs import last_runs
 from tests.properties.happening import Happening
@@ -37,7 +37,7 @@ def _redrive(world: World, info: ExecutionInfo, rng: random.Random, number: int)
     runs = last_runs(world.store, info.execution_id)
     loops = [name for name in runs.candidates() if "[" in name]
     choice = "" if info.path in CALLED_OFF else rng.choice(("", *(loops or [""]), *runs.args))
-    asked = Asked("user:ada", f"redrive {info.execution_id} {number}", "client", "once more")
+    asked = ChangeRequest("user:ada", f"redrive {info.execution_id} {number}", "client", "once more")
     try:
         yield plan(world.store, world.programs, info.execution_id, asked, step=choice)
     except ConflictError as refused:

@@ -18,7 +18,7 @@ from noetl.dsl.program import Program
 from noetl.engine.scopes.slot_view import Limits
 from noetl.runtime.programs import Programs
 from noetl.services.callbacks.callback_keys import callback_key
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 from noetl.services.orchestrator.failed_events import TRIES, after_failure
 from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.results.hydration import make_hydrate
@@ -267,7 +267,7 @@ class Process:
             except Exception as error:
                 if event.program != UNREADABLE:
                     raise
-                handled = Handled()
+                handled = BatchEffects()
                 wait = after_failure(event, error, tries, self.driver.deps, handled)
                 self.driver.follow(handled)
         assert wait is None, f"{event} was set aside: its execution could not fail"

@@ -1,3 +1,5 @@
+import type { IncomingHttpHeaders } from "node:http";
+
 export interface Proxy {
   address: string;
   port: number;
@@ -13,4 +15,6 @@ export function startProxy(options: {
   port?: number;
   /** The code that opens a session, once; without it no session is needed. */
   code?: string;
+  /** Requests need one of its tokens, as behind the JWT authorizer of API Gateway. */
+  issuer?: { signIn: { issuer: string }; admits: (headers: IncomingHttpHeaders) => boolean };
 }): Promise<Proxy>;

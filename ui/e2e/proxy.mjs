@@ -1,6 +1,6 @@
 /**
  * A proxy on loopback for tests: it serves the built files with the security headers and passes the API on with the server's
- * token. Unlike `noetl serve` it can buffer its stream, grant any scopes, and vanish while the server runs.
+ * token. Unlike `noetl serve` it can sign in at an issuer as a deployment does, buffer its stream, grant any scopes, and vanish while the server runs.
  */
 import { createReadStream, existsSync, readFileSync } from "node:fs";
 import { createServer, request } from "node:http";
@@ -27,12 +27,15 @@ const CSRF = "proof of the page";
 const LOOK_EVERY_MS = 300;
 
 /** Serve the built UI and pass the API on; resolves to the address. */
-export async function startProxy({ dist, api, token, scopes = ["read", "execute", "write", "admin"], stream = true, port = 0, code }) {
+export async function startProxy({ dist, api, token, scopes = ["read", "execute", "write", "admin"], stream = true, port = 0, code, issuer }) {
   const session = { code, entered: code === undefined };
   const server = createServer((asked, answer) => {
     const url = new URL(asked.url, "http://ui.test");
     if (url.pathname === "/") answer.writeHead(302, { Location: "/ui/" }).end();
-    else if (url.pathname.startsWith("/ui/")) serveFile(dist, url.pathname.slice(4), answer);
+    else if (issuer && url.pathname === "/ui/sign-in.json") answerJson(answer, 200, issuer.signIn);
+    else if (url.pathname.startsWith("/ui/")) serveFile(dist, url.pathname.slice(4), answer, issuer?.signIn.issuer);
+    else if (issuer && !issuer.admits(asked.headers)) answerJson(answer, 401, { message: "Unauthorized" });
+    else if (issuer && url.pathname === "/api/stream") answerJson(answer, 404, { status: 404, code: "not_found" });
     else if (url.pathname === "/api/session") void serveSession(asked, answer, scopes, session);
     else if (!session.entered || (code && asked.headers["x-csrf-token"] !== CSRF)) refuse(answer);
     else if (url.pathname === "/api/stream") void serveStream(asked, answer, url, { api, token, stream });
@@ -48,12 +51,16 @@ export async function startProxy({ dist, api, token, scopes = ["read", "execute"
   return { address: `http://127.0.0.1:${bound}`, port: bound, close };
 }
 
-function serveFile(dist, name, answer) {
+function answerJson(answer, status, body) {
+  answer.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
+}
+
+function serveFile(dist, name, answer, issuer) {
   const path = join(dist, normalize(`/${name}`));
   const file = extname(path) && existsSync(path) ? path : join(dist, "index.html");
   answer.writeHead(200, {
     "Content-Type": TYPES[extname(file)] ?? "application/octet-stream",
-    "Content-Security-Policy": CSP,
+    "Content-Security-Policy": issuer ? CSP.replace("connect-src 'self'", `connect-src 'self' ${issuer}`) : CSP,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
   });

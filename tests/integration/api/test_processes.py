@@ -103,3 +103,22 @@ def test_a_server_and_a_worker_in_the_background(database: str, tmp_path: Path):
     assert "no server runs" in noetl("server", "stop") and "no server runs" in noetl(
         "server", "status", code=1
     )
+
+
+def test_the_web_ui_opens_on_a_machine_where_no_server_runs(database: str, tmp_path: Path):
+    environ = {**os.environ, "NOETL_DATABASE_URL": database, "NOETL_HOME": str(tmp_path / "home")}
+    words = ("ui", "--no-open", "--json", "--port", str(free_port()))
+
+    def noetl(*words: str) -> Any:
+        done = CliRunner().invoke(app, words, env=environ)
+        assert done.exit_code == 0, (done.output, done.exception)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    first = noetl(*words)
+    try:
+        server = noetl("server", "status", "--json")
+        assert first["address"].startswith(server["about"]["address"] + "/ui/enter#")
+        assert noetl(*words)["address"].startswith(server["about"]["address"]), "the server that runs"
+        assert noetl("server", "status", "--json") == server
+    finally:
+        noetl("server", "stop", "--all", "--json")

@@ -22,7 +22,7 @@ from noetl.runtime.authentic_programs import AuthenticPrograms
 from noetl.runtime.aws.telemetry import telemetry
 from noetl.runtime.deployed_catalog import Registrar
 from noetl.runtime.stored_programs import StoredPrograms
-from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.executions.start_execution import StartRequest, start_execution
 from noetl.services.messaging.send_events import EventSender
 from noetl.services.queries.read_execution import result
 from noetl.services.worker.batch_deps import BatchDeps
@@ -92,7 +92,7 @@ class Deployment:
         owner = sender.owner()
         started = start_execution(
             self.program,
-            Wish({"n": number}),
+            StartRequest({"n": number}),
             self.store,
             owner=owner,
             now_ms=int(time.time() * 1000),

@@ -14,7 +14,7 @@ from noetl.kinds.registry import Registry
 from noetl.kinds.support.base import KindParams
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.executions.redrive_execution import redrive
 from tests.bench import tick
 from tests.waiting import PATIENCE, wait_until
@@ -91,7 +91,7 @@ def test_an_execution_that_another_process_redrove_and_left_goes_on(database, tm
         assert first.status(execution) == "failed"
         moody.works = True
         with runtime_on(database, tmp_path / "second", moody, Idle) as second:
-            asked = Asked("tests", "again", second.owner, "it works now")
+            asked = ChangeRequest("tests", "again", second.owner, "it works now")
             second.accept([redrive(second.store, second.programs, execution, asked)])
             wait_until(lambda: second.status(execution) == "running")
             with first.expect_end(execution) as over:

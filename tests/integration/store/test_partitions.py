@@ -27,7 +27,7 @@ from noetl.services.results.prune import (
     TOO_LARGE,
     TOO_LARGE_FIX,
     PruneDeps,
-    PruneWish,
+    PruneRequest,
     RetentionDays,
     keep_to,
     prune,
@@ -179,7 +179,7 @@ def test_history_is_deleted_row_by_row_where_its_partition_ends_too_late(place):
 def test_what_a_person_prunes_is_deleted_at_once(place):
     place.tidy()
     one = place.run(NOW)
-    assert prune(PruneWish(older_than_days=1), place.deps, lambda: True).events == 2
+    assert prune(PruneRequest(older_than_days=1), place.deps, lambda: True).events == 2
     assert place.rows(one) == 0
 
 

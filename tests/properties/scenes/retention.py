@@ -11,7 +11,7 @@ from noetl.domain.events import Event, Start
 from noetl.domain.ids import LARGEST_ID, begun_at, first_id
 from noetl.domain.state import TERMINAL, decode_state
 from noetl.ports.executions.execution_store import ExecutionInfo
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.executions.redrive_execution import redrive
 from tests.properties.accounts import family
 from tests.properties.happening import Happening
@@ -127,7 +127,10 @@ class Remover:
             store = process.driver.deps.store
             return (
                 redrive(
-                    store, self.world.programs, picked, Asked("user:ada", f"again {number}", process.owner)
+                    store,
+                    self.world.programs,
+                    picked,
+                    ChangeRequest("user:ada", f"again {number}", process.owner),
                 ),
             )
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.aws.ecs_jobs import EcsJobs, Ground, job_of, size_of
+from noetl.adapters.aws.ecs_jobs import EcsJobs, JobSettings, job_of, size_of
 from noetl.domain.errors import TaskError
-from noetl.domain.events import WorkGotOn
+from noetl.domain.events import WorkAdvanced
 from noetl.domain.workers.container_jobs import Job, JobOrder
 from noetl.services.automations.ingest_task_stopped import take_job_end
 from tests.contract.clouds import mocked_aws
@@ -38,7 +38,7 @@ def ground(monkeypatch):
         logs.create_log_group(logGroupName="jobs")
         role = "arn:aws:iam::123456789012:role/"
         secrets = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:noetl/dev/"
-        made = Ground(
+        made = JobSettings(
             "noetl-jobs",
             "noetl-job-",
             (subnet,),
@@ -149,7 +149,7 @@ def _event(**detail: Any) -> dict[str, Any]:
 
 
 def test_the_end_of_a_task_wakes_whom_its_variables_name():
-    assert take_job_end(_event()) == WorkGotOn(7, "work:arn:t", "", "3.r0.i5")
+    assert take_job_end(_event()) == WorkAdvanced(7, "work:arn:t", "", "3.r0.i5")
     for other in (
         _event(lastStatus="RUNNING"),
         _event(overrides={}),

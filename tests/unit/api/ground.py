@@ -34,7 +34,7 @@ from noetl.ports.executions.execution_store import Published
 from noetl.ports.gauges import QueueGauge
 from noetl.services.automations.schedules import ScheduleDeps
 from noetl.services.messaging.backpressure import Backpressure
-from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.authenticate import MessageAuthenticator
 from noetl.services.orchestrator.ingest_worker_events import EventsDeps
 from noetl.services.worker.http_worker_leases import Claims
 from noetl.services.worker.worker_credentials import KnownCredentials
@@ -185,7 +185,7 @@ class Ground:
         self.forwarded: list[Event] = []
         self.refusals: list[str] = []
         self.signs: list[tuple[int, str, int, int]] = []
-        door = Door(
+        door = MessageAuthenticator(
             self.store, self.database.results, lambda fresh: self.keys, self.database.clock, self.logs.append
         )
         return EventsDeps(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from noetl.domain.automations.schedules import instant
-from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.executions.start_execution import StartRequest, start_execution
 from tests.unit.api.ground import Ground
 
 
@@ -125,7 +125,7 @@ def test_a_start_for_later_is_one_by_the_clock_of_the_store(hello, skew):
     for place, (ahead, waits) in enumerate(((300.0, True), (-300.0, False))):
         started = start_execution(
             program,
-            Wish({}, at=now + ahead),
+            StartRequest({}, at=now + ahead),
             hello.store,
             owner="me",
             now_ms=int((now + skew) * 1000),

@@ -222,14 +222,26 @@ workflow:
 """
 
 
-def test_a_redrive_says_what_its_values_do_not_reach(noetl, write):
+def test_a_redrive_refuses_values_that_reach_nothing_and_takes_an_output(noetl, write):
     ran = noetl("run", write("loads.yaml", REACHES))
     assert ran.code == 0, ran.err
     sets = ("--set", "tabel=x", "--set", "computed=2", "--set", "table=y")
     ran = noetl("redrive", "latest", "--from", "load", *sets)
     assert "--set tabel has no effect: step load does not read it; did you mean table?" in ran.err
     assert "--set computed has no effect: step load computes computed itself" in ran.err
-    assert "--set table " not in ran.err and '"t": "y"' in ran.out
+    assert ran.code == 2 and "--set table " not in ran.err
+    ran = noetl("redrive", "latest", "--from", "load", "--set", "table=y")
+    assert ran.code == 0 and '"t": "y"' in ran.out
+    ran = noetl("redrive", "latest", "--from", "load", "--output", '{"t": "given"}', "--reason", "by phone")
+    assert ran.code == 0 and '"t": "given"' in ran.out
+    told = noetl("events", "latest").out
+    (line,) = [line for line in told.splitlines() if "output.patched" in line]
+    assert '"principal":"' in line and "by phone" in line
+    ran = noetl("redrive", "latest", "--output", "1")
+    assert ran.code == 2 and "--from" in ran.err
+    ran = noetl("redrive", "latest", "--from", "load[1]", "--output", "1")
+    assert ran.code == 2 and "one whole step" in ran.err
+    assert noetl("replay", "latest").code == 0
 
 
 @pytest.mark.parametrize(

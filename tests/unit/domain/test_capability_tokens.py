@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from noetl.domain.capability_tokens import KeyRing, fits, grant, granted, sign, signed
-from noetl.domain.commands import Command, FrozenScope, ItemOutcome, LoopSlice, Rest
+from noetl.domain.commands import ChunkRest, Command, FrozenScope, ItemOutcome, LoopSlice
 from noetl.domain.events import Cancel, CommandDone, ItemsDone, encode_event
 from noetl.domain.outcomes.outcomes import Outcome
 
@@ -45,8 +45,8 @@ def test_every_claim_counts(field):
             ITEMS, items=[ItemOutcome(12, Outcome("ok")), ItemOutcome(20, Outcome("ok"))]
         ),
         msgspec.structs.replace(ITEMS, items=[ItemOutcome(-1, Outcome("ok"))]),
-        msgspec.structs.replace(ITEMS, rest=Rest(20)),
-        msgspec.structs.replace(ITEMS, rest=Rest(9)),
+        msgspec.structs.replace(ITEMS, rest=ChunkRest(20)),
+        msgspec.structs.replace(ITEMS, rest=ChunkRest(9)),
         msgspec.structs.replace(ITEMS, round=1),
         DONE,
         msgspec.structs.replace(DONE, stage="case"),

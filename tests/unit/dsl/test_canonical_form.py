@@ -11,7 +11,7 @@ from noetl.dsl.program import (
     Expr,
     FailAction,
     JumpAction,
-    Lit,
+    LiteralNode,
     Map,
     ResultSpec,
     RetryAction,
@@ -38,8 +38,8 @@ def test_spellings_of_a_task(program, spelling):
     (task,) = tasks(program, spelling)
     assert (task.label, task.kind, task.form, task.params, task.input) == (
         *("load", "python", "canonical"),
-        Lit({"code": "result = 1"}),
-        Lit({"a": 1}),
+        LiteralNode({"code": "result = 1"}),
+        LiteralNode({"a": 1}),
     )
 
 
@@ -63,7 +63,7 @@ def test_values_keep_their_kind(program):
     assert isinstance(url, Text)
     assert url.source == "http://x/{{ workload.id }}"
     entries = dict(params.entries)
-    assert entries["literal"] == Lit([1, "00123"])
+    assert entries["literal"] == LiteralNode([1, "00123"])
     assert isinstance(entries["one"], Expr)
     assert entries["one"].source == "workload.id"
     assert isinstance(entries["list"], Seq)
@@ -71,7 +71,7 @@ def test_values_keep_their_kind(program):
 
 def test_code_is_never_a_template(program):
     (task,) = tasks(program, '      - { kind: python, code: "result = {{}}" }\n')
-    assert task.params == Lit({"code": "result = {{}}"})
+    assert task.params == LiteralNode({"code": "result = {{}}"})
 
 
 def test_sql_fields(program):
@@ -120,19 +120,19 @@ def test_policies(program, outcome, writes):
         program, "      - { kind: noop }\n" + RULES.format(outcome=outcome, writes=writes)
     )
     assert first.on_unmatched == "fail"
-    assert (page.on_unmatched, page.timeout) == ("continue", Lit(3.5))
+    assert (page.on_unmatched, page.timeout) == ("continue", LiteralNode(3.5))
     (retry,), (fail,), (total, number, jump) = (rule.actions for rule in page.rules)
     assert isinstance(retry, RetryAction)
     assert (retry.attempts, retry.backoff, retry.delay, retry.max_delay, retry.exhausted) == (
-        *(Lit(5), "exponential", Lit(0.5), Lit(9)),
+        *(LiteralNode(5), "exponential", LiteralNode(0.5), LiteralNode(9)),
         "fail",
     )
     assert isinstance(fail, FailAction)
     assert isinstance(fail.message, Text)
     assert isinstance(total, SetAction)
     assert [(a.scope, a.name, a.op, a.value) for a in (total, number)] == [
-        ("ctx", "total", "add", Lit(1)),
-        ("iter", "page", "set", Lit(2)),
+        ("ctx", "total", "add", LiteralNode(1)),
+        ("iter", "page", "set", LiteralNode(2)),
     ]
     assert (type(jump), jump.to) == (JumpAction, "previous")
     assert (stop.rules[0].when, stop.rules[0].actions) == (None, (BreakAction(),))
@@ -145,7 +145,7 @@ def test_retry_defaults(program, backoff, expected):
     text = f"      - {{ kind: noop, spec: {{ policy: {{ rules: [ {{ when: false, then: {{ do: retry{backoff} }} }} ] }} }} }}\n"
     (task,) = tasks(program, text)
     (retry,) = task.rules[0].actions
-    assert (retry.attempts, retry.delay, retry.backoff) == (Lit(3), Lit(1), expected)
+    assert (retry.attempts, retry.delay, retry.backoff) == (LiteralNode(3), LiteralNode(1), expected)
 
 
 def test_do_defaults_to_continue(program):
@@ -174,7 +174,7 @@ workflow:
     ).step("start")
     assert [rule.allow for rule in step.admit.rules] == ["yes", "skip", "park"]
     assert step.admit.rules[2] == AdmitRule("park", None, step.admit.rules[2].pos)
-    assert step.admit.timeout == Lit(3600)
+    assert step.admit.timeout == LiteralNode(3600)
     assert step.enter_reads.names == ("ctx.approved", "ctx.rejected")
 
 
@@ -198,8 +198,12 @@ workflow:
 """
     )
     start = step.step("start")
-    assert (start.loop.failure, start.loop.max_in_flight, start.timeout) == ("best_effort", Lit(5), Lit(60))
-    assert (step.timeout, step.no_next_is_error) == (Lit(600), True)
+    assert (start.loop.failure, start.loop.max_in_flight, start.timeout) == (
+        "best_effort",
+        LiteralNode(5),
+        LiteralNode(60),
+    )
+    assert (step.timeout, step.no_next_is_error) == (LiteralNode(600), True)
     assert start.result == ResultSpec(inline_max_bytes=1000, preview_max_bytes=10, store="auto", ttl="2h")
     first, second = start.body.tasks
     assert first.result == ResultSpec(5, 10, "auto", "step", "2h", select=(("$.n", "n"),))
@@ -335,8 +339,8 @@ def test_pool_is_that_of_the_most_demanding_kind(program, tool, pool):
 )
 def test_args_are_the_input_unless_the_kind_takes_a_list_of_that_name(program, tool, params, given):
     (task,) = program(f"workflow:\n  - step: start\n    tool: {{ {tool} }}\n").step("start").body.tasks
-    assert task.params == Lit(params)
-    assert task.input == (None if given is None else Lit(given))
+    assert task.params == LiteralNode(params)
+    assert task.input == (None if given is None else LiteralNode(given))
 
 
 def test_computed_rows_of_a_sink_go_to_the_kind(program):

@@ -9,7 +9,7 @@ from noetl.dsl.program import (
     CollectAction,
     Expr,
     FailAction,
-    Lit,
+    LiteralNode,
     Map,
     NextAction,
     ResultAction,
@@ -80,9 +80,9 @@ def test_retry_defaults_and_fields(program):
     (plain,) = action(program, "{ retry: true }")
     assert isinstance(plain, RetryAction)
     assert (plain.attempts, plain.delay, plain.multiplier, plain.backoff) == (
-        Lit(3),
-        Lit(1),
-        Lit(2),
+        LiteralNode(3),
+        LiteralNode(1),
+        LiteralNode(2),
         "exponential",
     )
     assert plain.exhausted == "next_rule"
@@ -90,7 +90,12 @@ def test_retry_defaults_and_fields(program):
         program,
         '{ retry: { max_attempts: 5, initial_delay: 0.5, backoff_multiplier: 3, max_delay: 60, jitter: "{{ 1 }}" } }',
     )
-    assert (full.attempts, full.delay, full.multiplier, full.max_delay) == (Lit(5), Lit(0.5), Lit(3), Lit(60))
+    assert (full.attempts, full.delay, full.multiplier, full.max_delay) == (
+        LiteralNode(5),
+        LiteralNode(0.5),
+        LiteralNode(3),
+        LiteralNode(60),
+    )
     assert isinstance(full.jitter, Expr)
 
 
@@ -119,7 +124,7 @@ def test_call_overrides_use_first_names(program):
     assert [name for name, _ in own.overrides.entries] == ["url", "json"]
     (other,) = action(program, "{ call: { step: other, args: { a: 1 } } }")
     assert isinstance(other, NextAction)
-    assert (other.targets[0].step, other.targets[0].args) == ("other", Lit({"a": 1}))
+    assert (other.targets[0].step, other.targets[0].args) == ("other", LiteralNode({"a": 1}))
 
 
 def test_actions_keep_their_order(program):
@@ -153,11 +158,11 @@ def test_actions_keep_their_order(program):
     ]
     assert [(a.scope, a.name) for a in found[:3]] == [("ctx", "a"), ("vars", "b"), ("ctx", "c")]
     sink = found[3]
-    assert sink.task.params == Lit({"auth": "db", "table": "t"})
-    assert sink.task.input == Lit({"a": 1})
+    assert sink.task.params == LiteralNode({"auth": "db", "table": "t"})
+    assert sink.task.input == LiteralNode({"a": 1})
     assert isinstance(sink.when, Expr)
     assert found[4].value.source == "response.rows"
-    assert found[5].value == Lit({"from": "x", "to": "y"})
+    assert found[5].value == LiteralNode({"from": "x", "to": "y"})
     labels = [(task.label, task.kind, task.form) for task in found[6].tasks]
     assert labels == [("log", "noop", "canonical"), ("audit", "postgres", "canonical")]
     assert isinstance(found[6].tasks[1].params.entries[0][1], Sql)
@@ -169,8 +174,8 @@ def test_actions_keep_their_order(program):
 def test_reducers_in_set(program):
     found = action(program, "{ set: { ctx.n: { add: 2 }, ctx.m: { add: 1, max: 2 } } }")
     assert [(a.name, a.op, a.value) for a in found] == [
-        ("n", "add", Lit(2)),
-        ("m", "set", Lit({"add": 1, "max": 2})),
+        ("n", "add", LiteralNode(2)),
+        ("m", "set", LiteralNode({"add": 1, "max": 2})),
     ]
 
 
@@ -186,26 +191,30 @@ def test_step_retry_vars_and_sink(program):
 """,
     )
     task = step.body.tasks[0]
-    assert (task.label, task.form, task.params) == ("start_task", "event", Lit({"url": "http://127.0.0.1/"}))
-    assert task.retry.action.attempts == Lit(8)
+    assert (task.label, task.form, task.params) == (
+        "start_task",
+        "event",
+        LiteralNode({"url": "http://127.0.0.1/"}),
+    )
+    assert task.retry.action.attempts == LiteralNode(8)
     assert (task.retry.stop_when.source, task.retry.retry_when.source) == (
         "result.ready",
         "status_code == 503",
     )
     assert [name for name, _ in step.body.vars] == ["first", "second", "three"]
     (sink,) = step.body.sinks
-    assert (sink.task.label, sink.task.input, sink.when) == ("start_sink", None, Lit(True))
+    assert (sink.task.label, sink.task.input, sink.when) == ("start_sink", None, LiteralNode(True))
     params = dict(sink.task.params.entries)
-    assert (params["table"], params["args"].source) == (Lit("t"), "result")
+    assert (params["table"], params["args"].source) == (LiteralNode("t"), "result")
 
 
 def test_vars_alone_get_a_body_to_run_in(program):
     step = only_step(program, "  - step: start\n    vars: { before: { a: 1 }, after: { b: 2 } }\n")
     assert [task.kind for task in step.body.tasks] == ["noop"]
     assert (step.body.vars_before, step.body.vars, step.body.vars_after) == (
-        (("a", Lit(1)),),
+        (("a", LiteralNode(1)),),
         (),
-        (("b", Lit(2)),),
+        (("b", LiteralNode(2)),),
     )
     assert step.body.pool == "control"
 
@@ -231,7 +240,7 @@ def test_structural_next_is_inclusive_and_unconditional(program):
         ("b", 0, ("done",), True, None),
         ("c", 1, ("done",), True, None),
     ]
-    assert step.arcs[1].args == Lit({"x": 1})
+    assert step.arcs[1].args == LiteralNode({"x": 1})
 
 
 @pytest.mark.parametrize(
@@ -243,7 +252,7 @@ def test_loop(program, spelling, mode):
         program,
         f"  - step: start\n    loop: {{ in: [ 1, 2 ], iterator: n{spelling} }}\n    tool: {{ kind: http, url: 'http://x/{{{{ n }}}}' }}\n",
     )
-    assert (step.loop.collection, step.loop.iterator, step.loop.mode) == (Lit([1, 2]), "n", mode)
+    assert (step.loop.collection, step.loop.iterator, step.loop.mode) == (LiteralNode([1, 2]), "n", mode)
     assert not step.loop.ordered_writes
 
 
@@ -293,8 +302,8 @@ workflow:
 def test_workbook_calls_are_replaced(program, call, level):
     step = program(WORKBOOK + f"  - step: start\n    tool: {call}\n").step("start")
     (task,) = step.body.tasks
-    assert (task.kind, task.label, task.timeout) == ("http", "start_task", Lit(3))
-    assert task.input == Lit({"channel": "ops", "level": level, "text": "hi"})
+    assert (task.kind, task.label, task.timeout) == ("http", "start_task", LiteralNode(3))
+    assert task.input == LiteralNode({"channel": "ops", "level": level, "text": "hi"})
     (sink,) = task.sinks
     assert isinstance(sink.task.params.entries[0][1], Sql)
     assert step.body.reads.names == ()

@@ -7,7 +7,7 @@ from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Target
 from noetl.domain.state import ExecutionState, Token
 from noetl.dsl.program import Arc, Program, Step
 from noetl.dsl.reachability import with_reachability
-from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
+from noetl.engine.joins import Firing, WaveEnded, next_ready, stuck
 from tests.unit.engine.stepping import Stepping, compiled
 
 
@@ -103,7 +103,7 @@ def test_late_tokens_of_a_fired_join_end_when_its_wave_is_over():
     program = graph("s>a s>b a>c b>c", {"c": "any"})
     assert next_ready(program, state("c:arrived b:body", fired=("c",))) is None
     over = next_ready(program, state("c:arrived", fired=("c",)))
-    assert isinstance(over, WaveOver) and len(over.late) == 1
+    assert isinstance(over, WaveEnded) and len(over.late) == 1
 
 
 def test_a_join_that_can_never_be_satisfied_is_found():
@@ -166,7 +166,7 @@ def test_a_join_that_holds_lets_each_arc_deliver_once_a_wave(tokens, wave, late,
     if late is None:
         assert found is None
     else:
-        assert isinstance(found, WaveOver)
+        assert isinstance(found, WaveEnded)
         assert ([token.run for token in found.late], found.over) == (late, over)
 
 
@@ -179,7 +179,7 @@ def test_a_firing_that_holds_says_which_arcs_it_used():
 def test_waves_that_wait_for_each_other_do_not_wait_for_ever():
     program = graph("s>a s>b a>j b>j j>k a>k k>j", {"j": "any", "k": "any"})
     found = next_ready(program, state("j:arrived:3 k:arrived:4", fired=("j", "k")))
-    assert isinstance(found, WaveOver)
+    assert isinstance(found, WaveEnded)
     assert (found.step.name, found.over) == ("j", True)
 
 

@@ -54,7 +54,7 @@ sinks = st.builds(
 )
 retries = st.builds(
     lambda attempts, delay, exhausted: p.RetryAction(
-        p.Lit(attempts), p.Lit(delay), jitter=p.Lit(0.5), exhausted=exhausted
+        p.LiteralNode(attempts), p.LiteralNode(delay), jitter=p.LiteralNode(0.5), exhausted=exhausted
     ),
     st.integers(1, 3),
     st.sampled_from([0, 2]),
@@ -106,7 +106,12 @@ def loops_inside(draw: st.DrawFn, depth: int) -> p.Nested | None:
     return p.Nested(
         draw(
             st.sampled_from(
-                [p.Lit([]), p.Lit([1, 2]), p.Expr("[_task, iter.n | default(0)]"), p.Lit("no list")]
+                [
+                    p.LiteralNode([]),
+                    p.LiteralNode([1, 2]),
+                    p.Expr("[_task, iter.n | default(0)]"),
+                    p.LiteralNode("no list"),
+                ]
             )
         ),
         f"el{depth}",
@@ -135,7 +140,9 @@ def tasks(draw: st.DrawFn, label: str, depth: int = 2) -> p.Task:
         )
     retry = None
     if draw(st.booleans()):
-        action = p.RetryAction(p.Lit(2), p.Lit(draw(st.sampled_from([0, 1]))), exhausted="next_rule")
+        action = p.RetryAction(
+            p.LiteralNode(2), p.LiteralNode(draw(st.sampled_from([0, 1]))), exhausted="next_rule"
+        )
         retry = p.StepRetry(
             action, None, draw(st.sampled_from([None, p.Expr("(result.n | default(0)) > 2")]))
         )
@@ -171,7 +178,7 @@ def pipelines(draw: st.DrawFn) -> p.Pipeline:
     return p.Pipeline(
         tuple(draw(tasks(label)) for label in LABELS[:count]),
         vars=tuple(draw(st.lists(st.just(("block", p.Expr("[result, vars.v | default(0)]"))), max_size=1))),
-        vars_before=(("before", p.Lit(1)),),
+        vars_before=(("before", p.LiteralNode(1)),),
         vars_after=(("after", p.Expr("error.message | default('fine')")),),
         sinks=tuple(draw(st.lists(sinks, max_size=2))),
     )

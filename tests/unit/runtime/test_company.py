@@ -12,7 +12,7 @@ import pytest
 from noetl.domain.commands import Command
 from noetl.domain.workers.lost_owners import ALONE_SECONDS
 from noetl.runtime.local import process
-from noetl.runtime.local.lost_commands import Company
+from noetl.runtime.local.lost_commands import SharedRunRule
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from tests.waiting import PATIENCE, wait_until
@@ -24,7 +24,7 @@ SUSPECT = msgspec.structs.replace(SOUND, command_id="2", lost=2)
 class Guest:
     """A command in a thread of its own, which runs until it is told to end."""
 
-    def __init__(self, company: Company, command: Command) -> None:
+    def __init__(self, company: SharedRunRule, command: Command) -> None:
         self.may_run: bool | None = None
         self._company, self._command = company, command
         self._inside, self._end = threading.Event(), threading.Event()
@@ -49,13 +49,13 @@ class Guest:
         self._thread.join(PATIENCE)
 
 
-def waiting(company: Company) -> int:
+def waiting(company: SharedRunRule) -> int:
     return len(company._changed._waiters)  # type: ignore[attr-defined]
 
 
 def test_a_suspect_runs_alone_and_others_go_on_afterwards():
     now = [0.0]
-    company = Company(lambda: now[0])
+    company = SharedRunRule(lambda: now[0])
     first, second = Guest(company, SOUND), Guest(company, SOUND)
     assert first.begins() and second.begins(), "sound ones run beside each other"
     suspect = Guest(company, SUSPECT)
@@ -74,7 +74,7 @@ def test_a_suspect_runs_alone_and_others_go_on_afterwards():
 @pytest.mark.parametrize(("inside", "comes"), [(SOUND, SUSPECT), (SUSPECT, SOUND)])
 def test_nobody_waits_for_ever(inside, comes):
     now = [0.0]
-    company = Company(lambda: now[0])
+    company = SharedRunRule(lambda: now[0])
     long = Guest(company, inside)
     assert long.begins()
     late = Guest(company, comes)
@@ -88,7 +88,7 @@ def test_nobody_waits_for_ever(inside, comes):
 
 
 def test_what_waits_when_the_process_ends_does_not_run():
-    company = Company(lambda: 0.0)
+    company = SharedRunRule(lambda: 0.0)
     long = Guest(company, SUSPECT)
     assert long.begins()
     late = Guest(company, SOUND)

@@ -17,7 +17,7 @@ from noetl.domain.messages import VERSION, Message
 from noetl.dsl.compiler import compile_playbook
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.messaging.large_messages import pack, unpack
-from noetl.services.worker.batch_deps import BatchDeps, Worked
+from noetl.services.worker.batch_deps import BatchDeps, CommandBatchResult
 from noetl.services.worker.consume_commands import work_batch
 from noetl.services.worker.worker_deps import WorkerDeps
 from tests.doubles.queue import MemoryQueue
@@ -127,7 +127,7 @@ class Bench:
         self.commands.send([Outgoing(text) for text in texts])
         return list(self.commands.receive(10))
 
-    def work(self, deliveries: list[Delivery]) -> Worked:
+    def work(self, deliveries: list[Delivery]) -> CommandBatchResult:
         """As a shell does it: what is not given back is acknowledged."""
         worked = work_batch(deliveries, self.deps)
         self.commands.ack([one for one in deliveries if one.message_id not in worked.give_back])

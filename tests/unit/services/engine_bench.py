@@ -19,8 +19,8 @@ from noetl.runtime.programs import Programs
 from noetl.services.executions.start_execution import start_event
 from noetl.services.messaging.large_messages import pack, unpack
 from noetl.services.messaging.send_events import signed_event
-from noetl.services.orchestrator.authenticate import Door
-from noetl.services.orchestrator.consume_events import Managed, MessageDeps, handle_messages
+from noetl.services.orchestrator.authenticate import MessageAuthenticator
+from noetl.services.orchestrator.consume_events import EventBatchResult, MessageDeps, handle_messages
 from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.orchestrator.publish import Publisher
 from noetl.services.results.hydration import make_hydrate
@@ -84,7 +84,7 @@ class Bench:
             make_hydrate(self.results),
             log=self.log.append,
         )
-        door = Door(self.store, self.results, self.keys, clock, self.log.append)
+        door = MessageAuthenticator(self.store, self.results, self.keys, clock, self.log.append)
         self.deps = MessageDeps(door, engine, publisher, self.revocations, clock, "engine", self.log.append)
 
     def keys(self, fresh: bool) -> KeyRing:
@@ -110,7 +110,7 @@ class Bench:
             found += got
         return found
 
-    def handle(self, deliveries: Sequence[Delivery], source: MemoryQueue | None = None) -> Managed:
+    def handle(self, deliveries: Sequence[Delivery], source: MemoryQueue | None = None) -> EventBatchResult:
         queue = self.events if source is None else source
         managed = handle_messages(deliveries, queue, self.deps, lambda: self.left)
         queue.ack([one for one in deliveries if one.message_id not in managed.give_back])

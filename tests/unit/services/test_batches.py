@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl.domain import ids
 from noetl.domain.events import Parent, Start
-from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects
 from noetl.services.orchestrator.handle_events import handle_events
 from tests.unit.services.engine_bench import STEP, Bench
 
@@ -52,7 +52,7 @@ def calls_to_begin(children: int) -> Counter[str]:
     ]
     with bench.store.tables() as tables:
         tables.post(starts, parent.execution_id, "me")
-    handled = handle_events(starts, deps, Handled())
+    handled = handle_events(starts, deps, BatchEffects())
     assert len({command.execution_id for command in handled.commands}) == children
     return calls
 

@@ -13,7 +13,7 @@ from noetl.dsl.program import Program, ways_of
 from noetl.kinds.registry import default_registry
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services.executions import redrive_execution
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.executions.redrive_execution import plan
 from noetl.services.history.last_step_runs import LastLoop, LastRuns
 
@@ -63,7 +63,13 @@ def planned(old: Program, new: Program, step: str = "") -> Any:
     programs = {old.hash: old, new.hash: new}
     store = cast(ExecutionStore, None)
     return plan(
-        store, programs.__getitem__, 7, Asked("me", "once", "me"), step=step, program=new.hash, info=info
+        store,
+        programs.__getitem__,
+        7,
+        ChangeRequest("me", "once", "me"),
+        step=step,
+        program=new.hash,
+        info=info,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.domain.events import ChildDone, Parent, Start
-from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects
 from noetl.services.orchestrator.handle_events import handle_events
 from tests.unit.services.engine_bench import Bench
 
@@ -17,8 +17,8 @@ def test_a_parent_is_told_at_once_that_the_id_of_its_child_is_taken() -> None:
     start = Start(
         other.execution_id, "start:another", bench.program.hash, parent=Parent(parent.execution_id, "1", 1, 1)
     )
-    handled = handle_events([start], engine, Handled())
+    handled = handle_events([start], engine, BatchEffects())
     assert [type(event) for event in handled.events] == [ChildDone]
     (told,) = handled.events
     assert told.execution_id == parent.execution_id and told.outcome.error.code == "execution_id_taken"
-    assert handle_events([start], engine, Handled()).events == [], "it is on its way already"
+    assert handle_events([start], engine, BatchEffects()).events == [], "it is on its way already"

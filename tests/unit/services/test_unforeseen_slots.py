@@ -11,7 +11,7 @@ from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.state import decode_state
 from noetl.engine.scopes.slot_view import NeedSlots
 from noetl.services.orchestrator import handle_events as module
-from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects
 from noetl.services.orchestrator.handle_events import handle_events
 from tests.unit.services.engine_bench import HEAD, Bench
 
@@ -54,7 +54,7 @@ def test_a_decision_that_needs_slot_after_slot_is_made() -> None:
     patch = ContextPatched(
         start.execution_id, "ext:1", start.program, [Patch("ctx", "approved", True)], "ada", ""
     )
-    handle_events([patch], bench.deps.engine, Handled())
+    handle_events([patch], bench.deps.engine, BatchEffects())
     info = bench.store.info(start.execution_id)
     assert info is not None
     assert [(one.step, one.phase) for one in decode_state(info.state).tokens.values()] == [
@@ -72,4 +72,4 @@ def test_a_decision_that_never_has_enough_fails_like_any_other(monkeypatch) -> N
 
     monkeypatch.setattr(module, "decide_one", never)
     with pytest.raises(RuntimeError, match="asks again for slots"):
-        handle_events([Cancel(start.execution_id, "ext:1", start.program)], bench.deps.engine, Handled())
+        handle_events([Cancel(start.execution_id, "ext:1", start.program)], bench.deps.engine, BatchEffects())

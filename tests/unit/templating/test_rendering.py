@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.domain.errors import InfrastructureError, TemplateError
-from noetl.dsl.program import Expr, Lit, Map, Pos, Seq, Sql, Text
+from noetl.dsl.program import Expr, LiteralNode, Map, Pos, Seq, Sql, Text
 from noetl.templating import MappingScope, check, is_true, render
 
 
@@ -148,7 +148,7 @@ def test_a_text_is_a_text(source: str, expected: str) -> None:
 
 
 def test_other_nodes() -> None:
-    node = Map((("a", Expr("x")), ("b", Seq((Lit(1), Text("<{{ x }}>"))))))
+    node = Map((("a", Expr("x")), ("b", Seq((LiteralNode(1), Text("<{{ x }}>"))))))
     assert render(node, MappingScope({"x": 5})) == {"a": 5, "b": [1, "<5>"]}
 
 
@@ -288,7 +288,7 @@ def test_check_finds_what_needs_no_data(source: str) -> None:
 
 
 def test_check_accepts_what_data_will_decide() -> None:
-    check(Seq((Lit("{{"), Expr("missing.x + 1"), Text("{{ a }}"), Sql("select {{ a }}"))))
+    check(Seq((LiteralNode("{{"), Expr("missing.x + 1"), Text("{{ a }}"), Sql("select {{ a }}"))))
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_a_guard_is_true_or_false(value: Any, expected: bool) -> None:
     assert is_true(Expr("v"), MappingScope({"v": value})) is expected
     if not isinstance(value, float):
         assert is_true(Text("{{ v }} "), MappingScope({"v": value})) is expected
-    assert is_true(Lit(value), MappingScope({})) is expected
+    assert is_true(LiteralNode(value), MappingScope({})) is expected
 
 
 @pytest.mark.parametrize("value", [2, -1, 0.5, "maybe", [], [1], {}, {"a": 1}, "truthy"])

@@ -1,6 +1,7 @@
 /** The REST API with the types of docs/openapi.json; integers survive, failures are thrown. */
 import createClient, { type Middleware } from "openapi-fetch";
 
+import { accessToken } from "./oidc";
 import { parseJson, printJson } from "./json";
 import { problemOf, Unreachable } from "./problem";
 import type { components, paths } from "./schema";
@@ -20,12 +21,33 @@ export function keepCsrf(value: string): void {
   localStorage.setItem(CSRF, value);
 }
 
-/** Fetch from the server with the CSRF header; throw `Unreachable` when no answer comes. */
+/**
+ * Fetch from the server, with the token of the issuer or else with the cookie and the CSRF header; throw `Unreachable` when no answer
+ * comes.
+ */
 export async function serverFetch(input: Request | string, init?: RequestInit): Promise<Response> {
   const request = new Request(input, init);
-  request.headers.set("X-CSRF-Token", localStorage.getItem(CSRF) ?? "");
+  const token = await accessToken();
+  if (token === null) {
+    request.headers.set("X-CSRF-Token", localStorage.getItem(CSRF) ?? "");
+    return send(request, "same-origin");
+  }
+  const again = request.clone();
+  const answer = await send(withToken(request, token), "omit");
+  if (answer.status !== 401) return answer;
+  // The issuer may have revoked it, or the clocks differ.
+  const other = await accessToken(true);
+  return other === null ? answer : send(withToken(again, other), "omit");
+}
+
+function withToken(request: Request, token: string): Request {
+  request.headers.set("Authorization", `Bearer ${token}`);
+  return request;
+}
+
+async function send(request: Request, credentials: RequestCredentials): Promise<Response> {
   try {
-    return await fetch(request, { credentials: "same-origin" });
+    return await fetch(request, { credentials });
   } catch (failure) {
     if (request.signal.aborted) throw failure;
     throw new Unreachable();

@@ -1,6 +1,7 @@
-/** The session of this browser: a cookie that scripts cannot read, and what it may do. */
+/** The session of this browser: a cookie that scripts cannot read or a token of the issuer, and what it may do. */
 import { parseJson } from "./json";
 import { Problem, problemOf } from "./problem";
+import { accessToken, readSignIn, signOut } from "./oidc";
 import { keepCsrf, serverFetch, serverRoot } from "./client";
 
 export type Scope = "read" | "execute" | "write" | "admin" | "worker";
@@ -10,6 +11,8 @@ export interface Session {
   scopes: Scope[];
   principal: string;
   expires_at: number | string | null;
+  /** By a token of the issuer; there is no session at the server then. */
+  signed_in: boolean;
 }
 
 /** Read the session; null where there is none. */
@@ -31,10 +34,18 @@ export function enterSession(code: string): Promise<Session> {
   });
 }
 
-/** End the session of this browser. */
-export async function leaveSession(): Promise<void> {
+/** End the session of this browser; return the address at which the issuer ends its own, if it signed this tab in. */
+export async function leaveSession(): Promise<string | null> {
+  const signIn = (await hasToken()) ? await readSignIn() : null;
+  if (signIn) return signOut(signIn);
   const answer = await serverFetch(`${serverRoot}/api/session`, { method: "DELETE" });
   if (!answer.ok) throw problemOf(answer.status, null);
+  return null;
+}
+
+/** Whether the issuer has signed this tab in. */
+export async function hasToken(): Promise<boolean> {
+  return (await accessToken()) !== null;
 }
 
 async function askSession(init?: RequestInit): Promise<Session> {
@@ -42,8 +53,8 @@ async function askSession(init?: RequestInit): Promise<Session> {
   const text = await answer.text();
   if (!answer.ok) throw problemOf(answer.status, bodyOf(text));
   const session = parseJson(text) as unknown as Session;
-  keepCsrf(session.csrf);
-  return session;
+  if (session.csrf) keepCsrf(session.csrf);
+  return { ...session, signed_in: await hasToken() };
 }
 
 function bodyOf(text: string): unknown {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl.domain.automations.missed_run_policy import (
-    Conduct,
+    SchedulePolicy,
     check_conduct,
     due_moments,
     latest_moments,
@@ -75,7 +75,7 @@ def test_the_latest_moments_are_the_end_of_all_of_them(timing, since, length, co
 def test_what_is_due_is_ascending_and_never_ahead(timing, start, away, catch_up):
     (since,) = next_fires(timing, start, 1)
     now = since + away
-    conduct = Conduct(catch_up, 5)
+    conduct = SchedulePolicy(catch_up, 5)
     times, dropped = due_moments(conduct, timing, since, now)
     missed = moments(timing, since, now)
     if catch_up == "all":
@@ -89,19 +89,27 @@ def test_what_is_due_is_ascending_and_never_ahead(timing, start, away, catch_up)
 
 def test_a_moment_that_its_timing_does_not_know_is_due_all_the_same():
     timing = Timing(rate="1 hour", anchor=1000.0)
-    assert due_moments(Conduct(), timing, 500.0, 600.0).times == [500.0]
+    assert due_moments(SchedulePolicy(), timing, 500.0, 600.0).times == [500.0]
 
 
 def test_what_is_told_at_once_or_again_is_never_too_late():
     timing = Timing(cron="0 * * * *")
-    for conduct in (Conduct("none"), Conduct("once"), Conduct("all", 1)):
+    for conduct in (SchedulePolicy("none"), SchedulePolicy("once"), SchedulePolicy("all", 1)):
         assert too_late(conduct, timing, 7200.0, None, 7300.0) == ""
         assert too_late(conduct, timing, 7200.0, 7200.0, 99_999.0) == "", "its start is looked up"
-    assert too_late(Conduct("once"), timing, 7200.0, 3600.0, 99_999.0) == "", "the newest that was told of"
+    assert too_late(SchedulePolicy("once"), timing, 7200.0, 3600.0, 99_999.0) == "", (
+        "the newest that was told of"
+    )
 
 
 @pytest.mark.parametrize(
-    "conduct", [Conduct("often"), Conduct(overlap="queue"), Conduct(catch_up_max=0), Conduct("all", 1001)]
+    "conduct",
+    [
+        SchedulePolicy("often"),
+        SchedulePolicy(overlap="queue"),
+        SchedulePolicy(catch_up_max=0),
+        SchedulePolicy("all", 1001),
+    ],
 )
 def test_a_conduct_that_is_none_is_refused(conduct):
     with pytest.raises(InvalidInputError) as refused:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.domain import codec
-from noetl.domain.commands import ItemOutcome, Rest
+from noetl.domain.commands import ChunkRest, ItemOutcome
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import ItemsDone
 from noetl.domain.outcomes.outcomes import Outcome, Patch, Suspend
@@ -112,7 +112,7 @@ def test_counting_ends_where_enough_was_counted() -> None:
     assert weight({"ab": [1, "xyz"]}, 100) == 2 + 2 + 2 + 2 + 3 + 2
 
 
-def items(*outcomes: Outcome, rest: Rest | None = None) -> ItemsDone:
+def items(*outcomes: Outcome, rest: ChunkRest | None = None) -> ItemsDone:
     told = [ItemOutcome(index, outcome) for index, outcome in enumerate(outcomes)]
     return ItemsDone(7, "items:1", "p", "1.r0.0", 1, 0, 1, "s", 0, told, rest=rest)
 
@@ -123,7 +123,7 @@ def test_items_are_held_against_limits_one_by_one() -> None:
         Outcome("ok", patches=[Patch("ctx", "k" * 256, 1)]),
     )
     event = items(
-        good, bad, good, rest=Rest(3, outcome=Outcome("suspended", suspend=Suspend({}, delay=1e300)))
+        good, bad, good, rest=ChunkRest(3, outcome=Outcome("suspended", suspend=Suspend({}, delay=1e300)))
     )
     found = fitting(event)
     assert isinstance(found, ItemsDone)
@@ -133,7 +133,7 @@ def test_items_are_held_against_limits_one_by_one() -> None:
         found.rest is not None and found.rest.outcome is not None and found.rest.outcome.suspend is not None
     )
     assert found.rest.outcome.suspend.delay == NUMBER.value
-    untouched = items(good, rest=Rest(1, outcome=Outcome("suspended", suspend=Suspend({}, delay=3.0))))
+    untouched = items(good, rest=ChunkRest(1, outcome=Outcome("suspended", suspend=Suspend({}, delay=3.0))))
     assert fitting(untouched) is untouched
 
 

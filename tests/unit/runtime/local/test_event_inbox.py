@@ -16,7 +16,7 @@ from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.runtime.local import event_inbox as inboxes
 from noetl.runtime.local.event_inbox import Inbox
-from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -43,7 +43,7 @@ class Engine:
             self.changed.notify_all()
         return None if event.event_id in self.settled else 0.01
 
-    def handle(self, events: Sequence[Event]) -> Handled:
+    def handle(self, events: Sequence[Event]) -> BatchEffects:
         if any(event.event_id == "refused" for event in events):
             raise InfrastructureError("access denied", code="aws_refused", retryable=False)
         if any(event.event_id.startswith("poison") for event in events):
@@ -55,9 +55,9 @@ class Engine:
         with self.changed:
             self.handled += [event.execution_id for event in events]
             self.changed.notify_all()
-        return Handled(ended=[(event.execution_id, "completed") for event in events])
+        return BatchEffects(ended=[(event.execution_id, "completed") for event in events])
 
-    def ask(self, threads: ThreadPoolExecutor, *events: Event) -> list[Future[Handled | None]]:
+    def ask(self, threads: ThreadPoolExecutor, *events: Event) -> list[Future[BatchEffects | None]]:
         """Let threads ask for events, and see that all of them wait."""
         before = self.inbox.counts()[0]
         asked = [threads.submit(self.inbox.ask, event) for event in events]
@@ -236,7 +236,7 @@ def test_nobody_waits_while_the_engine_waits_for_something_else(monkeypatch: pyt
     monkeypatch.setattr(inboxes, "TURN_SECONDS", 0.05)
     engine, hangs, back = Engine("", set()), threading.Event(), threading.Event()
 
-    def hang(events: Sequence[Event]) -> Handled:
+    def hang(events: Sequence[Event]) -> BatchEffects:
         hangs.set()
         assert back.wait(2 * PATIENCE)
         return engine.handle(events)
@@ -323,11 +323,11 @@ def test_the_engine_gathers_events_while_workers_have_enough_to_do(monkeypatch: 
     monkeypatch.setattr(inboxes, "GATHER_SECONDS", 10 * PATIENCE)
     batches: list[list[int]] = []
 
-    def handle(events: Sequence[Event]) -> Handled:
+    def handle(events: Sequence[Event]) -> BatchEffects:
         with engine.changed:
             batches.append([event.execution_id for event in events])
             engine.changed.notify_all()
-        return Handled()
+        return BatchEffects()
 
     engine, loaded = Engine("", set()), [True]
     engine.inbox = Inbox(handle, engine.failed, engine.changed, engine.lines.append, loaded=lambda: loaded[0])

@@ -71,7 +71,7 @@ def test_chores_are_done_again_and_again_whatever_one_of_them_raises(monkeypatch
     def broken():
         raise defect("a defect")
 
-    keeper.chores += [keeping.Chore(0.05, broken), keeping.Chore(0.05, done.release)]
+    keeper.chores += [keeping.PeriodicDuty(0.05, broken), keeping.PeriodicDuty(0.05, done.release)]
     keeper.start()
     try:
         assert all(done.acquire(timeout=PATIENCE) for _ in range(3)) and "a defect" in told[0]

@@ -8,7 +8,7 @@ import pytest
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.runtime.local.lost_commands import free_dead
-from noetl.runtime.local.process_locks import Presence
+from noetl.runtime.local.process_locks import ProcessLock
 
 
 @dataclass
@@ -31,13 +31,13 @@ class Store:
 
 def test_a_death_counts_once_however_often_the_database_goes_away_meanwhile(tmp_path):
     """Three deaths give a command up, which may never have been the cause of one."""
-    dead = Presence(tmp_path, "dead")
+    dead = ProcessLock(tmp_path, "dead")
     dead.announce()
     kept = dead.running(Command(7, "1", 1, "load", "p", "io", turn=3))
     kept.__enter__()
     os.close(dead._handle)
     dead._handle = -1
-    store, mine = Store(away=3), Presence(tmp_path, "mine")
+    store, mine = Store(away=3), ProcessLock(tmp_path, "mine")
     for _ in range(3):
         with pytest.raises(InfrastructureError):
             free_dead(store, mine)

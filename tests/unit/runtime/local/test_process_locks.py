@@ -8,15 +8,15 @@ import sys
 import pytest
 
 from noetl.domain.commands import Command
-from noetl.runtime.local.process_locks import Presence, Record
+from noetl.runtime.local.process_locks import ProcessLock, Record
 from tests.waiting import PATIENCE
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from noetl.runtime.local.process_locks import Presence
+from noetl.runtime.local.process_locks import ProcessLock
 from noetl.domain.commands import Command
-mine = Presence(Path(sys.argv[1]), sys.argv[2])
+mine = ProcessLock(Path(sys.argv[1]), sys.argv[2])
 mine.announce()
 with mine.running(Command(7, "2", 1, "done", "p", "io")):
     kept = mine.running(Command(7, "1", 1, "load", "p", "io", turn=3))
@@ -32,7 +32,7 @@ def dead(presence):
 
 
 def test_a_killed_process_is_found_once(tmp_path):
-    mine = Presence(tmp_path, "mine")
+    mine = ProcessLock(tmp_path, "mine")
     mine.announce()
     other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path), "host:1:ab"], stdout=subprocess.PIPE)
     with other:
@@ -46,14 +46,14 @@ def test_a_killed_process_is_found_once(tmp_path):
             assert found == [Record("host:1:ab", ((7, "1", 3),))], (
                 "what it was running, and not what it had ended"
             )
-            assert dead(Presence(tmp_path, "third")) == [], "one process at a time is told"
+            assert dead(ProcessLock(tmp_path, "third")) == [], "one process at a time is told"
             raise ZeroDivisionError
         assert len(dead(mine)) == 1, "who failed to free what it held is told again"
         assert dead(mine) == []
 
 
 def test_who_leaves_properly_is_not_dead(tmp_path):
-    mine, other = Presence(tmp_path, "mine"), Presence(tmp_path, "other")
+    mine, other = ProcessLock(tmp_path, "mine"), ProcessLock(tmp_path, "other")
     other.announce()
     other.leave()
     other.leave()
@@ -63,23 +63,23 @@ def test_who_leaves_properly_is_not_dead(tmp_path):
 
 def test_a_process_that_has_not_written_its_name_yet_is_left_alone(tmp_path):
     (tmp_path / "new").touch()
-    assert dead(Presence(tmp_path, "mine")) == []
+    assert dead(ProcessLock(tmp_path, "mine")) == []
     assert (tmp_path / "new").exists()
 
 
 def test_no_folder_means_nobody(tmp_path):
-    assert dead(Presence(tmp_path / "none", "mine")) == []
+    assert dead(ProcessLock(tmp_path / "none", "mine")) == []
 
 
 def test_files_of_earlier_versions_hold_a_name_alone(tmp_path):
     (tmp_path / "old").write_text("host:1:ab")
-    assert dead(Presence(tmp_path, "mine")) == [Record("host:1:ab")]
+    assert dead(ProcessLock(tmp_path, "mine")) == [Record("host:1:ab")]
 
 
 def test_what_runs_twice_is_recorded_until_both_have_ended(tmp_path):
     """A command whose lease was taken anew may run beside its earlier attempt."""
     command = Command(7, "1", 1, "load", "p", "io")
-    mine = Presence(tmp_path, "mine")
+    mine = ProcessLock(tmp_path, "mine")
     mine.announce()
     with mine.running(command):
         with mine.running(command):

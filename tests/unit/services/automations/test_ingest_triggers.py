@@ -18,7 +18,7 @@ from noetl.kinds.registry import default_registry
 from noetl.ports.trigger_store import TriggerRow
 from noetl.runtime.programs import Programs
 from noetl.services.automations import ingest_triggers
-from noetl.services.automations.ingest_triggers import TakeDeps, take
+from noetl.services.automations.ingest_triggers import TriggerBatchDeps, take
 from noetl.services.automations.register_schedules import register_schedule
 from noetl.services.executions.start_playbook import StartDeps
 from tests.doubles.schedule_store import MemoryScheduleStore
@@ -43,7 +43,7 @@ class Ground:
             program = programs(entry.program)
             register_schedule(path, program, store=self.schedules, schedules=None, now=NOW)
         start = StartDeps(self.store, catalog, programs, "me", lambda: NOW, lambda: next(bits))
-        self.deps = TakeDeps(
+        self.deps = TriggerBatchDeps(
             start, self.schedules, self.triggers, {"orders": ["import_orders", "audit"]}, self.log.append
         )
 

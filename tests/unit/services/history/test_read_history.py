@@ -167,7 +167,7 @@ def test_rows_of_a_newer_version_are_shown_as_well_as_can_be():
 
 def test_times_are_rfc_3339():
     assert rfc3339(1_800_000_000.25) == "2027-01-15T08:00:00.250000Z"
-    (fired,) = row_events(EID, row("t", f.TimerRang("step:1", 1), at=1_800_000_000.0))
+    (fired,) = row_events(EID, row("t", f.TimerExpired("step:1", 1), at=1_800_000_000.0))
     assert fired.timestamp == "2027-01-15T08:00:00.000000Z"
 
 

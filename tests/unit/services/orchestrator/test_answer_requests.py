@@ -21,7 +21,7 @@ from noetl.domain.workers.direct_requests import (
     read_request,
 )
 from noetl.domain.workers.lease_owners import leaseholder
-from noetl.services.orchestrator.answer_requests import Answered, answer_request, begin_executions
+from noetl.services.orchestrator.answer_requests import AnsweredRequest, answer_request, begin_executions
 from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.orchestrator.sweep import sweep
 from noetl.services.worker.direct_outcomes import heartbeat, unanswered
@@ -61,7 +61,7 @@ class Asking(Bench):
         ((command, _),) = self.given()
         return command
 
-    def ask(self, *outcomes: str, most: int = 9, **more: list[str]) -> Answered:
+    def ask(self, *outcomes: str, most: int = 9, **more: list[str]) -> AnsweredRequest:
         return answer_request(
             DecideRequest(VERSION, list(outcomes), most, LEASE, **more), self.deps, lambda: self.left
         )

@@ -28,7 +28,7 @@ from noetl.services.results.prune import (
     DAY,
     LEAST_SECONDS,
     PruneDeps,
-    PruneWish,
+    PruneRequest,
     RetentionDays,
     keep_to,
     prune,
@@ -126,8 +126,8 @@ def test_a_start_that_comes_again_finds_its_execution_until_no_queue_can_bring_i
     )
     bench.time += LONGEST_SECONDS + TIMEOUT
     with pytest.raises(InvalidInputError, match="between an hour"):
-        prune(PruneWish(0.99 * LEAST_SECONDS / DAY), prune_deps, lambda: True)
-    assert prune(PruneWish(LEAST_SECONDS / DAY), prune_deps, lambda: True).executions == 0
+        prune(PruneRequest(0.99 * LEAST_SECONDS / DAY), prune_deps, lambda: True)
+    assert prune(PruneRequest(LEAST_SECONDS / DAY), prune_deps, lambda: True).executions == 0
     history = bench.store.events(execution)
     assert bench.handle([delivery(text, 2, "again")]).give_back == [] and bench.given() == []
     assert bench.store.events(execution) == history and status(bench, execution) == "completed"

@@ -106,7 +106,7 @@ def test_a_prune_that_was_interrupted_is_finished_without_days_and_takes_no_redr
     ground.database.now += 10 * DAY
     told = iter([True, True, False])
     deps = replace(ground.deps.prune, days=RetentionDays())
-    wish = pruning.PruneWish(older_than_days=5)
+    wish = pruning.PruneRequest(older_than_days=5)
     assert pruning.prune(wish, deps, lambda: next(told, False)).status == "partly"
     refused = ground.ask("POST", f"/api/executions/{execution_id}/redrive", {"from": "start"})
     assert (refused.status, refused.json["code"]) == (409, "execution_leaving")

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from noetl.services.support.group_calls import Together
+from noetl.services.support.group_calls import GroupedCalls
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -32,7 +32,7 @@ class Doubling:
 
 def asked_meanwhile(work: Doubling, others: int, most: int = 100) -> list[Future[int]]:
     """Ask for 0, and for 1, 2, … while that is under way, one after the other."""
-    together = Together(work, most)
+    together = GroupedCalls(work, most)
     with ThreadPoolExecutor(others + 1) as threads:
         asked = [threads.submit(together, 0)]
         assert work.began.wait(PATIENCE)
@@ -47,7 +47,7 @@ def asked_meanwhile(work: Doubling, others: int, most: int = 100) -> list[Future
 def test_a_call_that_finds_nobody_at_work_waits_for_no_other():
     work = Doubling()
     work.go.set()
-    together = Together(work, 100)
+    together = GroupedCalls(work, 100)
     assert [together(1), together(2)] == [2, 4]
     assert work.calls == [[1], [2]]
 

@@ -35,6 +35,7 @@ export function StepPanel({ executionId, step }: { executionId: string; step: St
           ["Started", <Moment key="started" at={step.started_at} precise />],
           ["Duration", durationText(step.duration_ms)],
           ["Attempts", step.attempts],
+          ["Cached, from", step.cached_from ? <ExecutionLink id={step.cached_from} /> : null],
           ["Waits until", step.until ? <Moment key="until" at={step.until} /> : null],
           ["Child", step.child_execution_id ? <ExecutionLink id={step.child_execution_id} /> : null],
           ["Items", step.loop ? <LoopProgress key="loop" loop={step.loop} /> : null],

@@ -49,6 +49,11 @@ function Detail({ step }: { step: StepRun }) {
     <div className="wide small">
       {step.loop ? <LoopProgress loop={step.loop} /> : null}
       {(step.attempts ?? 1) > 1 ? <span>{step.attempts} attempts</span> : null}
+      {step.cached_from ? (
+        <span>
+          cached, from <ExecutionLink id={step.cached_from} />
+        </span>
+      ) : null}
       {step.child_execution_id ? (
         <span>
           child <ExecutionLink id={step.child_execution_id} />

@@ -23,7 +23,11 @@ export default function SettingsPage() {
   const health = useQuery({ queryKey: ["health"], queryFn: () => read(api.GET("/health")) });
   const leave = useMutation({
     mutationFn: leaveSession,
-    onSuccess: () => {
+    onSuccess: (address) => {
+      if (address) {
+        location.assign(address);
+        return;
+      }
       client.setQueryData(["session"], null);
       client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
     },
@@ -62,12 +66,12 @@ export default function SettingsPage() {
           ]}
         />
         {leave.error ? <Failure error={leave.error} /> : null}
-        {session.csrf === "" ? (
+        {session.csrf === "" && !session.signed_in ? (
           <p className="muted">This server asks for no session.</p>
         ) : (
           <div>
             <Button look="risky" disabled={leave.isPending} onPress={() => leave.mutate()}>
-              End the session
+              {session.signed_in ? "Sign out" : "End the session"}
             </Button>
           </div>
         )}

@@ -64,11 +64,14 @@ def _foreign(token: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ApiDeps:
-    """``programs``: hash → Program (raises NotFoundError). ``compile``: (text, source name) → program and warnings (raises
+    """Dependencies of the routes.
+
+    ``programs``: hash → Program (raises NotFoundError). ``compile``: (text, source name) → program and warnings (raises
     InvalidPlaybookError). ``keep``: stores a program for engine and workers. ``registered``: called with each playbook that was registered.
     ``link``: (result URI, seconds) → a URL that serves its bytes for so long, without further credentials. ``gauges``: how full queues are.
     ``pressure``: refuses what is too much. ``names``: which credentials there are, for keychains. ``inspection``: what is outstanding.
-    ``checks``: what has to be reachable, each raising NoetlError when it is not. ``clock``: epoch seconds."""
+    ``checks``: what has to be reachable, each raising NoetlError when it is not. ``clock``: epoch seconds.
+    """
 
     store: ExecutionStore
     catalog: Catalog

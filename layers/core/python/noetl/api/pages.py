@@ -11,7 +11,7 @@ from html import escape
 
 from noetl.api.http.exchange import Answer
 from noetl.domain.wait_request import iso
-from noetl.services.callbacks.complete_callback import AskedFor
+from noetl.services.callbacks.complete_callback import CallbackQuestion
 
 HTML = "text/html; charset=utf-8"
 _STYLE = (
@@ -34,7 +34,7 @@ COMMENT = 4000
 """Characters of a comment."""
 
 
-def ask(asked: AskedFor) -> Answer:
+def ask(asked: CallbackQuestion) -> Answer:
     """Approve or reject, with a comment. The form goes to the page's own address."""
     rows = [("Step", asked.step), ("Task", asked.task), ("Execution", asked.execution_id)]
     if asked.since is not None:

@@ -36,6 +36,7 @@ from noetl.cli.options import (
     Json,
     Key,
     Labels,
+    NoCache,
     Payload,
     Priority,
     Quiet,
@@ -161,6 +162,7 @@ def run(
         bool, typer.Option("--dry-run", help="Check playbook and payload, show the plan, start nothing.")
     ] = False,
     strict: Strict = False,
+    no_cache: NoCache = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
@@ -178,9 +180,9 @@ def run(
     the server of a context runs it: noetl context --help.
     """
     from noetl.cli.actions import execute
-    from noetl.cli.actions.run_wish import RunWish
+    from noetl.cli.actions.run_request import RunRequest
 
-    wish = RunWish(target, sets or [], payload, priority, key, strict, labels or [], dry_run)
+    wish = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], dry_run, no_cache)
     at = where(home, remote, context)
     end(execute.run(wish, as_json=as_json, quiet=quiet, timeout=_seconds(timeout), at=at))
 
@@ -288,7 +290,7 @@ def fmt(
     """
     from noetl.cli.commands.rewriting import fmt as formatter
 
-    wishes = formatter.Wishes(check=check, diff=diff, canonical=canonical, as_json=as_json)
+    wishes = formatter.FormatOptions(check=check, diff=diff, canonical=canonical, as_json=as_json)
     end(formatter.fmt(files, wishes))
 
 
@@ -321,7 +323,7 @@ def migrate(
     """
     from noetl.cli.commands.rewriting import migrate as migrating
 
-    wishes = migrating.Wishes(check=check, write=write, diff=diff, as_json=as_json)
+    wishes = migrating.MigrateOptions(check=check, write=write, diff=diff, as_json=as_json)
     end(migrating.migrate(files, wishes))
 
 

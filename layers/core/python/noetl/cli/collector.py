@@ -20,6 +20,9 @@ def collect_rarely() -> None:
 
 
 def collect_as_usual() -> None:
-    """Collect the garbage of a process that stays; what was loaded until now is never looked through."""
+    """Collect the garbage of a process that stays.
+
+    What was loaded until now is never looked through.
+    """
     gc.freeze()
     gc.set_threshold(*RUNNING)

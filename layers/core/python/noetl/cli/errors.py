@@ -66,7 +66,10 @@ def exit_code(error: NoetlError) -> int:
 
 
 def guarded(command: Callable[[], None]) -> int:
-    """Run ``command``; every way it can end becomes an exit code and, if need be, a message on stderr."""
+    """Run ``command``; turn its end into an exit code.
+
+    Errors become a message on stderr.
+    """
     _terminate_like_interrupt()
     try:
         command()
@@ -88,7 +91,10 @@ def guarded(command: Callable[[], None]) -> int:
 
 
 def _terminate_like_interrupt() -> None:
-    """A polite kill ends a run like Ctrl-C does: what is done is kept, and the rest can be resumed."""
+    """End a run on SIGTERM as on Ctrl-C.
+
+    What is done is kept, and the rest can be resumed.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -135,7 +141,10 @@ def _debug() -> None:
 
 
 def _unexpected(error: Exception) -> int:
-    """Report a defect, an unforeseen environment or an exhausted machine in one line, with the remedy."""
+    """Report an unforeseen error in one line, with the remedy.
+
+    It is a defect, an environment that was not foreseen, or an exhausted machine.
+    """
     short = shortage(error)
     if short is not None:
         place = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
@@ -178,7 +187,10 @@ def _log_traceback() -> Path | None:
 
 
 def describe(error: NoetlError) -> str:
-    """Message, then code, position and hint, a line each; an invalid playbook as its list of problems."""
+    """Format an error: message, then code, position and hint.
+
+    A line each; an invalid playbook as its list of problems.
+    """
     diagnostics = getattr(error, "diagnostics", None)
     if isinstance(error, PlaybookError) and diagnostics:
         return describe_diagnostics(diagnostics, getattr(error, "source_name", ""))
@@ -186,7 +198,10 @@ def describe(error: NoetlError) -> str:
 
 
 def describe_failure(error: dict[str, Any]) -> str:
-    """An execution's error (see ``read_execution``) as lines: with the line of the playbook, and what the call was made with."""
+    """Format an execution's error (see ``read_execution``) as lines.
+
+    They show the line of the playbook, and what the call was made with.
+    """
     message = str(error.get("message", "failed"))
     code = error.get("code") or error.get("kind")
     details = error.get("details") or {}
@@ -213,7 +228,10 @@ def _lines(message: str, code: Any, position: Any, hint: Any, called: Any = None
 
 
 def _pointed(position: str) -> list[str]:
-    """The line that ``file:line:column`` is about and a caret below it, when the file can still be read."""
+    """Show the line of ``file:line:column``, and a caret below it.
+
+    Nothing when the file can no longer be read.
+    """
     name, _, place = position.rpartition(":")
     name, _, line = name.rpartition(":")
     if not (line.isdecimal() and place.isdecimal() and name):
@@ -249,7 +267,10 @@ def _position(error: NoetlError) -> str | None:
 
 
 def describe_diagnostics(diagnostics: Sequence[Any], source_name: str) -> str:
-    """Every problem with the line it is about, when the source can still be read, and how many there are."""
+    """List every problem, and how many there are.
+
+    Each with the line it is about, when the source can still be read.
+    """
     lines = _source_lines(source_name)
     shown: list[str] = []
     for problem in diagnostics:

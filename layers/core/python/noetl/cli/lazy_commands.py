@@ -19,7 +19,9 @@ FLAGS = frozenset({"--utc", "--version", "-V", "--help", "-h"})
 
 
 def asked(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
-    """``app`` with nothing but the command or group that ``words`` begin with; all of it when they name none, or ask for help.
+    """Return ``app`` with the command that ``words`` begin with.
+
+    All of it when they name none, or ask for help.
 
     ``words``: what follows the program's name. Options of ``app`` itself take one value each, but for ``FLAGS``.
     """
@@ -34,7 +36,10 @@ def asked(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
 
 
 def command_of(app: typer.Typer) -> Callable[[], object]:
-    """Give what runs the command line of ``app``; plain values are read without Typer's validators."""
+    """Return the runner of the command line of ``app``.
+
+    Plain values are read without Typer's validators.
+    """
     command = get_command(app)
     read_plainly(command)
     return command

@@ -22,7 +22,9 @@ def main() -> int:
 
 
 def _freeze() -> None:
-    """Spare the interpreter its last look for garbage, in memory that the system takes back anyway.
+    """Skip the interpreter's last collection of garbage.
+
+    The system takes the memory back anyway.
 
     DuckDB reports every object that this look would have found as a leak, so a process that has loaded it takes the look.
     """

@@ -1,4 +1,6 @@
-"""Reading texts, whole numbers and lists of texts from a command line without the validators of Typer.
+"""Readers of texts, whole numbers and lists of texts.
+
+They read a command line without the validators of Typer.
 
 Typer validates with pydantic, whose import takes a third of the time of a short command. What is not plain, and everything that is wrong,
 Typer reads as ever: its messages stay the same.
@@ -16,7 +18,10 @@ _ODD = object()
 
 
 def read_plainly(command: Any) -> None:
-    """Put a reader of plain values before the validator of each parameter of ``command`` and of its subcommands."""
+    """Read plain values before the validators of Typer.
+
+    For each parameter of ``command`` and of its subcommands.
+    """
     known = command.get_params
 
     def get_params(ctx: Any) -> list[Any]:

@@ -71,6 +71,9 @@ Labels = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="NAME=VALUE", help="Text for lists and filters. Repeatable."),
 ]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Run every task, also one with a `cache` whose result is known.")
+]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse --set of a name that the playbook neither has nor reads.")
 ]
@@ -116,8 +119,11 @@ def end(code: int) -> None:
     raise typer.Exit(code)
 
 
-class Where(msgspec.Struct, frozen=True):
-    """``home``: the folder of engine data, and of contexts. ``context``: a context's name, empty for the one in use; None: this machine."""
+class CommandTarget(msgspec.Struct, frozen=True):
+    """The place that a command is about.
+
+    ``home``: the folder of engine data, and of contexts. ``context``: a context's name, empty for the one in use; None: this machine.
+    """
 
     home: str | None = None
     context: str | None = None
@@ -134,6 +140,6 @@ class Where(msgspec.Struct, frozen=True):
         return f" --context {self.context}" if self.context else " --remote"
 
 
-def where(home: str | None, remote: bool, context: str | None) -> Where:
+def where(home: str | None, remote: bool, context: str | None) -> CommandTarget:
     """What ``--home``, ``--remote`` and ``--context`` (or NOETL_CONTEXT) say together."""
-    return Where(home, context or ("" if remote else None))
+    return CommandTarget(home, context or ("" if remote else None))

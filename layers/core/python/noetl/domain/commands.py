@@ -127,7 +127,7 @@ class ItemOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: Outcome
 
 
-class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
+class ChunkRest(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is left of a chunk that stops early: items from ``start`` on.
 
     A sequential loop's item ``start`` was suspended (``outcome.suspend``), or the worker nears its deadline (``outcome`` None) and hands back.

@@ -93,6 +93,8 @@ NAMES: dict[str, Name] = {
     "sink.processed": Name("sink", "worker"),
     "task.started": Name("task", "worker", (Formal("tool.started"),)),
     "task.done": Name("task", "worker", (Formal("tool.processed"),)),
+    "output.patched": Name("step"),
+    "task.cached": Name("task", "worker"),
     "wait.started": Name("task", "worker"),
     "callback.awaited": Name("task", "worker"),
     "callback.received": Name("task"),

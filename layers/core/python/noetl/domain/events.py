@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.commands import CommandIdentity, ItemOutcome, Rest, Stage
-from noetl.domain.loop_resume import Again
+from noetl.domain.commands import ChunkRest, CommandIdentity, ItemOutcome, Stage
+from noetl.domain.loop_resume import LoopResume
 from noetl.domain.outcomes.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Target
 from noetl.domain.results.retention import KeptResult
 from noetl.domain.variables import VariableType
@@ -54,6 +54,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", tag_field="type", omit_def
     principal_kind: str = ""
     priority: int | None = None
     """Instead of the playbook's own."""
+    no_cache: bool = False
+    """Run every task, also one whose result an earlier call left."""
 
     @property
     def awaited_by(self) -> int | None:
@@ -102,7 +104,7 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
     round: int
     items: list[ItemOutcome]
     closed: bool = True
-    rest: Rest | None = None
+    rest: ChunkRest | None = None
     elapsed: float = 0.0
     undone: int | None = None
 
@@ -125,7 +127,7 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
         items: list[ItemOutcome],
         *,
         closed: bool = True,
-        rest: Rest | None = None,
+        rest: ChunkRest | None = None,
         elapsed: float = 0.0,
         undone: int | None = None,
     ) -> ItemsDone:
@@ -248,7 +250,7 @@ class ItemAwaits(msgspec.Struct, frozen=True, tag="item.awaits", tag_field="type
     request: CallbackRequest
 
 
-class WorkGotOn(msgspec.Struct, frozen=True, tag="work", tag_field="type", omit_defaults=True):
+class WorkAdvanced(msgspec.Struct, frozen=True, tag="work", tag_field="type", omit_defaults=True):
     """A report of another system: work that a task began there is over or has advanced.
 
     The engine wakes the command of that task, if it is asleep.
@@ -331,7 +333,8 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
 
     It continues from what was under way, or from ``step`` with ``args`` (``again``: only items of its loop).
     ``program``: the program it continues with. ``arcs``: number of an arc in the program it had → in this one, where they differ.
-    ``ended``: when it had ended, in epoch seconds; 0: not known.
+    ``ended``: when it had ended, in epoch seconds; 0: not known. ``output``: what takes the place of the step's result; the step is not
+    run then (``with_output``).
     """
 
     execution_id: int
@@ -342,8 +345,10 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
     arcs: dict[int, int] = {}
     reason: str = ""
     principal: str = ""
-    again: Again | None = None
+    again: LoopResume | None = None
     ended: float = 0.0
+    output: Any = None
+    with_output: bool = False
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_defaults=True):
@@ -383,7 +388,7 @@ Event = (
     | ChildDone
     | CallbackDone
     | ItemAwaits
-    | WorkGotOn
+    | WorkAdvanced
     | ContextPatched
     | TokenInjected
     | Pause

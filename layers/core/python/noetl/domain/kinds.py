@@ -285,7 +285,7 @@ class TaskContext:
     jobs: Jobs = field(default_factory=NoJobs)
     """Containers that run as work of their own."""
     wake: str = ""
-    """Names the suspended task to those outside who may wake it before its delay is over (``domain.events.WorkGotOn``)."""
+    """Names the suspended task to those outside who may wake it before its delay is over (``domain.events.WorkAdvanced``)."""
 
 
 class TaskResult(msgspec.Struct, frozen=True):

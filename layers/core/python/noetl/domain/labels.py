@@ -14,14 +14,7 @@ def check_labels(labels: Mapping[str, str]) -> None:
     if len(labels) > LABELS.value:
         raise exceeded(LABELS, len(labels), "labels of an execution")
     for name, value in labels.items():
-        if not _is_filterable(name, value):
-            raise InvalidInputError(
-                f"{name[:40]!r} is not a label's name, or its value is not one line of text",
-                code="invalid_label",
-                hint="write team=data",
-            )
-        check_text(LABEL, name, "the name of a label", code="invalid_label")
-        check_text(LABEL, value, f"the label {name[:40]!r}", code="invalid_label")
+        _check_label(name, value)
 
 
 def fitting_labels(declared: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -30,16 +23,27 @@ def fitting_labels(declared: Mapping[str, str], given: Mapping[str, str]) -> dic
     A playbook may declare labels for other tools. Those that an execution cannot have are left out: they do not stop a start.
     """
     room = LABELS.value - len(given)
-    fitting = [
-        (name, value)
-        for name, value in declared.items()
-        if name not in given and _is_filterable(name, value) and max(len(name), len(value)) <= LABEL.value
-    ]
+    fitting = [(name, value) for name, value in declared.items() if name not in given and _fits(name, value)]
     return {**dict(fitting[: max(0, room)]), **given}
 
 
-def _is_filterable(name: str, value: str) -> bool:
-    return bool(name) and "=" not in name and name.isprintable() and value.isprintable()
+def _check_label(name: str, value: str) -> None:
+    if not (name and "=" not in name and name.isprintable() and value.isprintable()):
+        raise InvalidInputError(
+            f"{name[:40]!r} is not a label's name, or its value is not one line of text",
+            code="invalid_label",
+            hint="write team=data",
+        )
+    check_text(LABEL, name, "the name of a label", code="invalid_label")
+    check_text(LABEL, value, f"the label {name[:40]!r}", code="invalid_label")
+
+
+def _fits(name: str, value: str) -> bool:
+    try:
+        _check_label(name, value)
+    except InvalidInputError:
+        return False
+    return True
 
 
 def label_texts(labels: Mapping[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ FAILED = -1
 """For an item's index: all those that failed, and those that never ran."""
 
 
-class Again(msgspec.Struct, frozen=True, omit_defaults=True):
+class LoopResume(msgspec.Struct, frozen=True, omit_defaults=True):
     """The earlier loop run that a new run of the loop continues.
 
     ``item``: the index of the item that runs again, or FAILED. ``applied``: what the items of that run wrote is in the context already.

@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.events import Parent
-from noetl.domain.loop_resume import Again
+from noetl.domain.loop_resume import LoopResume
 from noetl.domain.outcomes.outcomes import ErrorInfo, Target
 
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
@@ -74,7 +74,7 @@ class Token(msgspec.Struct, omit_defaults=True):
     """The lock this run waits for (while parked), or holds (from step.enter to its end)."""
     place: int = 0
     """The place in the queue of a run that waits for a lock: the lowest is next."""
-    again: Again | None = None
+    again: LoopResume | None = None
     """The loop run of an earlier round that its loop continues, until it does."""
     applied: bool = False
     """Its loop is over, and what the items wrote is in the context."""
@@ -150,6 +150,8 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     idle: float = 0.0
     """Seconds between its ends and the redrives that followed them."""
     priority: int = 0
+    no_cache: bool = False
+    """It was started so that no task takes the result of an earlier call."""
     started: float = 0.0
     """When it began, or was last redriven: deadlines count from here."""
     program: str = ""

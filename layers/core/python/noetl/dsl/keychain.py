@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.dsl.nodes import Lit, Map
+from noetl.dsl.nodes import LiteralNode, Map
 from noetl.dsl.program import KeychainEntry, Program
 
 NAMING = frozenset({"auth", "credential", "credentials"})
@@ -67,6 +67,6 @@ def _name(value: Any) -> Iterator[str]:
 
     Of a mapping below it, ``_named`` finds the ``credential``.
     """
-    plain = value.value if isinstance(value, Lit) else value
+    plain = value.value if isinstance(value, LiteralNode) else value
     if isinstance(plain, str):
         yield plain

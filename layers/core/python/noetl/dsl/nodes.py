@@ -19,7 +19,7 @@ class Pos(msgspec.Struct, frozen=True, array_like=True):
     column: int = 0
 
 
-class Lit(msgspec.Struct, frozen=True, tag="lit", tag_field="t"):
+class LiteralNode(msgspec.Struct, frozen=True, tag="lit", tag_field="t"):
     """A value without any template inside."""
 
     value: Any
@@ -67,4 +67,4 @@ class Seq(msgspec.Struct, frozen=True, tag="seq", tag_field="t"):
     items: tuple[Node, ...]
 
 
-Node = Lit | Expr | Text | Sql | Map | Seq
+Node = LiteralNode | Expr | Text | Sql | Map | Seq

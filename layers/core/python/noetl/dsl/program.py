@@ -20,7 +20,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.dsl.nodes import Expr as Expr
-from noetl.dsl.nodes import Lit as Lit
+from noetl.dsl.nodes import LiteralNode as LiteralNode
 from noetl.dsl.nodes import Map as Map
 from noetl.dsl.nodes import Node as Node
 from noetl.dsl.nodes import Pos as Pos
@@ -34,6 +34,7 @@ from noetl.dsl.starts import SqsTrigger as SqsTrigger
 from noetl.dsl.starts import Trigger as Trigger
 from noetl.dsl.work import Action as Action
 from noetl.dsl.work import BreakAction as BreakAction
+from noetl.dsl.work import CacheSpec as CacheSpec
 from noetl.dsl.work import CallAction as CallAction
 from noetl.dsl.work import CollectAction as CollectAction
 from noetl.dsl.work import ContinueAction as ContinueAction
@@ -209,7 +210,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 class KeychainEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     kind: str
-    params: Node = Lit(None)
+    params: Node = LiteralNode(None)
     pos: Pos = Pos()
 
 
@@ -231,7 +232,7 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     triggers: tuple[Trigger, ...] = ()
     source_name: str = ""
     """What diagnostics print before ``:line:column`` (file name as given, or the catalog path)."""
-    workload: Node = Lit({})
+    workload: Node = LiteralNode({})
     input_schema: dict[str, Any] | None = None
     keychain: tuple[KeychainEntry, ...] = ()
     entry: str = ""

@@ -146,7 +146,7 @@ def with_reachability(program: Program) -> Program:
     sync = [edge for edge in edges(program) if edge.sync]
     incoming = Counter(edge.target for edge in sync)
     ways = Counter(target for target, _ in {(edge.target, edge.way) for edge in sync})
-    reach = Reach([step.name for step in program.steps], sync)
+    reach = ReachableSteps([step.name for step in program.steps], sync)
     shared: dict[int, tuple[str, ...]] = {}
     steps = []
     for step in program.steps:
@@ -169,7 +169,7 @@ def with_reachability(program: Program) -> Program:
     return msgspec.structs.replace(program, steps=tuple(steps))
 
 
-def _feeders(join: str, reach: Reach, back: Reach) -> tuple[str, ...]:
+def _feeders(join: str, reach: ReachableSteps, back: ReachableSteps) -> tuple[str, ...]:
     """Steps from which every synchronising arc leads to ``join`` in the end.
 
     Of those that reach it, all but the ones with a way to a step that does not.
@@ -188,7 +188,7 @@ def _feeders(join: str, reach: Reach, back: Reach) -> tuple[str, ...]:
     return tuple(reach.names_in(found))
 
 
-class Reach:
+class ReachableSteps:
     """Which steps each step leads to, as sets of bits: bit n is step number n.
 
     Steps of one cycle share a set, and every component is settled after those it leads to. So the whole costs one "or" per edge.
@@ -224,9 +224,9 @@ class Reach:
             for place in component:
                 self.bits[place] = bits
 
-    def reversed(self) -> Reach:
+    def reversed(self) -> ReachableSteps:
         """Return the same steps with every edge turned round: what leads to each step."""
-        turned = Reach(self.names, ())
+        turned = ReachableSteps(self.names, ())
         turned._settle(
             (target, source) for source, targets in enumerate(self.following) for target in targets
         )

@@ -15,7 +15,7 @@ from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.program import (
     CollectAction,
     Expr,
-    Lit,
+    LiteralNode,
     Map,
     Nested,
     Pipeline,
@@ -131,7 +131,7 @@ def names_in(*parts: Any) -> set[str]:
             found |= names_in(part.collection, part.max_in_flight) | (names_in(part.tasks) - {part.iterator})
         elif isinstance(part, (tuple, list)):
             found |= names_in(*part)
-        elif isinstance(part, msgspec.Struct) and not isinstance(part, (Lit, Reads)):
+        elif isinstance(part, msgspec.Struct) and not isinstance(part, (LiteralNode, Reads)):
             found |= names_in(*(getattr(part, name) for name in part.__struct_fields__))
     return found
 
@@ -143,7 +143,7 @@ def nodes_in(*parts: Any) -> Iterator[Expr | Text | Sql]:
             yield part
         elif isinstance(part, (tuple, list)):
             yield from nodes_in(*part)
-        elif isinstance(part, msgspec.Struct) and not isinstance(part, (Lit, Reads)):
+        elif isinstance(part, msgspec.Struct) and not isinstance(part, (LiteralNode, Reads)):
             yield from nodes_in(*(getattr(part, name) for name in part.__struct_fields__))
 
 
@@ -155,18 +155,18 @@ def _task_names(task: Task) -> set[str]:
     own = _input_names(task)
     outer = names_in(task.input)
     inner = names_in(*(getattr(task, name) for name in task.__struct_fields__ if name != "input"))
-    return outer | (inner - own) | (_main_parameters(task) - own)
+    return outer | (inner - own) | unset_parameters(task)
 
 
 def _input_names(task: Task) -> set[str]:
     if isinstance(task.input, Map):
         return {name for name, _ in task.input.entries}
-    if isinstance(task.input, Lit) and isinstance(task.input.value, dict):
+    if isinstance(task.input, LiteralNode) and isinstance(task.input.value, dict):
         return set(task.input.value)
     return set()
 
 
-def _main_parameters(task: Task) -> set[str]:
+def unset_parameters(task: Task) -> set[str]:
     """Return the parameters of ``def main(a, b)`` that ``input`` does not set.
 
     They are filled from scope by name.
@@ -175,9 +175,9 @@ def _main_parameters(task: Task) -> set[str]:
         return set()
     entries = dict(task.params.entries) if isinstance(task.params, Map) else {}
     code = entries.get("code", task.params)
-    value = code.value if isinstance(code, Lit) else None
+    value = code.value if isinstance(code, LiteralNode) else None
     text = value.get("code") if isinstance(value, dict) else value
-    return set(_parameters(text)) if isinstance(text, str) else set()
+    return set(_parameters(text)) - _input_names(task) if isinstance(text, str) else set()
 
 
 @lru_cache(maxsize=512)

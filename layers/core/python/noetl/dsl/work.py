@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from noetl.dsl.nodes import Lit, Map, Node, Pos
+from noetl.dsl.nodes import LiteralNode, Map, Node, Pos
 
 
 class Reads(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,7 +52,7 @@ class RetryAction(msgspec.Struct, frozen=True, tag="retry", tag_field="a"):
     attempts: Node
     delay: Node
     backoff: Literal["none", "linear", "exponential"] = "exponential"
-    multiplier: Node = Lit(2)
+    multiplier: Node = LiteralNode(2)
     max_delay: Node | None = None
     jitter: Node | None = None
     exhausted: Literal["fail", "next_rule"] = "fail"
@@ -197,6 +197,20 @@ class StepRetry(msgspec.Struct, frozen=True, omit_defaults=True):
     stop_when: Node | None = None
 
 
+class CacheSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``cache``: a call takes the result of an earlier one of the same key.
+
+    ``ttl``: the seconds for which a result is taken. ``key`` None: what the call is made of; ``names`` are what its code reads besides
+    its input. A key that is null or an empty text: this
+    call has no cache.
+    """
+
+    ttl: Node
+    key: Node | None = None
+    names: tuple[str, ...] = ()
+    pos: Pos = Pos()
+
+
 class Gather(msgspec.Struct, frozen=True, omit_defaults=True):
     """``output.accumulate``: the results of a task's successful runs become one value.
 
@@ -241,6 +255,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: tuple[Rule, ...] = ()
     form: Literal["event", "canonical"] = "canonical"
     retry: StepRetry | None = None
+    cache: CacheSpec | None = None
     on_unmatched: Literal["fail", "continue"] = "fail"
     sets: tuple[SetAction, ...] = ()
     timeout: Node | None = None
@@ -317,6 +332,10 @@ def calls_back_task(task: Task) -> bool:
         return False
     params = task.params
     given = (
-        params.value if isinstance(params, Lit) else dict(params.entries) if isinstance(params, Map) else None
+        params.value
+        if isinstance(params, LiteralNode)
+        else dict(params.entries)
+        if isinstance(params, Map)
+        else None
     )
     return isinstance(given, dict) and bool(given.keys() & {"callback", "approve"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from noetl.domain.events import Start
 from noetl.domain.limits import EXECUTIONS, Admission
 from noetl.domain.state import ExecutionState
-from noetl.dsl.program import Lit, Program
+from noetl.dsl.program import LiteralNode, Program
 from noetl.engine.decision import Decider
 from noetl.engine.handle_event import workload_of
 from noetl.engine.limits import key_of, priority_of, start_scope, wrong
@@ -26,7 +26,7 @@ def admission_of(program: Program, event: Start, now: float) -> Admission | None
     d = Decider(program, ExecutionState(), event, now, View(scopes=SCOPES))
     workload = workload_of(d, event)
     scope = start_scope(d, workload)
-    key = key_of(d, wanted.key or Lit(program.path), scope, "the key of executor.spec.concurrency")
+    key = key_of(d, wanted.key or LiteralNode(program.path), scope, "the key of executor.spec.concurrency")
     if not key:
         return None
     limit = d.number(wanted.limit, scope, "executor.spec.concurrency.limit")

@@ -71,20 +71,23 @@ def cancel_execution(d: Decider, reason: str, principal: str, cascade: bool, unr
     if cascade:
         d.cancel_children()
     if d.state.verdict is not None:
-        cut_short(d, reason, principal)
+        cut_short(d, reason, principal, alone=not cascade)
         _close(d, d.state.verdict)
         return
     verdict = Verdict("cancelled", reason=reason, principal=principal)
     if unreadable:
         _close(d, verdict, unreadable)
     else:
-        _decide(d, verdict)
+        _decide(d, verdict, alone=not cascade)
 
 
-def _decide(d: Decider, verdict: Verdict) -> None:
-    """End the execution with ``verdict``, after the last tasks of its playbook."""
+def _decide(d: Decider, verdict: Verdict, alone: bool = False) -> None:
+    """End the execution with ``verdict``, after the last tasks of its playbook.
+
+    ``alone``: its children continue.
+    """
     result = execution_result(d) if verdict.status == "completed" and d.program.last else None
-    if not begin(d, verdict, result):
+    if not begin(d, verdict, result, alone):
         _close(d, verdict)
 
 

@@ -20,7 +20,7 @@ from noetl.domain.events import Event, MainEvent, Parent
 from noetl.domain.facts.facts import Fact, TimerSet
 from noetl.domain.ids import callback_timer
 from noetl.domain.limits import Limit
-from noetl.domain.loop_resume import Again, Ranges
+from noetl.domain.loop_resume import LoopResume, Ranges
 from noetl.domain.outcomes.outcomes import ErrorInfo, Patch
 from noetl.domain.patches.scope_patches import MISSING
 from noetl.domain.results.references import is_ref, make_ref, ref_uri
@@ -62,7 +62,7 @@ class LoopStart(msgspec.Struct, frozen=True):
     items: list[Any] | None
     items_ref: dict[str, Any] | None
     scope: Any
-    again: Again | None = None
+    again: LoopResume | None = None
     picked: Ranges = ()
     whole: int = 0
     overlay: list[Patch] = msgspec.field(default_factory=list)
@@ -96,6 +96,8 @@ class Decision(msgspec.Struct):
     waiting: list[Command] = msgspec.field(default_factory=list)
     close: list[tuple[str, int, int]] = msgspec.field(default_factory=list)
     drop_runs: list[int] = msgspec.field(default_factory=list)
+    left_runs: list[int] = msgspec.field(default_factory=list)
+    """Runs of ``drop_runs`` whose children continue: a request that cancels the execution alone dropped them."""
     over_runs: list[int] = msgspec.field(default_factory=list)
     """Runs that are over and may have left callbacks, with their timers, in the store."""
     loops: list[LoopStart] = msgspec.field(default_factory=list)
@@ -158,7 +160,10 @@ class Decider:
         self.decision.facts.append(fact)
 
     def cancel_children(self) -> None:
-        """Cancel the children that were started before; last tasks and compensations may start others."""
+        """Cancel the children that were started before.
+
+        Last tasks and compensations may start others.
+        """
         self.decision.cancel_children = True
         self.decision.abandoned = len(self.decision.outbox)
 
@@ -177,6 +182,8 @@ class Decider:
             self.args_of(run) if args is None else args,
             extra,
             self.token(run),
+            # A redrive asks for steps to run again, and one that takes its own result of before does not.
+            self.state.no_cache or self.state.rounds > 0,
         )
 
     def value(self, node: Node, scope: EngineScope) -> Any:

@@ -19,26 +19,32 @@ NAME = "execution"
 """What the last tasks call the outcome."""
 
 
-def drop_work(d: Decider) -> None:
-    """Drop all that is under way: commands, loops, timers, and children that steps wait for."""
+def drop_work(d: Decider, alone: bool = False) -> None:
+    """Drop all that is under way: commands, loops, timers, and children that steps wait for.
+
+    ``alone``: these children continue.
+    """
     decision, live = d.decision, set(d.state.tokens)
     decision.issue = [command for command in decision.issue if command.run not in live]
     decision.waiting = [command for command in decision.waiting if command.run not in live]
-    decision.drop_runs += sorted(live - set(decision.drop_runs))
+    dropped = sorted(live - set(decision.drop_runs))
+    decision.drop_runs += dropped
+    if alone:
+        decision.left_runs += dropped
     decision.timers += [Timer(timer, generation, None) for timer, generation in d.state.timers.items()]
     for run in sorted(live):
         d.clear_timers(run, ())
 
 
-def begin(d: Decider, verdict: Verdict, result: Any) -> bool:
+def begin(d: Decider, verdict: Verdict, result: Any, alone: bool = False) -> bool:
     """Run the last steps for ``verdict``.
 
-    False when the playbook has none for it, or the execution never began.
+    ``alone``: children that steps wait for continue. Returns False when the playbook has none for it, or the execution never began.
     """
     first = d.program.last.get(verdict.status)
     if first is None or not d.state.program:
         return False
-    drop_work(d)
+    drop_work(d, alone)
     about = d.keep(_outcome(d, verdict, result), first)
     arrival = Arrival(d.state.next_run, first, sync=False, args={NAME: about})
     d.emit(
@@ -92,10 +98,15 @@ def go_past(d: Decider, error: ErrorInfo) -> None:
         d.emit(NextEvaluated(token.run, step.name, targets, ended=not targets))
 
 
-def cut_short(d: Decider, reason: str, principal: str) -> None:
-    """Withdraw the remaining last steps: a request ends the execution with its outcome."""
+def cut_short(d: Decider, reason: str, principal: str, alone: bool = False) -> None:
+    """Withdraw the remaining last steps: a request ends the execution with its outcome.
+
+    ``alone``: children that they wait for continue.
+    """
     asked = f"cancelled{f' by {principal}' if principal else ''}{f': {reason}' if reason else ''}"
     for token in list(d.state.tokens.values()):
         d.clear_timers(token.run)
         d.decision.drop_runs.append(token.run)
+        if alone:
+            d.decision.left_runs.append(token.run)
         d.emit(StepSkipped(token.run, token.step, asked, withdrawn=True))

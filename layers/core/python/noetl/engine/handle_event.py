@@ -37,7 +37,7 @@ from noetl.domain.facts.facts import (
     ContextChanged,
     Initialized,
     JoinFired,
-    TimerRang,
+    TimerExpired,
     TokenAdded,
     TokensAbsorbed,
 )
@@ -59,7 +59,7 @@ from noetl.engine.complete_execution import (
 )
 from noetl.engine.context_patch import context_patched
 from noetl.engine.decision import Decider, Decision
-from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
+from noetl.engine.joins import Firing, WaveEnded, next_ready, stuck
 from noetl.engine.limits import priority_of
 from noetl.engine.loops import collected, loop_alert, loop_done
 from noetl.engine.mutex import next_in_line
@@ -129,7 +129,7 @@ def settle(d: Decider) -> None:
         ready = next_ready(d.program, d.state)
         if isinstance(ready, Firing):
             _fire(d, ready)
-        elif isinstance(ready, WaveOver):
+        elif isinstance(ready, WaveEnded):
             if ready.over:
                 d.emit(JoinFired(ready.step.name, open=False))
             if ready.late:
@@ -205,6 +205,7 @@ def _start(d: Decider, event: Start) -> None:
             event.principal,
             d.now,
             priority,
+            event.no_cache,
         )
     )
     if event.depth > d.view.limits.max_depth:
@@ -322,7 +323,7 @@ def _timer(d: Decider, event: TimerFired) -> None:
     if d.state.timers.get(event.timer) != event.generation:
         superseded(d, event.event_id)
         return
-    d.emit(TimerRang(event.timer, event.generation))
+    d.emit(TimerExpired(event.timer, event.generation))
     what, _, run = event.timer.partition(":")
     if what == "execution":
         fail_execution(d, timed_out("the execution took longer than its timeout", "execution_timeout"))

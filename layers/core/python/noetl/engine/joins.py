@@ -33,7 +33,7 @@ class Firing(msgspec.Struct, frozen=True):
         return tuple(sorted({token.arc for token in self.tokens})) if holds else ()
 
 
-class WaveOver(msgspec.Struct, frozen=True):
+class WaveEnded(msgspec.Struct, frozen=True):
     """Tokens (``late``) that end at an any/n join that has fired. ``over``: its wave ends too."""
 
     step: Step
@@ -41,7 +41,7 @@ class WaveOver(msgspec.Struct, frozen=True):
     over: bool = True
 
 
-def next_ready(program: Program, state: ExecutionState) -> Firing | WaveOver | None:
+def next_ready(program: Program, state: ExecutionState) -> Firing | WaveEnded | None:
     """Return what may happen next at a join, or None when every waiting token has to wait."""
     steps = step_index(program)
     waiting: dict[str, list[Token]] = {}
@@ -69,14 +69,14 @@ def _blocked(steps: dict[str, Step], name: str, live: set[str]) -> bool:
 
 def _wave(
     steps: dict[str, Step], state: ExecutionState, waiting: dict[str, list[Token]], live: set[str]
-) -> WaveOver | None:
+) -> WaveEnded | None:
     """Return what is due at a join that has fired."""
     for name in state.fired:
         wave = state.waves.get(name)
         if wave is not None:
             missing = [token for token in _one_each(waiting.get(name, [])) if token.arc not in wave]
             if missing:
-                return WaveOver(steps[name], tuple(missing), over=False)
+                return WaveEnded(steps[name], tuple(missing), over=False)
         upstream = live | {other for other in waiting if other != name}
         complete = wave is not None and len(set(wave)) >= steps[name].ways
         if complete or not _blocked(steps, name, upstream):
@@ -86,10 +86,10 @@ def _wave(
 
 def _close(
     steps: dict[str, Step], state: ExecutionState, waiting: dict[str, list[Token]], name: str
-) -> WaveOver:
+) -> WaveEnded:
     """End the wave: the tokens that wait end with it, unless they are held for the next wave."""
     late = () if name in state.waves else tuple(waiting.get(name, ()))
-    return WaveOver(steps[name], late)
+    return WaveEnded(steps[name], late)
 
 
 def _merge(

@@ -13,7 +13,7 @@ from noetl.domain.commands import Collected
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import LoopAlert, LoopDone, LoopSummary
 from noetl.domain.facts.facts import LoopFinished, LoopItem, LoopStarted
-from noetl.domain.loop_resume import Again, count
+from noetl.domain.loop_resume import LoopResume, count
 from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
 from noetl.domain.results.paged_list import PartsWriter
 from noetl.domain.sizes.gate import exceeded
@@ -94,7 +94,7 @@ def _begin(d: Decider, step: Step, token: Token, found: Collected) -> bool:
     return False
 
 
-def _go_on(d: Decider, step: Step, token: Token, again: Again) -> None:
+def _go_on(d: Decider, step: Step, token: Token, again: LoopResume) -> None:
     """Run some items of an earlier run again, over the collection it had.
 
     With none to run, the store ends the loop at once.

@@ -295,6 +295,7 @@ def _start(parent: Parent, request: ChildRequest, depth: int, origin: str, child
         payload=request.payload,
         parent=parent,
         depth=depth,
+        no_cache=request.no_cache,
     )
 
 

@@ -20,7 +20,7 @@ from noetl.domain.events import (
     Resume,
     TimerFired,
 )
-from noetl.domain.facts.facts import Paused, Resumed, Told
+from noetl.domain.facts.facts import FamilyRequestNoted, Paused, Resumed
 from noetl.domain.ids import cascade_parent
 from noetl.domain.state import ExecutionState
 from noetl.engine.activate_step import retry_parked
@@ -40,12 +40,12 @@ def pass_on(d: Decider, event: Event) -> bool:
     if isinstance(event, Cancel):
         if not event.cascade or cascade_parent(event.event_id) is None:
             return False
-        d.emit(Told(d.state.heard))
+        d.emit(FamilyRequestNoted(d.state.heard))
         d.cancel_children()
         return True
     if not isinstance(event, (Pause, Resume)) or event.word <= d.state.heard:
         return False
-    d.emit(Told(event.word))
+    d.emit(FamilyRequestNoted(event.word))
     if isinstance(event, Pause):
         d.decision.tell_children.append("pause")
     else:
@@ -98,7 +98,7 @@ def _pause_below(d: Decider, event: Pause) -> None:
     It may have been paused without its children.
     """
     if event.cascade and event.word > d.state.heard:
-        d.emit(Told(event.word))
+        d.emit(FamilyRequestNoted(event.word))
         d.decision.tell_children.append("pause")
     else:
         superseded(d, event.event_id, status="it is paused already")
@@ -109,7 +109,7 @@ def resume(d: Decider, event: Resume) -> None:
         superseded(d, event.event_id, status="its parent said something else since")
         return
     if d.state.status != "paused" and event.word:
-        d.emit(Told(event.word))
+        d.emit(FamilyRequestNoted(event.word))
         return
     if d.state.status != "paused":
         superseded(d, event.event_id, status="it is not paused")

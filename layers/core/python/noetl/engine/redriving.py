@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.domain.events import Redrive
-from noetl.domain.facts.facts import Arrival, Redriven
-from noetl.domain.loop_resume import Again
+from noetl.domain.facts.facts import Arrival, Redriven, StepEntered
+from noetl.domain.loop_resume import LoopResume
+from noetl.domain.outcomes.outcomes import Outcome, Trace
 from noetl.domain.redrive import LOCAL, refusal
 from noetl.domain.state import Token
 from noetl.dsl.program import Program
 from noetl.engine.decision import Decider
-from noetl.engine.outcomes import superseded
+from noetl.engine.outcomes import body_outcome, superseded
 
 
 def redrive(d: Decider, event: Redrive) -> bool:
@@ -45,9 +46,24 @@ def redrive(d: Decider, event: Redrive) -> bool:
             reason=event.reason,
             principal=event.principal,
             idle=max(0.0, d.now - event.ended) if event.ended else 0.0,
+            with_output=event.with_output,
         )
     )
+    if event.with_output:
+        _leave_with(d, number, event)
     return True
+
+
+def _leave_with(d: Decider, run: int, event: Redrive) -> None:
+    """Let the step of a redrive leave with the result that it was given."""
+    step = d.steps[event.step]
+    d.emit(StepEntered(run, step.name, args=event.args))
+    output = d.keep({"output": event.output}, step.name)["output"]
+    if step.loop is not None and isinstance(event.output, list):
+        count = len(event.output)
+        output = {"kind": "loop_result", "results": output, "count": count, "failed": 0}
+    told = Trace("output.patched", step.name, payload={"principal": event.principal, "reason": event.reason})
+    body_outcome(d, step, d.state.tokens[run], Outcome("ok", output, trace=[told]))
 
 
 def _again(d: Decider, token: Token, run: int, arcs: dict[int, int]) -> Arrival:
@@ -61,7 +77,7 @@ def _again(d: Decider, token: Token, run: int, arcs: dict[int, int]) -> Arrival:
     return Arrival(run, token.step, arc, token.sync and waited, args, earlier_loop(d.program, token))
 
 
-def earlier_loop(program: Program, token: Token) -> Again | None:
+def earlier_loop(program: Program, token: Token) -> LoopResume | None:
     """Return the earlier loop run that the redriven token continues.
 
     None when the loop had not begun, or the step is no loop (any more).
@@ -70,5 +86,5 @@ def earlier_loop(program: Program, token: Token) -> Again | None:
     if step.loop is None:
         return None
     if token.round:
-        return Again(token.run, token.round, applied=token.applied)
+        return LoopResume(token.run, token.round, applied=token.applied)
     return token.again

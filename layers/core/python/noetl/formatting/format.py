@@ -13,7 +13,7 @@ from noetl.formatting.nodes import Document, Entry, Map, map_of, text_of
 from noetl.formatting.order import order
 from noetl.formatting.reading import read
 from noetl.formatting.spelling import respell
-from noetl.formatting.steps import Converter, Kept
+from noetl.formatting.steps import Converter, UnconvertedStep
 from noetl.formatting.templates import CannotSayError
 from noetl.formatting.writing import write
 
@@ -27,7 +27,7 @@ class Formatted:
 
     text: str
     converted: tuple[str, ...] = ()
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[UnconvertedStep, ...] = ()
 
 
 def format_text(text: str, *, source_name: str) -> Formatted:
@@ -74,17 +74,17 @@ def canonical_text(text: str, *, source_name: str, kinds: KindLookup) -> Formatt
     return Formatted(made, tuple(change.name for change in changes), tuple(kept))
 
 
-def _changes(document: Document, kinds: KindLookup) -> tuple[list[_Change], list[Kept]]:
+def _changes(document: Document, kinds: KindLookup) -> tuple[list[_Change], list[UnconvertedStep]]:
     converter = Converter(document, kinds)
     changes: list[_Change] = []
-    kept: list[Kept] = []
+    kept: list[UnconvertedStep] = []
     for entry in converter.candidates():
         before = map_of(entry.value)
         name = text_of(before.get("step")) or ""
         try:
             changes.append(_Change(name, entry, before, converter.convert(entry)))
         except CannotSayError as reason:
-            kept.append(Kept(name, entry.line, str(reason)))
+            kept.append(UnconvertedStep(name, entry.line, str(reason)))
     return changes, kept
 
 
@@ -94,7 +94,11 @@ def _written(document: Document) -> str:
 
 
 def _one_by_one(
-    document: Document, changes: list[_Change], kept: list[Kept], source_name: str, kinds: KindLookup
+    document: Document,
+    changes: list[_Change],
+    kept: list[UnconvertedStep],
+    source_name: str,
+    kinds: KindLookup,
 ) -> str:
     """Restore the steps whose new form the compiler refuses; ``changes`` keeps the others."""
     for change in changes:
@@ -113,7 +117,9 @@ def _one_by_one(
         change.entry.value = change.before
         changes.remove(change)
         kept.append(
-            Kept(change.name, change.entry.line, f"the compiler refuses its canonical form: {problem}")
+            UnconvertedStep(
+                change.name, change.entry.line, f"the compiler refuses its canonical form: {problem}"
+            )
         )
     return made
 

@@ -36,11 +36,24 @@ _SCHEDULE: Order = (
 )
 _STEP: Order = (
     ("step", "desc", "spec", "args", "input", "loop"),
-    ("tool", "retry", "output", "as", "vars", "case", "sink", "set", "set_ctx", "next"),
+    ("tool", "retry", "cache", "output", "as", "vars", "case", "sink", "set", "set_ctx", "next"),
 )
 _TASK: Order = (
     ("name", "kind", "desc"),
-    ("args", "input", "with", "output", "set", "set_ctx", "set_iter", "sink", "retry", "spec"),
+    (
+        "args",
+        "input",
+        "with",
+        "code",
+        "output",
+        "set",
+        "set_ctx",
+        "set_iter",
+        "sink",
+        "retry",
+        "cache",
+        "spec",
+    ),
 )
 _LOOP: Order = (("in", "iterator", "mode", "max_in_flight"), ("spec",))
 _LOOP_SPEC: Order = (("mode", "max_in_flight"), ())
@@ -67,6 +80,7 @@ _RETRY: Order = (
     ),
     (),
 )
+_CACHE: Order = (("ttl", "key"), ())
 _WORKBOOK: Order = (("name", "desc", "tool", "sink"), ())
 _TOGETHER = frozenset({"set_ctx", "set_iter"})
 """Written in the order they stand in, ``set`` among them."""
@@ -119,6 +133,7 @@ def _step(step: Map) -> None:
     _tool(step.get("tool"))
     _sink(step.get("sink"))
     _sort(map_of(step.get("retry")), _RETRY)
+    _sort(map_of(step.get("cache")), _CACHE)
     for entry in items_of(step.get("case")):
         _case(map_of(entry))
     spec = map_of(step.get("spec"))
@@ -141,6 +156,7 @@ def _tool(tool: Value | None) -> None:
     for task in tasks_of(tool):
         _sort(task, _TASK)
         _sort(map_of(task.get("retry")), _RETRY)
+        _sort(map_of(task.get("cache")), _CACHE)
         for rule in items_of(map_of(map_of(task.get("spec")).get("policy")).get("rules")):
             _rule(map_of(rule))
         _tool(task.get("task"))

@@ -32,7 +32,7 @@ _MARKS = ("case", "vars", "sink")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class UnconvertedStep:
     """A step that stays in the event form, and why."""
 
     step: str

@@ -32,6 +32,7 @@ QUIET = {
     "NO_COLOR": "1",
 }
 _API = re.compile(r"^https?://([a-z0-9]+)\.execute-api\.")
+_UI = re.compile(r"^https://([a-z0-9]+)\.cloudfront\.net/ui/$")
 _DONE = re.compile(r"^ ?✅ +(\S+)")
 
 
@@ -126,6 +127,17 @@ def api_url(outputs: dict[str, dict[str, str]], endpoint: str, ours: bool) -> st
             found = _API.match(str(value))
             if found:
                 return f"{endpoint}/_aws/execute-api/{found[1]}{'' if ours else '/$default'}"
+    return None
+
+
+def ui_url(outputs: dict[str, dict[str, str]], endpoint: str) -> str | None:
+    """Return the address of the web UI on this machine; None where it is not deployed.
+
+    Browsers resolve names below ``localhost`` by themselves.
+    """
+    for values in outputs.values():
+        if found := _UI.match(values.get("UiAddress", "")):
+            return f"http://{found[1]}.cloudfront.localhost:{urlsplit(endpoint).port}/ui/"
     return None
 
 

@@ -91,7 +91,8 @@ def _deployed(
             node_modules,
             planned.endpoint,
             options.environment,
-            options.context,
+            # Another emulator may know no CloudFront.
+            options.context if options.endpoint is None else ("ui=off", *options.context),
         )
         state = _start(layout, planned, node_modules, progress, options.functions_site)
         deploy.bootstrap(layout, node_modules, state.endpoint)
@@ -102,6 +103,7 @@ def _deployed(
         state,
         outputs=outputs,
         api=deploy.api_url(outputs, state.endpoint, ours=state.emulator is not None),
+        ui=deploy.ui_url(outputs, state.endpoint),
         deployed_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     save(layout, state)
@@ -275,6 +277,7 @@ def status(layout: Layout) -> dict[str, Any]:
         "emulator": _part(state.emulator, answers, state.port) if managed else {"runs": answers},
         "postgres": _part(state.postgres, postgres, state.postgres_port) if managed else None,
         "deployed_at": state.deployed_at,
+        "ui": state.ui,
         "outputs": state.outputs,
         "ignored": ignored(layout),
         "home": str(layout.root),

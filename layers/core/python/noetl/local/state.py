@@ -35,7 +35,7 @@ class Process(msgspec.Struct, frozen=True):
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
     """The local stack as it was last brought up.
 
-    ``endpoint`` is the emulator's URL; ``api`` the deployed API's.
+    ``endpoint`` is the emulator's URL; ``api`` the deployed API's, ``ui`` that of its web UI.
     """
 
     environment: str
@@ -46,6 +46,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     emulator: Process | None = None
     postgres: Process | None = None
     api: str | None = None
+    ui: str | None = None
     outputs: dict[str, dict[str, str]] = {}
     deployed_at: str | None = None
 

@@ -6,10 +6,11 @@
 from noetl.pipeline.children import ChildIds
 from noetl.pipeline.inline import declared_workload, item_of, run_inline, stage_pipeline
 from noetl.pipeline.machine import PipelineRun
-from noetl.pipeline.requests import Finish, Op, RunTask, TaskOutcome
+from noetl.pipeline.requests import CallCache, Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.surroundings import Item, Surroundings
 
 __all__ = [
+    "CallCache",
     "ChildIds",
     "Finish",
     "Item",

@@ -12,7 +12,7 @@ from noetl.pipeline import tracing
 from noetl.pipeline.errors import error_of, located, place_of, placed
 from noetl.pipeline.requests import TaskOutcome
 from noetl.pipeline.run import Run
-from noetl.pipeline.state import Last
+from noetl.pipeline.state import LatestOutcome
 from noetl.pipeline.template_views import split_result
 
 
@@ -37,8 +37,9 @@ def bind(run: Run, outcome: TaskOutcome) -> None:
     frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
     frame.pending = None
+    _keep_fresh(run, outcome)
     run.overlay.elapsed_ms += outcome.duration_ms
-    meta = dict(outcome.meta)
+    meta = with_source(outcome)
     result, envelope = None, None
     if outcome.error is None:
         try:
@@ -48,12 +49,26 @@ def bind(run: Run, outcome: TaskOutcome) -> None:
     if outcome.error is not None:
         hidden = run.around.hide(outcome.error)
         outcome = replace(outcome, error=hidden)
-        frame.last = Last(error=placed(hidden, task, run.around.source_name), meta=meta)
+        frame.last = LatestOutcome(error=placed(hidden, task, run.around.source_name), meta=meta)
     else:
-        frame.last = Last(result, envelope, None, meta)
+        frame.last = LatestOutcome(result, envelope, None, meta)
     frame.chance = outcome.chance
     if task.nested is None:
         tracing.called(run, frame, task, outcome)
     else:
         tracing.loop_ended(run, frame, task, outcome)
     frame.phase = "judge"
+
+
+def _keep_fresh(run: Run, outcome: TaskOutcome) -> None:
+    """Keep the answer of a call that has a cache until its task is left."""
+    depth = len(run.state.frames)
+    plan = run.asked.pop(depth, None)
+    run.fresh.pop(depth, None)
+    if plan is not None and outcome.error is None and outcome.cached is None:
+        run.fresh[depth] = plan, outcome.result
+
+
+def with_source(outcome: TaskOutcome) -> dict[str, Any]:
+    """Return the ``meta`` of a call, with the call whose stored result answers it."""
+    return {**outcome.meta, **({} if outcome.cached is None else {"cached": dict(outcome.cached)})}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     from noetl.pipeline.run import Run
 
 
-def held(outcome: TaskOutcome) -> TaskOutcome:
-    """Return the outcome, or the task's error when its sub-execution exceeds a limit of starts."""
+def held(run: Run, outcome: TaskOutcome) -> TaskOutcome:
+    """Return the outcome of a sub-execution's start.
+
+    The task's error when the sub-execution exceeds a limit of starts. A sub-execution takes no cached result when this execution takes
+    none.
+    """
     if outcome.child is None:
         return outcome
     try:
@@ -31,6 +36,8 @@ def held(outcome: TaskOutcome) -> TaskOutcome:
         check_document(outcome.child.payload, "payload")
     except NoetlError as error:
         return TaskOutcome(error=error_of(error), duration_ms=outcome.duration_ms)
+    if run.around.frozen.job.get("no_cache"):
+        return replace(outcome, child=msgspec.structs.replace(outcome.child, no_cache=True))
     return outcome
 
 

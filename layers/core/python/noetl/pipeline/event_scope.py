@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from noetl.domain import codec
 from noetl.domain.outcomes.outcomes import AROUND, ErrorInfo
 from noetl.domain.patches.scope_patches import MISSING
-from noetl.pipeline.state import Last
+from noetl.pipeline.state import LatestOutcome
 from noetl.pipeline.template_views import (
     EventName,
     LazyView,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _CALLING = frozenset({"enter", "call", "wait"})
 
 
-def _nearest(run: Run, *, event_form: bool) -> tuple[Last, str] | None:
+def _nearest(run: Run, *, event_form: bool) -> tuple[LatestOutcome, str] | None:
     """Find the outcome that rules, sinks and inline tasks see, and its event.
 
     ``event_form``: prefer the outcome of an event-form call around it, so that the rules of an inline task still see the event that the
@@ -54,7 +54,7 @@ def _nearest(run: Run, *, event_form: bool) -> tuple[Last, str] | None:
     return None if last is None else (last, "call.done" if last.ok else "call.error")
 
 
-def _of_boundary(run: Run) -> tuple[Last, str] | None:
+def _of_boundary(run: Run) -> tuple[LatestOutcome, str] | None:
     """Return the outcome of the step, for tasks that a ``case`` runs once it is known."""
     extra = run.around.frozen.extra
     if "event" not in extra or "result" not in extra:
@@ -62,7 +62,7 @@ def _of_boundary(run: Run) -> tuple[Last, str] | None:
     error = codec.convert(extra["error"], ErrorInfo) if extra.get("error") else None
     told = extra["event"]
     meta = dict(told.get("payload", {}).get("meta", {}))
-    return Last(extra["result"], meta.pop(AROUND, None), error, meta), told["name"]
+    return LatestOutcome(extra["result"], meta.pop(AROUND, None), error, meta), told["name"]
 
 
 def _outcome(run: Run) -> Any:
@@ -97,7 +97,7 @@ def _result(run: Run) -> Any:
     return wrap(run.state.result if run.state.pinned else found[0].result, run.around.hydrate)
 
 
-def _body(last: Last) -> Any:
+def _body(last: LatestOutcome) -> Any:
     """Return the result of an attempt, or the body that came with its failure."""
     return last.result if last.error is None else last.error.details.get("body")
 
@@ -114,7 +114,7 @@ def _response(run: Run) -> Any:
     last = found[0]
     if run.retrying and last.error is not None and "body" in last.error.details:
         about = {"status_code": last.error.status, "headers": last.error.details.get("headers", {})}
-        return response_view(Last(_body(last), about), run.around.hydrate)
+        return response_view(LatestOutcome(_body(last), about), run.around.hydrate)
     return response_view(last, run.around.hydrate) if last.ok else MISSING
 
 
@@ -176,7 +176,7 @@ def _unless_given(name: str, make: Callable[[Run], Any]) -> Callable[[Run], Any]
     return find
 
 
-def _retry_name(make: Callable[[Run, Last], Any]) -> Callable[[Run], Any]:
+def _retry_name(make: Callable[[Run, LatestOutcome], Any]) -> Callable[[Run], Any]:
     """Return the lookup of a name that exists only for ``retry_when`` and ``stop_when``."""
 
     def find(run: Run) -> Any:
@@ -186,7 +186,7 @@ def _retry_name(make: Callable[[Run, Last], Any]) -> Callable[[Run], Any]:
     return find
 
 
-def _status_code(run: Run, last: Last) -> Any:
+def _status_code(run: Run, last: LatestOutcome) -> Any:
     if last.error is not None:
         return last.error.status
     around = last.envelope or last.result

@@ -13,7 +13,7 @@ from noetl.domain.loop_resume import Places
 from noetl.domain.outcomes.outcomes import ChildRequest, ErrorInfo, Outcome
 from noetl.domain.wait_request import wait_request, within
 from noetl.dsl.program import (
-    Lit,
+    LiteralNode,
     Map,
     Pipeline,
     Program,
@@ -66,7 +66,7 @@ def declared_workload(program: Program) -> tuple[str, ...]:
     """Return the keys of a playbook's ``workload`` block."""
     if isinstance(program.workload, Map):
         return tuple(name for name, _ in program.workload.entries)
-    value = program.workload.value if isinstance(program.workload, Lit) else None
+    value = program.workload.value if isinstance(program.workload, LiteralNode) else None
     return tuple(value) if isinstance(value, dict) else ()
 
 

@@ -34,9 +34,9 @@ from noetl.pipeline import (
 )
 from noetl.pipeline.errors import told_at
 from noetl.pipeline.overlay import Overlay
-from noetl.pipeline.requests import Finish, Op, TaskOutcome
+from noetl.pipeline.requests import CallCache, Finish, Op, TaskOutcome
 from noetl.pipeline.run import Levels
-from noetl.pipeline.state import EACH, Frame, Last, State, dump, forget, load
+from noetl.pipeline.state import EACH, Frame, LatestOutcome, State, dump, forget, load
 from noetl.pipeline.surroundings import Item, Surroundings
 from noetl.templating import is_true, render
 
@@ -51,7 +51,9 @@ class PipelineRun:
 
     __slots__ = (
         "around",
+        "asked",
         "block",
+        "fresh",
         "item",
         "levels",
         "max_attempts",
@@ -62,6 +64,7 @@ class PipelineRun:
         "retrying",
         "sequences",
         "state",
+        "to_cache",
     )
     around: Surroundings
     item: Item | None
@@ -86,6 +89,10 @@ class PipelineRun:
         self.retrying = False
         self.max_attempts = 1
         self.plain = False
+        self.asked: dict[int, CallCache] = {}
+        self.fresh: dict[int, tuple[CallCache, Any]] = {}
+        self.to_cache: list[tuple[CallCache, Any]] = []
+        """Results of calls that succeeded, and whose task was left well: later calls may take them."""
         self.progressed = True
         """Something was done since the machine was resumed, besides asking for an external job."""
 
@@ -120,7 +127,7 @@ class PipelineRun:
     def feed(self, outcome: TaskOutcome) -> Op:
         """Take the outcome of the RunTask that was asked for last."""
         self.progressed = self.progressed or outcome.pending is None
-        outcome = children.held(outcome)
+        outcome = children.held(self, outcome)
         if outcome.child is not None and outcome.child.wait:
             return Finish(self._suspended(Suspend({}, child=outcome.child)))
         if outcome.wait is not None:
@@ -299,7 +306,7 @@ class PipelineRun:
             return
         state.error = error = tracing.after_failed(state.error, error)
         state.route, state.skipped = None, False
-        state.last = Last(error=error)
+        state.last = LatestOutcome(error=error)
         self._unwind()
         state.stage = "done" if state.stage == "after" else "after"
 

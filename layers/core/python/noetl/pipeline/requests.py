@@ -12,6 +12,18 @@ from noetl.domain.outcomes.outcomes import ChildRequest, ErrorInfo, Outcome, Wai
 from noetl.pipeline.state import Pending
 
 
+class CallCache(msgspec.Struct, frozen=True):
+    """The cache of one call.
+
+    ``key``: the SHA-256 (hex) of what makes two calls the same. ``ttl``: the seconds for which its result is taken. ``take``: the result
+    of an earlier call may answer this one.
+    """
+
+    key: str
+    ttl: float
+    take: bool = True
+
+
 class RunTask(msgspec.Struct, frozen=True):
     """A request to call a tool.
 
@@ -27,6 +39,7 @@ class RunTask(msgspec.Struct, frozen=True):
     timeout: float | None
     key: str
     pending: Pending | None = None
+    cache: CallCache | None = None
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -55,3 +68,5 @@ class TaskOutcome:
     chance: float = 0.0
     pending: Pending | None = None
     delay: float = 0.0
+    cached: Mapping[str, Any] | None = None
+    """The call whose stored result this is: ``execution_id``, ``step``, ``run``, ``at``. None: the task was run."""

@@ -18,7 +18,7 @@ from noetl.domain.results.manifests import growing, is_manifest
 from noetl.domain.results.references import is_ref, plain_loop, select
 from noetl.dsl.program import Gather, ResultSpec, SetAction, Task
 from noetl.pipeline.errors import located
-from noetl.pipeline.state import Frame, Last
+from noetl.pipeline.state import Frame, LatestOutcome
 
 if TYPE_CHECKING:
     from noetl.pipeline.run import Run
@@ -54,7 +54,7 @@ def selections(run: Run, spec: ResultSpec | None, value: Any) -> dict[str, Any]:
     return {name: part for name, part in found.items() if part is not None}
 
 
-def gather(run: Run, frame: Frame, task: Task, last: Last) -> Last:
+def gather(run: Run, frame: Frame, task: Task, last: LatestOutcome) -> LatestOutcome:
     """Return ``last`` with the gathered value as its result.
 
     Raises TaskError when this result does not fit those before.

@@ -13,7 +13,7 @@ from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.dsl.program import Expr, Node, RetryAction, StepRetry, Text
 from noetl.pipeline import tracing
 from noetl.pipeline.errors import located, place_of
-from noetl.pipeline.state import Frame, Last, latest
+from noetl.pipeline.state import Frame, LatestOutcome, latest
 
 if TYPE_CHECKING:
     from noetl.pipeline.run import Run
@@ -45,7 +45,9 @@ def allowed_attempts(run: Run, action: RetryAction) -> int:
 def wait_before(
     run: Run, action: RetryAction, tried: int, chance: float, error: ErrorInfo | None = None
 ) -> float:
-    """Return the seconds to wait after attempt ``tried``; ``chance`` in [0, 1) makes the jitter.
+    """Return the seconds to wait after attempt ``tried``.
+
+    ``chance`` in [0, 1) makes the jitter.
 
     When a service stated how long to wait (``details.retry_after`` of ``error``), it is not called before that, unless ``max_delay`` is
     shorter.
@@ -78,7 +80,7 @@ def _delay(run: Run, action: RetryAction, tried: int, chance: float, asked: floa
     return max(delay, min(asked, asked_at_most))
 
 
-def wants_retry(run: Run, retry: StepRetry, last: Last) -> bool:
+def wants_retry(run: Run, retry: StepRetry, last: LatestOutcome) -> bool:
     """Return whether the step-level ``retry`` wants another call.
 
     It does until ``stop_when`` is true, or while ``retry_when`` is true; by default after a failed call. A call whose templates could not
@@ -113,7 +115,7 @@ def _touches(guard: Node, names: re.Pattern[str]) -> bool:
     return isinstance(guard, (Expr, Text)) and names.search(guard.source) is not None
 
 
-def exhausted(retry: StepRetry | None, attempts: int, last: Last) -> ErrorInfo:
+def exhausted(retry: StepRetry | None, attempts: int, last: LatestOutcome) -> ErrorInfo:
     """Return the error of a call that has no attempts left."""
     if last.error is not None and (retry is None or retry.stop_when is None):
         return last.error

@@ -152,6 +152,9 @@ def leave(run: Run) -> Op | None:
     frame = run.state.frames[-1]
     answer, task = frame.answer, run.sequences[-1][frame.pc]
     last = latest(frame)
+    fresh = run.fresh.pop(len(run.state.frames), None)
+    if fresh is not None and answer not in ("retry", "call", "fail"):
+        run.to_cache.append(fresh)
     if task.gather is not None and answer not in ("retry", "fail"):
         last = result_binding.gather(run, frame, task, last)
     if answer in ("retry", "call"):

@@ -99,7 +99,10 @@ class KeychainView(View):
 
 
 def iteration(item: Item | None, written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``iter``: the element by its name, ``index``, ``parent``, and ``set_iter`` values."""
+    """Return ``iter``.
+
+    The element by its name, ``index``, ``parent``, and ``set_iter`` values.
+    """
     if item is None:
         return dict(written)
     found: dict[str, Any] = {"index": item.index, item.iterator: item.value}

@@ -21,7 +21,7 @@ EACH = ["each"]
 Answer = Literal["", "retry", "call", "next", "result", "skip", "fail", "continue", "jump", "break"]
 
 
-class Last(msgspec.Struct, omit_defaults=True):
+class LatestOutcome(msgspec.Struct, omit_defaults=True):
     """The latest outcome of a task: its unwrapped ``result``, or its ``error``.
 
     ``envelope``: the fields that came around the result.
@@ -64,7 +64,7 @@ class Frame(msgspec.Struct, omit_defaults=True):
     input: dict[str, Any] | None = None
     overrides: Any = None
     prev: Any = None
-    last: Last | None = None
+    last: LatestOutcome | None = None
     event: str = ""
     rule: int = 0
     action: int = 0
@@ -105,7 +105,7 @@ class Local(msgspec.Struct, omit_defaults=True):
     parts: dict[str, list[dict[str, Any]]] = {}
     result: Any = None
     pinned: bool = False
-    last: Last | None = None
+    last: LatestOutcome | None = None
 
 
 class Level(msgspec.Struct, omit_defaults=True):
@@ -185,6 +185,6 @@ def forget(state: State) -> None:
             frame.input = None
 
 
-def latest(frame: Frame) -> Last:
+def latest(frame: Frame) -> LatestOutcome:
     """Return the latest outcome of a frame's task."""
-    return frame.last if frame.last is not None else Last()
+    return frame.last if frame.last is not None else LatestOutcome()

@@ -1,4 +1,7 @@
-"""Surroundings of a command's runs: the frozen scope, and the functions that reach outside."""
+"""Surroundings of a command's runs.
+
+The frozen scope, and the functions that reach outside.
+"""
 
 from __future__ import annotations
 

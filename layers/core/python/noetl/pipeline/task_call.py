@@ -5,21 +5,26 @@ The run renders its input, parameters and timeout, and binds the outcome to the 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from noetl.domain import codec
 from noetl.domain.durations import HINT, seconds_of
 from noetl.domain.errors import InvalidInputError, NoetlError, TemplateError
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.patches.scope_patches import deep_merge
-from noetl.dsl.program import Node, Task
+from noetl.domain.results.references import is_ref
+from noetl.dsl.program import CacheSpec, Node, Task
 from noetl.pipeline import call_result, dynamic_task, nested, result_binding, tracing
 from noetl.pipeline.errors import error_of, located, place_of
-from noetl.pipeline.requests import Finish, Op, RunTask, TaskOutcome
+from noetl.pipeline.requests import CallCache, Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.retry import allowed_attempts, exhausted, schedule_retry, wants_retry
 from noetl.pipeline.sql_overrides import unpack_sql
-from noetl.pipeline.state import EACH, Frame, Last, latest
+from noetl.pipeline.state import EACH, Frame, LatestOutcome, latest
 from noetl.pipeline.template_views import split_result
+from noetl.templating import unwrap
+from noetl.templating.contract import RenderedSql
 
 if TYPE_CHECKING:
     from noetl.pipeline.run import Run
@@ -28,6 +33,9 @@ MOVES_PER_TURN = 1000
 """Calls after which a turn hands itself back, so that an endless loop of jumps holds no worker and can be cancelled."""
 TRACE_PER_TURN = 600
 """Facts after which a turn hands itself back: all of them leave in one message."""
+
+LONGEST_CACHE = 30 * 86_400.0
+"""Seconds that a result is taken again, at most: entries of a deployment are removed a day later."""
 
 
 def foreign_machine() -> InvalidInputError:
@@ -97,12 +105,66 @@ def render_call(run: Run, frame: Frame, task: Task) -> RunTask | None:
         if frame.overrides is not None:
             params = deep_merge(params, unpack_sql(frame.overrides))
         timeout = None if task.timeout is None else _timeout(run, task.timeout)
+        cache = None if task.cache is None else _cache(run, frame, task, task.cache, params)
     except NoetlError as error:
         call_result.bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
         return None
     frame.phase = "wait"
     given, key = frame.input or {}, nested.key(run, task)
-    return RunTask(task.label, task.kind, params, given, frame.attempt, timeout, key, frame.pending)
+    if cache is not None:
+        run.asked[len(run.state.frames)] = cache
+    return RunTask(task.label, task.kind, params, given, frame.attempt, timeout, key, frame.pending, cache)
+
+
+def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> CallCache | None:
+    """Return the cache of this call; None when its key says that it has none.
+
+    A retry, and a question for an external job, take no earlier result: they were answered by one that was not good, or not there yet.
+    """
+    try:
+        ttl = seconds_of(run.render(spec.ttl))
+        if ttl is None or not 1 <= ttl <= LONGEST_CACHE:
+            raise InvalidInputError(
+                "a cached result is taken again for at least 1s and at most 30d", code="cache_ttl", hint=HINT
+            )
+    except InvalidInputError as error:
+        raise located(error, spec.pos) from None
+    if spec.key is None:
+        read = {name: value for name in spec.names if (value := _named(run, name)) is not None}
+        parts: Any = [task.kind, frame.input or {}, params, read]
+    else:
+        parts = run.render(spec.key)
+        if parts is None or parts == "":
+            return None
+    around = run.around
+    own = [around.frozen.job.get("path"), around.step, task.label, spec.key is None]
+    text = codec.encode([*own, _content(parts)])
+    fresh = frame.attempt > 1 or frame.pending is not None or bool(around.frozen.job.get("no_cache"))
+    return CallCache(hashlib.sha256(text).hexdigest(), ttl, take=not fresh)
+
+
+def _named(run: Run, name: str) -> Any:
+    """Return a value that the code of a task reads by its name; None where there is none."""
+    try:
+        return unwrap(run.lookup(name))
+    except KeyError:
+        return None
+
+
+def _content(value: Any) -> Any:
+    """Return ``value`` as its key is made of it.
+
+    A large result counts by its bytes, whichever execution made it.
+    """
+    if is_ref(value):
+        return {"sha256": value.get("sha256"), "ref": None if value.get("sha256") else value.get("ref")}
+    if isinstance(value, Mapping):
+        return {str(key): _content(value[key]) for key in sorted(value, key=str)}
+    if isinstance(value, (list, tuple)):
+        return [_content(entry) for entry in value]
+    if isinstance(value, RenderedSql):
+        return [[one.text, _content(dict(one.params))] for one in value.statements]
+    return value
 
 
 def ask_again(run: Run, frame: Frame) -> RunTask | None:
@@ -123,7 +185,14 @@ def finish_plain(run: Run, outcome: TaskOutcome) -> Finish:
     """Finish the success of a single task."""
     task = run.pipeline.tasks[0]
     result, envelope = split_result(task, outcome.result)
-    meta = tracing.with_around(run.pipeline, envelope, outcome.meta)
+    meta = tracing.with_around(run.pipeline, envelope, call_result.with_source(outcome))
+    plan = run.asked.pop(1, None)
+    if outcome.cached is not None:
+        return Finish(
+            Outcome("ok", result, meta=meta, trace=[tracing.taken_from_cache(task.label, outcome.cached)])
+        )
+    if plan is not None:
+        run.to_cache.append((plan, outcome.result))
     return Finish(Outcome("ok", result, meta=meta))
 
 
@@ -195,7 +264,7 @@ def _preview_block(run: Run) -> None:
         run.block, run.state.block = {}, []
 
 
-def _again(run: Run, frame: Frame, task: Task, last: Last) -> bool:
+def _again(run: Run, frame: Frame, task: Task, last: LatestOutcome) -> bool:
     """Return whether the step-level ``retry`` takes the outcome."""
     retry = task.retry
     if retry is None:
@@ -212,5 +281,5 @@ def _again(run: Run, frame: Frame, task: Task, last: Last) -> bool:
     finally:
         run.retrying = False
     if retry.stop_when is not None or not last.ok:
-        frame.last = Last(error=exhausted(retry, frame.attempt, last), meta=last.meta)
+        frame.last = LatestOutcome(error=exhausted(retry, frame.attempt, last), meta=last.meta)
     return False

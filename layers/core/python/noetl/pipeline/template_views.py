@@ -1,4 +1,6 @@
-"""Templates' views of outcomes: ``outcome``, ``response``, ``result``, ``this``, ``error``.
+"""Templates' views of outcomes.
+
+``outcome``, ``response``, ``result``, ``this``, ``error``.
 
 The shapes follow docs/dsl.md, "Rules that settle what the documents leave open", 1 to 3.
 """
@@ -14,7 +16,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.results.references import is_ref
 from noetl.dsl.program import Task
-from noetl.pipeline.state import Last
+from noetl.pipeline.state import LatestOutcome
 from noetl.templating import StepView, View, wrap
 from noetl.templating.contract import Hydrate
 from noetl.templating.views import MISSING, MapView, content, raw, resolve
@@ -240,7 +242,7 @@ def error_map(error: ErrorInfo | None) -> dict[str, Any] | None:
     return {**error.details, **msgspec.structs.asdict(error)}
 
 
-def response_view(last: Last, hydrate: Hydrate | None) -> Any:
+def response_view(last: LatestOutcome, hydrate: Hydrate | None) -> Any:
     """Return ``response``: the body's keys, then ``status_code``, ``headers``, ``data``."""
     body = last.result
     around = {**(last.envelope or {}), "data": body}
@@ -248,7 +250,7 @@ def response_view(last: Last, hydrate: Hydrate | None) -> Any:
     return ResponseView((body, around, {"body": body}), whole, hydrate)
 
 
-def this_view(last: Last, hydrate: Hydrate | None) -> Any:
+def this_view(last: LatestOutcome, hydrate: Hydrate | None) -> Any:
     """Return ``this``: the whole envelope."""
     return MapView(
         {
@@ -272,7 +274,7 @@ class OutcomeView(View):
     __slots__ = ("hydrate", "last", "raw", "refer")
 
     def __init__(
-        self, last: Last, refer: Callable[[Any], Any], hydrate: Hydrate | None, *, raw: bool = False
+        self, last: LatestOutcome, refer: Callable[[Any], Any], hydrate: Hydrate | None, *, raw: bool = False
     ) -> None:
         self.last = last
         self.raw = raw
@@ -319,7 +321,7 @@ _OUTCOME: dict[str, Callable[[OutcomeView], Any]] = {
 }
 
 
-def _http(last: Last) -> dict[str, Any]:
+def _http(last: LatestOutcome) -> dict[str, Any]:
     envelope = last.envelope or (last.result if isinstance(last.result, Mapping) else {})
     details = last.error.details if last.error else {}
     found = {
@@ -330,7 +332,7 @@ def _http(last: Last) -> dict[str, Any]:
     return {**found, **_helper(last, "http")}
 
 
-def _pg(last: Last) -> dict[str, Any]:
+def _pg(last: LatestOutcome) -> dict[str, Any]:
     error = last.error
     code = None
     if error is not None:
@@ -338,13 +340,13 @@ def _pg(last: Last) -> dict[str, Any]:
     return {"code": code, "sqlstate": code, **_helper(last, "pg")}
 
 
-def _py(last: Last) -> dict[str, Any]:
+def _py(last: LatestOutcome) -> dict[str, Any]:
     error = last.error
     raised = error.code if error is not None and error.kind == "transform" else None
     return {"exception_type": raised, **_helper(last, "py")}
 
 
-def _helper(last: Last, name: str) -> dict[str, Any]:
+def _helper(last: LatestOutcome, name: str) -> dict[str, Any]:
     """Return the part of ``meta`` (or of the error's details) that the kind set for a helper."""
     given = last.meta.get(name) or (last.error.details.get(name) if last.error else None)
     return (

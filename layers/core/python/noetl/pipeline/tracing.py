@@ -52,12 +52,19 @@ def called(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
     ]
     if outcome.error is not None:
         made[1].payload["error"] = outcome.error.message[:200]
-    if state.calls == 1 and len(run.pipeline.tasks) == 1 and not state.levels:
+    if outcome.cached is not None:
+        made = [taken_from_cache(task.label, outcome.cached)]
+    elif state.calls == 1 and len(run.pipeline.tasks) == 1 and not state.levels:
         state.held = made
         return
     release(state)
     state.trace += made
     tried_again(state, frame, task, status)
+
+
+def taken_from_cache(label: str, source: Mapping[str, Any]) -> Trace:
+    """Trace that the stored result of an earlier call answers a task."""
+    return Trace("task.cached", label, "success", dict(source))
 
 
 def tried_again(state: State, frame: Frame, task: Task, status: Any) -> None:
@@ -175,7 +182,9 @@ def with_around(
 
 
 def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
-    """Return ``meta``: ``attempts`` when there were several calls, and the last task's helpers.
+    """Return ``meta``.
+
+    ``attempts`` when there were several calls, and the last task's helpers.
 
     The helpers are ``http``, ``pg`` and ``py``.
     """

@@ -10,7 +10,7 @@ import msgspec
 BatchStatus = Literal["accepted", "processing", "completed", "failed"]
 
 
-class EventTold(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReportedEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of one event of a batch.
 
     ``code``: why it was refused, empty for one that was accepted. ``wanted``: False in answer to a heartbeat of a command whose outcome
@@ -35,7 +35,7 @@ class EventBatch(msgspec.Struct, frozen=True):
     status: BatchStatus
     total: int
     messages: list[str]
-    told: list[EventTold]
+    told: list[ReportedEvent]
     created_at: float
     ended_at: float | None
 
@@ -58,7 +58,7 @@ class EventBatches(Protocol):
         None: another process handles it (and gave a sign within ``stale_seconds``), or it is over.
         """
 
-    def end(self, batch_id: int, status: BatchStatus, told: Sequence[EventTold]) -> None:
+    def end(self, batch_id: int, status: BatchStatus, told: Sequence[ReportedEvent]) -> None:
         """It is handled."""
 
     def get(self, batch_id: int) -> EventBatch | None: ...

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.domain.automations.missed_run_policy import MOST_CAUGHT_UP, CatchUp, Conduct, Overlap
+from noetl.domain.automations.missed_run_policy import MOST_CAUGHT_UP, CatchUp, Overlap, SchedulePolicy
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,8 +49,8 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why its row cannot be read: it is shown, and never fires."""
 
     @property
-    def conduct(self) -> Conduct:
-        return Conduct(self.catch_up, self.catch_up_max, self.overlap)
+    def conduct(self) -> SchedulePolicy:
+        return SchedulePolicy(self.catch_up, self.catch_up_max, self.overlap)
 
     @property
     def active(self) -> bool:

@@ -21,6 +21,7 @@ from noetl.adapters.postgres.executions.inspection import PostgresInspection
 from noetl.adapters.postgres.history_sql import PostgresHistorySql
 from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.adapters.postgres.task_cache import PostgresTaskCache
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.adapters.tiered import TieredResults
@@ -294,6 +295,7 @@ def open_engine(
         callback_base=settings.public_url or LOCAL_SERVER,
         jobs=DockerJobs(),
         log=log,
+        cache=PostgresTaskCache(stores.database),
         lines=LineKeeper(stores.task_logs, log),
     )
     return Opened(

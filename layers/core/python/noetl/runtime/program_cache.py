@@ -1,4 +1,6 @@
-"""The cache of compiled programs between processes: a playbook runs again without the compiler.
+"""The cache of compiled programs between processes.
+
+A playbook runs again without the compiler.
 
 Loading the compiler takes longer than running a small playbook. An entry is valid for one text, one source name and one
 state of this library's files; with kinds of other packages (which may change on their own) nothing is cached. Each
@@ -33,7 +35,7 @@ MOST = 200
 """Entries that are kept; the oldest go first."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class CachedProgram(msgspec.Struct, frozen=True):
     """A program that can run, and the warnings about it.
 
     ``rewritten``: what an older dialect was compiled as (``migration.older``), or an empty text.
@@ -44,7 +46,7 @@ class Kept(msgspec.Struct, frozen=True):
     rewritten: str = ""
 
 
-_DECODER = codec.decoder(Kept)
+_DECODER = codec.decoder(CachedProgram)
 
 
 class ProgramCache:
@@ -65,7 +67,7 @@ class ProgramCache:
         self._keys = keys
         self._log = log
 
-    def compile(self, text: str, source_name: str, program: str = "", rewritten: str = "") -> Kept:
+    def compile(self, text: str, source_name: str, program: str = "", rewritten: str = "") -> CachedProgram:
         """Compile a playbook, as the earlier compilation ``program`` did, if given.
 
         ``program``: the hash of a program; ``rewritten``: what the text was compiled as then, for an older dialect. Raises
@@ -86,14 +88,14 @@ class ProgramCache:
                 self._write(path, found)
         return found
 
-    def _made(self, text: str, source_name: str, semantics: int, rewritten: str) -> Kept:
+    def _made(self, text: str, source_name: str, semantics: int, rewritten: str) -> CachedProgram:
         from noetl.dsl.compiler import compile_cached
         from noetl.dsl.diagnostics import InvalidPlaybookError
 
         if not rewritten:
             try:
                 done = compile_cached(text, source_name=source_name, kinds=self.kinds, semantics=semantics)
-                return Kept(done.program, done.diagnostics)
+                return CachedProgram(done.program, done.diagnostics)
             except InvalidPlaybookError as invalid:
                 refused = invalid
         from noetl.migration.older import compile_any
@@ -106,9 +108,9 @@ class ProgramCache:
             semantics=semantics,
             refused=None if rewritten else refused,
         )
-        return Kept(done.program, done.diagnostics, known)
+        return CachedProgram(done.program, done.diagnostics, known)
 
-    def _read(self, path: Path | None) -> Kept | None:
+    def _read(self, path: Path | None) -> CachedProgram | None:
         """Read an entry; None for one that cannot be read or proven, and is made again."""
         if path is None or self._keys is None:
             return None
@@ -124,7 +126,7 @@ class ProgramCache:
         except (OSError, ValueError):
             return None
 
-    def _write(self, path: Path, kept: Kept) -> None:
+    def _write(self, path: Path, kept: CachedProgram) -> None:
         """Write an entry, whole or not at all.
 
         A folder that cannot be written to only costs time.

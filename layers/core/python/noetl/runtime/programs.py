@@ -9,7 +9,8 @@ from noetl.domain.errors import NotFoundError
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, CatalogEntry
-from noetl.runtime.program_cache import Kept, ProgramCache
+from noetl.runtime.program_cache import CachedProgram, ProgramCache
+from noetl.services.catalog.find_playbook import find_playbook
 
 
 class Programs:
@@ -37,7 +38,7 @@ class Programs:
             raise NotFoundError(f"no playbook with program hash {program[:12]}…", code="program_not_found")
         return self.compile(entry.content, entry.source_name, program, entry.rewritten).program
 
-    def compile(self, text: str, source_name: str, program: str = "", rewritten: str = "") -> Kept:
+    def compile(self, text: str, source_name: str, program: str = "", rewritten: str = "") -> CachedProgram:
         """Compile a playbook, as the earlier compilation ``program`` did, if given.
 
         ``program``: the hash of a program; ``rewritten``: what an older dialect was compiled as then. Raises InvalidPlaybookError with
@@ -52,14 +53,7 @@ class Programs:
 
     def resolve(self, path: str, version: int | None) -> str:
         """Return the program's hash. Raises NotFoundError(code="playbook_not_found")."""
-        entry = self.catalog.get(path.removeprefix("/"), version)
-        if entry is None:
-            wanted = path if version is None else f"{path} version {version}"
-            raise NotFoundError(
-                f"no playbook is registered as {wanted}",
-                code="playbook_not_found",
-                hint="register it first: `noetl register FILE`",
-            )
+        entry = find_playbook(self.catalog, path, version)
         self(entry.program)
         return entry.program
 

@@ -8,14 +8,14 @@ from noetl.dsl.program import Program, encode
 from noetl.ports.programs import ProgramStore
 
 if TYPE_CHECKING:
-    from noetl.runtime.program_cache import Kept
+    from noetl.runtime.program_cache import CachedProgram
 
 
 class Compiler:
     def __init__(self, programs: ProgramStore) -> None:
         self._programs = programs
 
-    def compile(self, text: str, source_name: str, program: str = "", rewritten: str = "") -> Kept:
+    def compile(self, text: str, source_name: str, program: str = "", rewritten: str = "") -> CachedProgram:
         """Compile a playbook, as the earlier compilation ``program`` did, if given.
 
         ``program``: the hash of a program; ``rewritten``: what an older dialect was compiled as then. Raises InvalidPlaybookError.

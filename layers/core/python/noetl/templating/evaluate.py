@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import TemplateError
-from noetl.dsl.program import Expr, Lit, Map, Node, Seq, Sql, Text
+from noetl.dsl.program import Expr, LiteralNode, Map, Node, Seq, Sql, Text
 from noetl.templating.contract import Scope
 from noetl.templating.limits import DEFAULT_LIMITS, Allowance
 from noetl.templating.plain import to_text, unwrap
@@ -66,7 +66,7 @@ def render(node: Node, scope: Scope, limits: Allowance = DEFAULT_LIMITS) -> Any:
     return _RENDER[type(node)](node, scope, limits)
 
 
-def _render_lit(node: Lit, scope: Scope, limits: Allowance) -> Any:
+def _render_lit(node: LiteralNode, scope: Scope, limits: Allowance) -> Any:
     return node.value
 
 
@@ -97,7 +97,7 @@ def _render_seq(node: Seq, scope: Scope, limits: Allowance) -> list[Any]:
 
 
 _RENDER: dict[type[Node], Callable[[Any, Scope, Allowance], Any]] = {
-    Lit: _render_lit,
+    LiteralNode: _render_lit,
     Expr: _render_expr,
     Text: _render_text,
     Sql: lambda node, scope, limits: render_sql(node, scope, limits=limits),
@@ -117,7 +117,7 @@ def check(node: Node) -> None:
     elif isinstance(node, Seq):
         for entry in node.items:
             check(entry)
-    elif not isinstance(node, Lit):
+    elif not isinstance(node, LiteralNode):
         compiled: Callable[[str], Any] = _COMPILE[type(node)]
         try:
             compiled(node.source)

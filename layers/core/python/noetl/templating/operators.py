@@ -12,7 +12,7 @@ from noetl.templating.error_view import ErrorView
 from noetl.templating.limits import Meter, over_limit
 from noetl.templating.plain import to_text, weighed
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import ListView, Made, View, raw, resolve
+from noetl.templating.views import DerivedView, ListView, View, raw, resolve
 
 BinaryOperator = Callable[[Meter, Any, Any], Any]
 
@@ -195,7 +195,7 @@ def comparable(meter: Meter, value: Any) -> Any:
 
     Containers that a template made are weighed and made plain.
     """
-    if isinstance(value, (list, tuple, dict, Made)):
+    if isinstance(value, (list, tuple, dict, DerivedView)):
         plain, weight = weighed(value)
         if weight > meter.limits.max_size:
             raise over_limit("a value made by the template is too large to compare")

@@ -17,7 +17,7 @@ from noetl.domain.sizes.gate import number_fits
 from noetl.domain.sizes.table import INTEGER_DIGITS
 from noetl.templating.limits import MAX_VALUE_DEPTH, MAX_VALUE_WEIGHT, over_limit
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import BLANK, SCALARS, Made, Stored, View, content
+from noetl.templating.views import BLANK, SCALARS, DerivedView, Stored, View, content
 
 _ENTRY = 8
 """Weight of an entry of a list or mapping."""
@@ -32,7 +32,7 @@ def unwrap(value: Any) -> Any:
     """
     if type(value) in SCALARS:
         return _scalar(value)
-    if isinstance(value, View) and not isinstance(value, Made):
+    if isinstance(value, View) and not isinstance(value, DerivedView):
         return value.plain()
     return weighed(value)[0]
 
@@ -85,10 +85,10 @@ class _Walk:
         """JSON and weight. ``depth`` is the number of containers around it."""
         if type(value) in SCALARS:
             return _scalar(value), self._scalar_weight(value)
-        if isinstance(value, View) and not isinstance(value, Made):
+        if isinstance(value, View) and not isinstance(value, DerivedView):
             found = value.plain()
             return found, self._stored_weight(value.raw if isinstance(value, Stored) else value, found)
-        if isinstance(value, (Mapping, list, tuple, range, Made)):
+        if isinstance(value, (Mapping, list, tuple, range, DerivedView)):
             return self._container(value, depth)
         return _other(value), _ENTRY
 
@@ -115,7 +115,7 @@ class _Walk:
             return known
         if depth > MAX_VALUE_DEPTH:
             raise over_limit(f"the result is nested more than {MAX_VALUE_DEPTH} levels deep")
-        entries = value.made() if isinstance(value, Made) else value
+        entries = value.made() if isinstance(value, DerivedView) else value
         weight = _ENTRY
         if isinstance(entries, Mapping):
             mapping: dict[str, Any] = {}

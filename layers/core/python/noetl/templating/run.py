@@ -10,7 +10,7 @@ from noetl.templating.contract import Scope
 from noetl.templating.limits import Allowance, Meter, over_limit
 from noetl.templating.plain import unwrap
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import MISSING, Made, View, wrap
+from noetl.templating.views import MISSING, DerivedView, View, wrap
 
 
 class Run:
@@ -61,7 +61,7 @@ class Run:
         yield from self.scope.names()
 
 
-class Namespace(Made):
+class Namespace(DerivedView):
     """``namespace(x=0)``: variables a loop body may change with ``{% set ns.x = … %}``."""
 
     __slots__ = ("values",)

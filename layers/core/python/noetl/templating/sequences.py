@@ -13,13 +13,13 @@ from noetl.templating.limits import Meter
 from noetl.templating.operators import add, comparable, texts_of
 from noetl.templating.plain import to_text, unwrap
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import MISSING, Made, MapView, View, raw, resolve
+from noetl.templating.views import MISSING, DerivedView, MapView, View, raw, resolve
 
 Apply = Callable[[Meter, str, Any, tuple[Any, ...], dict[str, Any]], Any]
 """Calls a filter or test by its name (given by the table that holds them all)."""
 
 
-class Group(Made):
+class Group(DerivedView):
     """One entry of ``groupby``: ``.grouper`` and ``.list``, or two loop variables."""
 
     __slots__ = ("_key", "_members")

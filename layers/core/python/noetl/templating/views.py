@@ -353,7 +353,7 @@ class ManifestView(RefView):
         return ("count",)
 
 
-class Made(View):
+class DerivedView(View):
     """A view over something a template made (not stored data); ``made`` returns its parts."""
 
     __slots__ = ()

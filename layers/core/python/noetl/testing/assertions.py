@@ -33,7 +33,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedValues:
     """What is compared.
 
     ``path``: steps in the order of entering; ``events``: (name, what it is about) in order.
@@ -53,7 +53,7 @@ class Seen:
     """Calls that the case did not provide for, replies without a call, happenings whose moment never came."""
 
 
-def check(seen: Seen, expect: Mapping[str, Any]) -> list[Finding]:
+def check(seen: ObservedValues, expect: Mapping[str, Any]) -> list[Finding]:
     """Everything that is not as expected, the most telling first."""
     found = [Finding("tools", message=problem) for problem in seen.problems]
     found += _outcome(seen, expect)
@@ -71,7 +71,7 @@ def check(seen: Seen, expect: Mapping[str, Any]) -> list[Finding]:
     return found
 
 
-def _outcome(seen: Seen, expect: Mapping[str, Any]) -> Iterator[Finding]:
+def _outcome(seen: ObservedValues, expect: Mapping[str, Any]) -> Iterator[Finding]:
     wanted = expect.get("status") or ("failed" if expect.get("error") else "completed")
     if seen.status != wanted:
         error = seen.error or {}
@@ -120,7 +120,7 @@ def _differences(wanted: Any, got: Any, where: str) -> Iterator[Finding]:
         yield Finding(where, shown(wanted), shown(got))
 
 
-def _path(seen: Seen, expect: Mapping[str, Any]) -> Iterator[Finding]:
+def _path(seen: ObservedValues, expect: Mapping[str, Any]) -> Iterator[Finding]:
     if "path" in expect and not _is_path(expect["path"], seen.path):
         yield Finding("path", path_text(expect["path"]), path_text(seen.path))
     counted = Counter(seen.path)
@@ -153,7 +153,7 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _calls(seen: Seen, expect: Mapping[str, Any]) -> Iterator[Finding]:
+def _calls(seen: ObservedValues, expect: Mapping[str, Any]) -> Iterator[Finding]:
     for key, wanted in (expect.get("calls") or {}).items():
         calls = seen.calls.get(key, [])
         count = wanted if isinstance(wanted, int) else len(wanted)
@@ -168,14 +168,14 @@ def _calls(seen: Seen, expect: Mapping[str, Any]) -> Iterator[Finding]:
                     yield Finding(f"calls.{key}[{number}].{name}", shown(value), got)
 
 
-def _executions(seen: Seen, expect: Mapping[str, Any]) -> Iterator[Finding]:
+def _executions(seen: ObservedValues, expect: Mapping[str, Any]) -> Iterator[Finding]:
     if "executions" in expect:
         wanted = {path: sorted(found) for path, found in (expect["executions"] or {}).items()}
         got = {path: sorted(found) for path, found in seen.executions.items()}
         yield from differences(wanted, got, "executions")
 
 
-def _events(seen: Seen, expect: Mapping[str, Any]) -> Iterator[Finding]:
+def _events(seen: ObservedValues, expect: Mapping[str, Any]) -> Iterator[Finding]:
     """Expected events occur in this order; others may lie between them."""
     rest = iter(seen.events)
     for number, wanted in enumerate(expect.get("events") or ()):

@@ -194,11 +194,13 @@ Moment = Annotated[
 class RedriveBlock(Strict):
     """A redrive.
 
-    ``step`` empty: from its failure. ``args``: of the step; without them those of its last run.
+    ``step`` empty: from its failure. ``args``: of the step; without them those of its last run. ``output``: what the step leaves with,
+    instead of being run.
     """
 
     step: str = ""
     args: dict[str, Any] | None = None
+    output: Any = None
 
 
 class CallbackBlock(Strict):
@@ -215,7 +217,7 @@ class CallbackBlock(Strict):
     refused: str | None = None
 
 
-class Happening(Strict):
+class OutsideEvent(Strict):
     """An event from outside, at a moment.
 
     It is a context patch, a token, a callback, a pause, a resume, a redrive or a cancel.
@@ -235,7 +237,7 @@ class Happening(Strict):
     reason: str = ""
 
     @model_validator(mode="after")
-    def _complete(self) -> Happening:
+    def _complete(self) -> OutsideEvent:
         written = self.model_fields_set
         if len(written & {"at", "when"}) != 1:
             raise problem(
@@ -334,7 +336,7 @@ class Shared(Strict):
     payload: Names = Field(default_factory=dict)
     now: Start = None
     tools: dict[str, Script] = Field(default_factory=dict)
-    happenings: list[Happening] = Field(default_factory=list)
+    happenings: list[OutsideEvent] = Field(default_factory=list)
     order: Literal["forward", "reversed"] = "forward"
     credentials: dict[str, dict[str, Any]] = Field(default_factory=dict)
     unused_tools: bool = False

@@ -17,7 +17,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event
 from noetl.ports.executions.execution_store import Fence, LoadRequest
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 from noetl.services.orchestrator.handle_events import handle_events
 
 EPOCH = 1_800_000_000.0
@@ -137,7 +137,7 @@ class Driver:
 
         What was committed before an event broke the engine is followed up, as in every runtime.
         """
-        handled = Handled()
+        handled = BatchEffects()
         try:
             handle_events(batch, self.deps, handled)
         except InfrastructureError:
@@ -147,7 +147,7 @@ class Driver:
             raise
         self.follow(handled)
 
-    def follow(self, handled: Handled) -> None:
+    def follow(self, handled: BatchEffects) -> None:
         """Take the result of events: commands to run, events to handle, ended executions."""
         for command in handled.commands:
             self.take(command)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from noetl.adapters.memory import MemoryExecutionStore, MemoryResultStore
+from noetl.adapters.memory.task_cache import MemoryTaskCache
 from noetl.domain.commands import Command
 from noetl.domain.errors import TaskError
 from noetl.domain.events import Event
@@ -66,6 +67,7 @@ def real_worker(
         given_up=lambda execution_id, run: is_gone(backend.store, execution_id, run),
         callback_key=lambda command: callback_key(command, programs, RING),
         callback_base=BASE,
+        cache=MemoryTaskCache(),
     )
 
     def run(command: Command, emit: Callable[[Event], None]) -> None:

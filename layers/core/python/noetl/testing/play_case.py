@@ -11,17 +11,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec import UNSET
+
 from noetl.adapters.memory.catalog import MemoryCatalog
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
-from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, TokenInjected, WorkGotOn
+from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, TokenInjected, WorkAdvanced
 from noetl.domain.outcomes.outcomes import Patch
 from noetl.dsl.program import Program
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.executions.redrive_execution import plan
 from noetl.services.executions.start_execution import start_event
 from noetl.services.history.history_pages import history
@@ -242,7 +244,7 @@ def _event(
         patches = [Patch("ctx", name, value) for name, value in moment["patch"].items()]
         return ContextPatched(execution_id, event_id, program, patches, principal=principal, reason=reason)
     if "wake" in moment:
-        return WorkGotOn(execution_id, event_id, "", moment["wake"])
+        return WorkAdvanced(execution_id, event_id, "", moment["wake"])
     if "token" in moment:
         token = moment["token"]
         return TokenInjected(
@@ -252,7 +254,7 @@ def _event(
         if what in moment:
             return kind(execution_id, event_id, program, moment[what], principal, moment.get("cascade", True))
     if "redrive" in moment:
-        asked = Asked(principal, event_id, OWNER, reason)
+        asked = ChangeRequest(principal, event_id, OWNER, reason)
         wanted = moment["redrive"]
         return plan(
             deps.store,
@@ -261,6 +263,7 @@ def _event(
             asked,
             step=wanted.get("step", ""),
             args=wanted.get("args"),
+            output=wanted.get("output", UNSET),
         )
     return Cancel(execution_id, event_id, program, moment["cancel"], principal, moment.get("cascade", True))
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.adapters.memory.task_cache import MemoryTaskCache
 from noetl.domain.branch_coverage import listening
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, NotFoundError, TaskError
@@ -25,7 +26,7 @@ from noetl.ports.credentials import Credentials
 from noetl.services.callbacks.callback_keys import callback_key
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
-from noetl.testing.assertions import Finding, Seen, check, differences, path_text
+from noetl.testing.assertions import Finding, ObservedValues, check, differences, path_text
 from noetl.testing.callbacks import BASE, RING
 from noetl.testing.coverage import Coverage, Meter
 from noetl.testing.driver import EPOCH, EndlessError, Pick, VirtualClock
@@ -119,7 +120,7 @@ class FileRun:
             seed,
         )
 
-    def _shuffled(self, case: TestCase, first: Seen) -> tuple[list[Finding], int | None, int]:
+    def _shuffled(self, case: TestCase, first: ObservedValues) -> tuple[list[Finding], int | None, int]:
         """Return the findings of the first order that differs from ``first``, with its seed.
 
         An order differs in its outcome or its steps.
@@ -132,7 +133,7 @@ class FileRun:
                 return findings, seed, number + 1
         return [], None, self.options.shuffle
 
-    def _play(self, case: TestCase, pick: Pick) -> Seen:
+    def _play(self, case: TestCase, pick: Pick) -> ObservedValues:
         tools = MockRegistry(case.tools, self.options.live)
         programs = {
             program.hash: dispatched(program, case.tools, prefix)
@@ -214,6 +215,7 @@ def _worker(
         folder_of=lambda program: str(Path(program.source_name).parent),
         callback_key=lambda command: callback_key(command, programs.__getitem__, RING),
         callback_base=BASE,
+        cache=MemoryTaskCache(),
     )
 
     def run(command: Command, emit: Callable[[Event], None]) -> None:
@@ -266,10 +268,10 @@ def _problems(case: TestCase, observed: Observed, tools: MockRegistry, missing: 
     return found
 
 
-def seen_of(observed: Observed, problems: Sequence[str]) -> Seen:
+def seen_of(observed: Observed, problems: Sequence[str]) -> ObservedValues:
     """What a run is compared by."""
     events = observed.events[observed.execution_id]
-    return Seen(
+    return ObservedValues(
         status=observed.status,
         result=observed.result,
         error=observed.error,
@@ -284,7 +286,7 @@ def seen_of(observed: Observed, problems: Sequence[str]) -> Seen:
     )
 
 
-def check_same(first: Seen, other: Seen) -> list[Finding]:
+def check_same(first: ObservedValues, other: ObservedValues) -> list[Finding]:
     """Two orders of one case: the same outcome, and the same steps as often."""
     found = [Finding("tools", message=problem) for problem in other.problems]
     if first.status != other.status:

@@ -36,7 +36,7 @@ _SIZES: Mapping[int, tuple[int, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class JobSettings:
     """The place where jobs run.
 
     ``family``: prefix of the names of their task definitions. ``secrets``: ARN of credentials, up to their name.
@@ -60,7 +60,7 @@ class EcsJobs:
 
     def __init__(
         self,
-        ground: Ground,
+        ground: JobSettings,
         ecs: Callable[[], Any],
         logs: Callable[[], Any],
         now: Callable[[], float] = time.time,

@@ -27,17 +27,17 @@ Key = tuple[int, str]
 """(execution id, SHA-256 of the URI)."""
 
 
-class About(msgspec.Struct, frozen=True):
+class ObjectDescription(msgspec.Struct, frozen=True):
     """The description of an object: its size, and a checksum of every ``BLOCK`` of it."""
 
     size: int
     sums: list[str]
 
 
-ABOUT = codec.decoder(About)
+ABOUT = codec.decoder(ObjectDescription)
 
 
-class Sums:
+class StreamChecksums:
     """The checksums of a stream."""
 
     def __init__(self) -> None:
@@ -56,18 +56,18 @@ class Sums:
                 self._done.append(self._block.hexdigest())
                 self._block = hashlib.blake2b(digest_size=8)
 
-    def about(self) -> About:
+    def about(self) -> ObjectDescription:
         rest = [self._block.hexdigest()] if self.size % BLOCK else []
-        return About(self.size, self._done + rest)
+        return ObjectDescription(self.size, self._done + rest)
 
 
-def about(data: bytes) -> About:
-    sums = Sums()
+def about(data: bytes) -> ObjectDescription:
+    sums = StreamChecksums()
     sums.update(data)
     return sums.about()
 
 
-def is_block(data: bytes, number: int, known: About) -> bool:
+def is_block(data: bytes, number: int, known: ObjectDescription) -> bool:
     """Return whether ``data`` are the bytes of block ``number``, by its checksum."""
     return number < len(known.sums) and hashlib.blake2b(data, digest_size=8).hexdigest() == known.sums[number]
 
@@ -153,7 +153,7 @@ class Pools:
     def body(self, key: Key) -> Path:
         return self._folder / "data" / str(key[0]) / key[1]
 
-    def keep(self, key: Key, known: About, data: bytes | None = None) -> None:
+    def keep(self, key: Key, known: ObjectDescription, data: bytes | None = None) -> None:
         """Insert an object (``data`` None: its bytes are in the pool already). Raises OSError."""
         if data is not None:
             part = self.part(key)
@@ -171,7 +171,7 @@ class Pools:
         _publish(path, encoded)
         self._note(key, known.size, len(encoded))
 
-    def known(self, key: Key) -> About | None:
+    def known(self, key: Key) -> ObjectDescription | None:
         """Return the description of an object; None when it is missing or damaged."""
         try:
             found = codec.decode_as(ABOUT, self._about(key).read_bytes())

@@ -12,7 +12,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from noetl.adapters.disk.pools import BLOCK, About, Key, Pools, Rate, Sums, about, is_block
+from noetl.adapters.disk.pools import (
+    BLOCK,
+    Key,
+    ObjectDescription,
+    Pools,
+    Rate,
+    StreamChecksums,
+    about,
+    is_block,
+)
 from noetl.adapters.disk.spill import Spill
 from noetl.adapters.embedded.files import PartFile, unusable
 from noetl.adapters.result_uri import result_key
@@ -147,7 +156,7 @@ class DiskResultStore(OneTier):
 
     # --- parts --------------------------------------------------------------------------------------
 
-    def _held(self, key: Key) -> About | None:
+    def _held(self, key: Key) -> ObjectDescription | None:
         """Return the description of an object whose bytes are on the disk."""
         return self._pools.known(key) if self._pools.body(key).exists() else None
 
@@ -171,7 +180,7 @@ class DiskResultStore(OneTier):
         self._log(f"a damaged copy of {uri} was dropped: it is read from the tier {self._cloud.name}")
         self._pools.drop(key)
 
-    def _copy(self, key: Key, known: About, data: bytes) -> None:
+    def _copy(self, key: Key, known: ObjectDescription, data: bytes) -> None:
         """Keep a copy of an object of the cloud, when that is cheap. Failures are ignored."""
         if not self.takes(known.size, known.size):
             return
@@ -180,7 +189,7 @@ class DiskResultStore(OneTier):
         except OSError as error:
             self.refused("a copy", error)
 
-    def _keep(self, key: Key, uri: str, known: About, data: bytes) -> bool:
+    def _keep(self, key: Key, uri: str, known: ObjectDescription, data: bytes) -> bool:
         """Store an object durably and mark it as pending; False when the cloud must take it."""
         if self._held(key) is not None:
             return True
@@ -225,7 +234,7 @@ class _Writer:
         self._store = store
         self._uri = uri
         self._key = result_key(uri)
-        self._sums = Sums()
+        self._sums = StreamChecksums()
         self._part: PartFile | None = None
         self._cloud: ObjectWriter | None = None
 
@@ -284,7 +293,9 @@ class _Reader:
     From a damaged block on, it reads the cloud's object.
     """
 
-    def __init__(self, store: DiskResultStore, uri: str, stream: BinaryIO, known: About, start: int) -> None:
+    def __init__(
+        self, store: DiskResultStore, uri: str, stream: BinaryIO, known: ObjectDescription, start: int
+    ) -> None:
         self._store = store
         self._uri = uri
         self._stream = stream

@@ -303,4 +303,5 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
 
 def _concerns(change: Change, child: int, awaited_by: int | None) -> bool:
     """Return whether ``change`` abandons a child that this run waits for."""
-    return (change.cancel_children and child not in change.spared) or awaited_by in change.drop_runs
+    abandoned = awaited_by in change.drop_runs and awaited_by not in change.left_runs
+    return abandoned or (change.cancel_children and child not in change.spared)

@@ -12,11 +12,11 @@ from noetl.adapters.postgres.executions.unreadable_rows import moment
 from noetl.adapters.postgres.literals import number, text
 from noetl.domain import codec
 from noetl.domain.unreadable import demand
-from noetl.ports.event_batches import BatchStatus, EventBatch, EventTold
+from noetl.ports.event_batches import BatchStatus, EventBatch, ReportedEvent
 from noetl.ports.new_ids import IdTakenError
 
 _TEXTS: msgspec.json.Decoder[list[str]] = codec.decoder(list[str])
-_OUTCOMES: msgspec.json.Decoder[list[EventTold]] = codec.decoder(list[EventTold])
+_OUTCOMES: msgspec.json.Decoder[list[ReportedEvent]] = codec.decoder(list[ReportedEvent])
 
 
 class PostgresEventBatches:
@@ -49,7 +49,7 @@ class PostgresEventBatches:
         )
         return _batch(rows[0]) if rows else None
 
-    def end(self, batch_id: int, status: BatchStatus, told: Sequence[EventTold]) -> None:
+    def end(self, batch_id: int, status: BatchStatus, told: Sequence[ReportedEvent]) -> None:
         values: dict[str, bytes | None] = {
             "batch_id": number(batch_id),
             "status": text(status),

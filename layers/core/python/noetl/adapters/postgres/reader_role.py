@@ -9,14 +9,12 @@ import hashlib
 import hmac
 from typing import LiteralString
 
-import psycopg
 from psycopg import Connection, sql
 
-from noetl.adapters.postgres.migrations import LOCK
-from noetl.domain.errors import InfrastructureError
+from noetl.adapters.postgres.roles import Role, make_role
 
 VIEWS_SCHEMA = "noetl_history"
-CONNECTIONS = 4
+CONNECTIONS: LiteralString = "4"
 """Queries at the same moment, of all processes together."""
 SETTINGS = {
     "default_transaction_read_only": "on",
@@ -53,47 +51,10 @@ def make_reader_role(dsn: str, name: str, password: str) -> None:
 
     Raises InfrastructureError.
     """
-    try:
-        with Connection.connect(
-            dsn, autocommit=True, prepare_threshold=None, connect_timeout=10
-        ) as connection:
-            verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256")
-            with connection.transaction():
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-                _make(connection, name, verifier.decode())
-                grant_views(connection, name)
-    except psycopg.OperationalError as error:
-        raise InfrastructureError(
-            f"the database cannot be reached: {error}", code="database_unreachable"
-        ) from error
-    except psycopg.Error as error:
-        raise InfrastructureError(
-            f"the role {name} cannot be made: {error}",
-            code="role_refused",
-            hint="the owner of the schema needs CREATEROLE",
-            retryable=False,
-        ) from error
+    make_role(dsn, Role(name, password, "NOINHERIT CONNECTION LIMIT " + CONNECTIONS, SETTINGS, _grant_views))
 
 
-def _make(connection: Connection, name: str, verifier: str) -> None:
-    known = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone()
-    connection.execute(
-        sql.SQL("{} ROLE {} LOGIN NOCREATEDB NOCREATEROLE NOINHERIT CONNECTION LIMIT {} PASSWORD {}").format(
-            sql.SQL("ALTER" if known else "CREATE"),
-            sql.Identifier(name),
-            sql.Literal(CONNECTIONS),
-            sql.Literal(verifier),
-        )
-    )
-    for setting, value in SETTINGS.items():
-        connection.execute(
-            sql.SQL("ALTER ROLE {} SET {} = {}").format(
-                sql.Identifier(name), sql.Identifier(setting), sql.Literal(value)
-            )
-        )
-
-
-def grant_views(connection: Connection, name: str) -> None:
+def _grant_views(connection: Connection, name: str) -> None:
     """Let the role read the views."""
     for statement in _RIGHTS:
         connection.execute(

@@ -226,7 +226,10 @@ def _problem(error: BaseException, request: Request) -> Answer:
 
 
 def _encode(found: Answer, request: Request) -> _Encoded:
-    """Encode an answer: no bytes when the client has them, compressed ones when it accepts them."""
+    """Encode an answer for this client.
+
+    No bytes when the client has them, compressed ones when it accepts them.
+    """
     status, about = found.status, {"Content-Type": found.content_type}
     body: bytes | Iterable[bytes] | AsyncGenerator[bytes, None]
     if found.events is not None:

@@ -24,8 +24,11 @@ from noetl.services.queries.read_execution import AwaitedCallback, ExecutionSumm
 
 
 class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``content``: the playbook's YAML, or base64 of it. ``path``: instead of the one it names. ``source_name``: what diagnostics print.
-    ``resource_type`` may say ``playbook``."""
+    """A playbook to register.
+
+    ``content``: the playbook's YAML, or base64 of it. ``path``: instead of the one it names. ``source_name``: what diagnostics print.
+    ``resource_type`` may say ``playbook``.
+    """
 
     content: str
     path: str | None = None
@@ -40,7 +43,10 @@ class ResourcesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MigrateBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``content``: the YAML of a playbook of any dialect, or base64 of it. ``source_name``: what diagnostics print."""
+    """A playbook to migrate.
+
+    ``content``: the YAML of a playbook of any dialect, or base64 of it. ``source_name``: what diagnostics print.
+    """
 
     content: str
     source_name: str | None = None
@@ -54,10 +60,14 @@ class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which playbook: ``path`` (and ``version``, or the latest), or ``playbook_id``/``catalog_id`` (``path@version``), or ``program`` (the hash
-    of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with. ``trigger_at``: when it starts (ISO 8601
-    with a zone), at most a year ahead; what has passed is now. ``priority``: higher goes first; the playbook's own without it.
-    ``labels``: text by name for lists and filters, over those of the playbook."""
+    """An execution to start.
+
+    Which playbook: ``path`` (and ``version``, or the latest), or ``playbook_id``/``catalog_id`` (``path@version``), or ``program`` (the
+    hash of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with. ``trigger_at``: when it starts
+    (ISO 8601 with a zone), at most a year ahead; what has passed is now. ``priority``: higher goes first; the playbook's own without it.
+    ``labels``: text by name for lists and filters, over those of the playbook. ``no_cache``: no task takes the result of an earlier
+    call.
+    """
 
     path: str | None = None
     version: int | str | None = None
@@ -71,6 +81,7 @@ class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trigger_at: str | None = None
     priority: Annotated[int, msgspec.Meta(ge=-PRIORITY.value, le=PRIORITY.value)] | None = None
     labels: dict[str, str] | None = None
+    no_cache: bool = False
 
 
 class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,7 +109,10 @@ class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ContextBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``patch``: a JSON Merge Patch of the context (mappings merge, null removes, anything else replaces), or JSON Patch operations."""
+    """A patch of an execution's context.
+
+    ``patch``: a JSON Merge Patch of the context (mappings merge, null removes, anything else replaces), or JSON Patch operations.
+    """
 
     patch: dict[str, Any] | list[Operation]
     reason: str = ""
@@ -115,7 +129,10 @@ class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VariablesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``variables``: name → value, all of them set at once. ``var_type`` and ``source_step`` are kept with each."""
+    """Variables to set, all at once.
+
+    ``variables``: name → value, all of them set at once. ``var_type`` and ``source_step`` are kept with each.
+    """
 
     variables: dict[str, Any]
     var_type: VariableType = "user_defined"
@@ -170,8 +187,11 @@ class PlaybookRefusal(msgspec.Struct, frozen=True):
 
 
 class MigratedAnswer(msgspec.Struct, frozen=True):
-    """``content``: the playbook as far as rules go. ``runs``: it compiles. ``proved``: it did before, and to the same program.
-    ``diagnostics``: what keeps it from running beside ``refusals``, at lines of the playbook that was sent."""
+    """A migrated playbook.
+
+    ``content``: the playbook as far as rules go. ``runs``: it compiles. ``proved``: it did before, and to the same program.
+    ``diagnostics``: what keeps it from running beside ``refusals``, at lines of the playbook that was sent.
+    """
 
     content: str
     changed: bool
@@ -184,8 +204,11 @@ class MigratedAnswer(msgspec.Struct, frozen=True):
 
 
 class RegisteredAnswer(msgspec.Struct, frozen=True):
-    """``created``: this call made the version (the same content at the same path keeps the one it has). ``program``: the compiled form's
-    hash. ``catalog_id``: ``path@version``."""
+    """A registered version of a playbook.
+
+    ``created``: this call made the version (the same content at the same path keeps the one it has). ``program``: the compiled form's hash.
+    ``catalog_id``: ``path@version``.
+    """
 
     path: str
     version: int
@@ -238,7 +261,10 @@ class ResourceLine(msgspec.Struct, frozen=True):
 
 
 class ResourcePage(msgspec.Struct, frozen=True):
-    """``entries``: what was asked for. ``playbooks``: the same playbooks as ``GET /api/catalog`` has them; empty for credentials."""
+    """A page of the catalog.
+
+    ``entries``: what was asked for. ``playbooks``: the same playbooks as ``GET /api/catalog`` has them; empty for credentials.
+    """
 
     entries: list[ResourceLine]
     playbooks: list[PlaybookLine]
@@ -264,7 +290,9 @@ class PlaybookPage(msgspec.Struct, frozen=True):
 
 
 class StartedAnswer(msgspec.Struct, frozen=True):
-    """An execution that was started; ``GET /api/executions/{execution_id}/status`` shows its progress.
+    """An execution that was started.
+
+    ``GET /api/executions/{execution_id}/status`` shows its progress.
 
     ``scheduled``: it starts at ``trigger_at``.
 
@@ -295,8 +323,9 @@ class ExecutionPage(msgspec.Struct, frozen=True):
 
 
 class StatusAnswer(msgspec.Struct, frozen=True):
-    """``ended``: nothing will happen any more. ``outstanding``: counts of commands, lost ones, timers, outbox. Times are epoch seconds.
+    """The status of an execution.
 
+    ``ended``: nothing will happen any more. ``outstanding``: counts of commands, lost ones, timers, outbox. Times are epoch seconds.
     ``completed_steps``: those that have left a result, in the playbook's order (at most 200). ``current_step``: one that is under way.
     ``completed``: as ``ended``, for published clients; ``failed`` is true of a cancelled execution, too.
     """
@@ -379,7 +408,10 @@ class EventPage(msgspec.Struct, frozen=True):
 
 
 class CancelledAnswer(msgspec.Struct, frozen=True):
-    """As every change; and which executions it cancels, the one that was named first (at most 100 are named; ``cancelled_count`` says so)."""
+    """A cancelled execution, and the family that is cancelled with it.
+
+    As every change; and which executions it cancels, the one that was named first (at most 100 are named; ``cancelled_count`` says so).
+    """
 
     execution_id: str
     event_id: str
@@ -405,7 +437,10 @@ class SchedulePage(msgspec.Struct, frozen=True):
 
 
 class NextAnswer(msgspec.Struct, frozen=True):
-    """``times``: ISO 8601 in UTC. ``active`` false: it would fire then, were it not paused or disabled."""
+    """The next fire times of a schedule.
+
+    ``times``: ISO 8601 in UTC. ``active`` false: it would fire then, were it not paused or disabled.
+    """
 
     name: str
     active: bool

@@ -42,7 +42,10 @@ _BITS = 32
 
 
 class Session(msgspec.Struct, frozen=True):
-    """``id`` is public; ``cookie`` and ``csrf`` are digests. ``account``: who made it. ``began``, ``seen``: epoch seconds."""
+    """A session of a browser.
+
+    ``id`` is public; ``cookie`` and ``csrf`` are digests. ``account``: who made it. ``began``, ``seen``: epoch seconds.
+    """
 
     id: str
     cookie: str
@@ -80,7 +83,10 @@ class Accounts(Protocol):
 
 
 class BrowserSessions:
-    """``path``: of the file. ``public_url``: where a proxy with TLS serves this; ``clock``: epoch seconds."""
+    """The sessions of one server.
+
+    ``path``: of the file. ``public_url``: where a proxy with TLS serves this; ``clock``: epoch seconds.
+    """
 
     def __init__(
         self, path: Path, accounts: Accounts, clock: Callable[[], float], public_url: str = ""
@@ -223,7 +229,10 @@ class BrowserSessions:
         return self._public.scheme == "https" and host == self._public.netloc.lower()
 
     def _cookie_name(self, host: str) -> str:
-        """Cookies of a host are shared by its ports, so a second server has another name for its own."""
+        """Name the session's cookie.
+
+        Cookies of a host are shared by its ports, so a second server has another name for its own.
+        """
         host = host.lower()
         if self._is_public(host):
             return f"__Host-{COOKIE}"

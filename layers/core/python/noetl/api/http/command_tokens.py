@@ -20,8 +20,10 @@ def is_granted(deps: ApiDeps, command: Capability) -> bool:
 def check_command(
     deps: ApiDeps, request: Request, execution_id: int | None, *, related: bool = False
 ) -> None:
-    """Raise ForbiddenError unless the request shows the token of a command of this execution (None: of any; ``related``: of one that
-    belongs to the same start).
+    """Check that the request shows a token of a command of this execution.
+
+    Raise ForbiddenError unless the request shows the token of a command of this execution (None: of any; ``related``: of one that belongs
+    to the same start).
 
     Also raises InvalidInputError(code="capability_invalid") and InfrastructureError(code="key_unknown"). A command that is over is no
     reason to refuse: what its worker keeps may arrive late, and is named by nothing but its outcome.

@@ -1,4 +1,7 @@
-"""The dispatch of requests: authenticate, check the scope, call the endpoint, answer errors."""
+"""The dispatch of requests.
+
+Authenticate, check the scope, call the endpoint, answer errors.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,11 @@ _ROUTER = Router(ROUTES)
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """``open``: what the routes need, made on first use (health needs none of it). ``auth``: iam, jwt or none; ``grants``: pattern of an
-    ARN → scopes; ``workers``: patterns of the ARNs of this deployment's workers, which have no scope but what their commands' tokens say."""
+    """The API: authentication, scopes and endpoints.
+
+    ``open``: what the routes need, made on first use (health needs none of it). ``auth``: iam, jwt or none; ``grants``: pattern of an ARN →
+    scopes; ``workers``: patterns of the ARNs of this deployment's workers, which have no scope but what their commands' tokens say.
+    """
 
     open: Callable[[], ApiDeps]
     auth: str = "iam"

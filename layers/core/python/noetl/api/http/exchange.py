@@ -46,8 +46,11 @@ def _origin() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``headers``: by name in lower case. ``params``: parts of the path, as they stand in it. ``now_ms``, ``bits``, ``origin`` and ``again``:
-    ids are made from the request, so that doing it again after a lost connection makes the same ones."""
+    """A request, whichever server received it.
+
+    ``headers``: by name in lower case. ``params``: parts of the path, as they stand in it. ``now_ms``, ``bits``, ``origin`` and ``again``:
+    ids are made from the request, so that doing it again after a lost connection makes the same ones.
+    """
 
     method: str
     path: str

@@ -23,7 +23,10 @@ PREFIX = "noetl_"
 
 
 class TokenEntry(msgspec.Struct, frozen=True):
-    """``digest``: SHA-256 of the token, in hexadecimal digits. The token has 256 random bits, so a plain digest is enough."""
+    """A token of this server, without its secret.
+
+    ``digest``: SHA-256 of the token, in hexadecimal digits. The token has 256 random bits, so a plain digest is enough.
+    """
 
     name: str
     scopes: tuple[str, ...]

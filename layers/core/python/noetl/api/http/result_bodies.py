@@ -8,7 +8,10 @@ import msgspec
 
 
 class Download(msgspec.Struct, frozen=True):
-    """A part of a result, for ``seconds`` at ``url``: the bytes as they are kept, compressed where ``compression`` says so (gzip)."""
+    """A part of a result, for ``seconds`` at ``url``.
+
+    It is the bytes as they are kept, compressed where ``compression`` says so (gzip).
+    """
 
     ref: str
     url: str

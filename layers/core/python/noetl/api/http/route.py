@@ -23,9 +23,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """``path``: ``{name}`` is one segment, ``{name+}`` all the rest. ``scope`` None: open to everybody. ``endpoint`` None: answered without
+    """A route: method, path, scope, endpoint and documentation.
+
+    ``path``: ``{name}`` is one segment, ``{name+}`` all the rest. ``scope`` None: open to everybody. ``endpoint`` None: answered without
     anything from outside. ``answers``: status → shape. ``yaml``: the body may be a playbook's text instead. ``keyed``: takes an
-    Idempotency-Key."""
+    Idempotency-Key.
+    """
 
     method: str
     path: str

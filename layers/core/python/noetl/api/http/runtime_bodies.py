@@ -1,4 +1,7 @@
-"""Shapes of bodies about the running system: rendering, analysis, queues, workers, and events that come in."""
+"""Bodies about the running system.
+
+Rendering, analysis, queues, workers, and events that come in.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,22 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from noetl.ports.event_batches import BatchStatus, EventTold
+from noetl.ports.event_batches import BatchStatus, ReportedEvent
 from noetl.ports.executions.inspection import Lease, PoolWork
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.workers import WorkerPool
-from noetl.services.orchestrator.ingest_worker_events import EventWish
+from noetl.services.orchestrator.ingest_worker_events import EventReport
 from noetl.services.queries.limits import LimitView
 from noetl.services.queries.rendered_values import RenderError
 
 
 class RenderBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``template``: a text, or any JSON with texts in it. ``step``: with the arguments of this step's run that is under way.
-    ``extra_context``: further names, which win. ``strict``: refuse (422) unless everything can be rendered. ``at``: as the execution was at this
-    moment of its history (see `GET /api/executions/{execution_id}/state`)."""
+    """A template to render.
+
+    ``template``: a text, or any JSON with texts in it. ``step``: with the arguments of this step's run that is under way.
+    ``extra_context``: further names, which win. ``strict``: refuse (422) unless everything can be rendered. ``at``: as the execution was at
+    this moment of its history (see `GET /api/executions/{execution_id}/state`).
+    """
 
     execution_id: str | int
     template: Any
@@ -29,8 +35,11 @@ class RenderBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class QueuesAnswer(msgspec.Struct, frozen=True):
-    """``queues``: as they count themselves. ``pools``, ``leases``: commands that are not answered, as the store knows them. ``events``: in
-    the outbox. ``partly``: there are more commands than were looked at (the oldest)."""
+    """Queues, and the commands that are not answered.
+
+    ``queues``: as they count themselves. ``pools``, ``leases``: commands that are not answered, as the store knows them. ``events``: in the
+    outbox. ``partly``: there are more commands than were looked at (the oldest).
+    """
 
     queues: list[QueueGauge]
     pools: list[PoolWork]
@@ -56,7 +65,7 @@ class RenderedAnswer(msgspec.Struct, frozen=True):
 class EventsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``events``: 1 to 256, each as ``POST /api/events`` takes it, and with its ``command``."""
 
-    events: list[EventWish]
+    events: list[EventReport]
 
 
 class EventAnswer(msgspec.Struct, frozen=True):
@@ -74,7 +83,10 @@ class EventAnswer(msgspec.Struct, frozen=True):
 
 
 class BatchAnswer(msgspec.Struct, frozen=True):
-    """``request_id``: asks for the status. ``duplicate``: it was accepted before, under the same key."""
+    """An accepted batch of events.
+
+    ``request_id``: asks for the status. ``duplicate``: it was accepted before, under the same key.
+    """
 
     request_id: str
     events: int
@@ -95,7 +107,7 @@ class BatchStatusAnswer(msgspec.Struct, frozen=True):
     events: int
     taken: int
     refused: int
-    told: list[EventTold]
+    told: list[ReportedEvent]
     created_at: float
     ended_at: float | None
 
@@ -123,7 +135,10 @@ class WorkerAnswer(msgspec.Struct, frozen=True):
 
 
 class PoolView(msgspec.Struct, frozen=True):
-    """``workers``: that live; together they run ``capacity`` commands at once, and ``running`` now."""
+    """A pool of workers.
+
+    ``workers``: that live; together they run ``capacity`` commands at once, and ``running`` now.
+    """
 
     pool: str
     workers: int
@@ -132,8 +147,11 @@ class PoolView(msgspec.Struct, frozen=True):
 
 
 class WorkersAnswer(msgspec.Struct, frozen=True):
-    """``workers``: those that have registered, also those that have been silent for a while (``alive: false``; after ten minutes they are
-    forgotten). ``pools``: of those that live."""
+    """Pools and their workers.
+
+    ``workers``: those that have registered, also those that have been silent for a while (``alive: false``; after ten minutes they are
+    forgotten). ``pools``: of those that live.
+    """
 
     workers: list[WorkerPool]
     pools: list[PoolView]

@@ -5,21 +5,31 @@ They are sent compressed where the build has compressed them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 from noetl.api.http.exchange import Answer, Request
 
 PLACE = "/ui/"
-_ASSETS = "assets/"
-_HASHED = "public, max-age=31536000, immutable"
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "worker-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'"
-)
+ASSETS = "assets/"
+HASHED = "public, max-age=31536000, immutable"
+
+
+def content_policy(issuers: Sequence[str] = ()) -> str:
+    """Return the content security policy of the pages.
+
+    ``issuers``: origins that sign people in, which the page may ask.
+    """
+    connect = " ".join(["'self'", *issuers])
+    return (
+        f"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src {connect}; "
+        "worker-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'"
+    )
+
+
 _GUARDS = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": content_policy(),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -50,7 +60,10 @@ _NO_BUILD = """<!doctype html>
 
 
 class UiFiles:
-    """``folder``: of the build; while it has no ``index.html``, every page says how to make one."""
+    """The files of the web UI.
+
+    ``folder``: of the build; while it has no ``index.html``, every page says how to make one.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -71,9 +84,14 @@ class UiFiles:
         if not (folder / "index.html").is_file():
             return _page(404, _NO_BUILD)
         found = _inside(folder, name)
-        if found is None and name.startswith(_ASSETS):
+        if found is None and name.startswith(ASSETS):
             return _page(404, "<!doctype html><title>Not found</title><p>This build has no such file.</p>\n")
-        return _send(found or folder / "index.html", request.headers, hashed=name.startswith(_ASSETS))
+        return _send(found or folder / "index.html", request.headers, hashed=name.startswith(ASSETS))
+
+
+def media_type(name: str) -> str:
+    """Return the content type of a file of the build."""
+    return _TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
 
 
 def _inside(folder: Path, name: str) -> Path | None:
@@ -94,12 +112,12 @@ def _send(file: Path, headers: Mapping[str, str], *, hashed: bool) -> Answer:
     tag = f'"{about.st_mtime_ns:x}-{about.st_size:x}"'
     told = {
         **_GUARDS,
-        "Cache-Control": _HASHED if hashed else "no-cache",
+        "Cache-Control": HASHED if hashed else "no-cache",
         "ETag": tag,
         "Vary": "Accept-Encoding",
         **({"Content-Encoding": coding} if coding else {}),
     }
-    kind = _TYPES.get(file.suffix, "application/octet-stream")
+    kind = media_type(file.name)
     if tag in headers.get("if-none-match", ""):
         return Answer(304, text="", headers=told)
     return Answer(200, content=(shown.read_bytes(),), headers=told, content_type=kind)

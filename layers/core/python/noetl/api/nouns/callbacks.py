@@ -20,7 +20,7 @@ from noetl.api.http.publishing import publish
 from noetl.api.http.route import ONE, Route
 from noetl.domain import ids
 from noetl.domain.errors import InvalidInputError, NoetlError
-from noetl.services.callbacks.complete_callback import AskedFor, CallbackDeps, answer, look
+from noetl.services.callbacks.complete_callback import CallbackDeps, CallbackQuestion, answer, look
 from noetl.services.callbacks.open_callbacks import AwaitedCallback, OpenCallback, open_callbacks
 from noetl.services.queries.read_execution import find
 
@@ -192,7 +192,7 @@ ROUTES: tuple[Route, ...] = (
         "What a callback is asked for; a page to approve or reject where people are to answer.",
         None,
         get,
-        {200: AskedFor},
+        {200: CallbackQuestion},
         "callbacks",
         refuses=(409, 410),
     ),

@@ -23,8 +23,8 @@ from noetl.domain.events import Event
 from noetl.ports.executions.answers import ExecutionFilter
 from noetl.services.catalog.find_playbook import find_playbook
 from noetl.services.executions import bulk_control, change_execution, redrive_execution
-from noetl.services.executions.bulk_control import ManyDeps, ManyWish, SteeredMany, Verb
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.bulk_control import BulkDeps, BulkRequest, SteeredMany, Verb
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.queries import read_execution
 
 
@@ -36,20 +36,24 @@ class PauseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RedriveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``from``: ``failure`` (what was under way when it ended), a step, or items of its loop: ``load[3]``, ``load[failed]``. ``args``: of
-    that step; without them those of its last run.
-    ``version``: of its playbook; without it the one it had."""
+    """A request to redrive an execution.
+
+    ``from``: ``failure`` (what was under way when it ended), a step, or items of its loop: ``load[3]``, ``load[failed]``. ``args``: of that
+    step; without them those of its last run. ``version``: of its playbook; without it the one it had. ``output``: what that step leaves
+    with, instead of being run.
+    """
 
     from_: str = msgspec.field(default="failure", name="from")
     args: dict[str, Any] | None = None
     version: int | None = None
     reason: str = ""
+    output: Any = msgspec.UNSET
 
 
 B = TypeVar("B", CancelBody, PauseBody, RedriveBody, ContextBody, TokenBody)
 
 
-def changing(shape: type[B], change: Callable[[ApiDeps, int, B, Asked], Event]) -> Endpoint:
+def changing(shape: type[B], change: Callable[[ApiDeps, int, B, ChangeRequest], Event]) -> Endpoint:
     """Make an endpoint that changes one execution.
 
     It reads the body, stores the event of ``change``, publishes it, and answers 202.
@@ -65,37 +69,44 @@ def changing(shape: type[B], change: Callable[[ApiDeps, int, B, Asked], Event]) 
     return endpoint
 
 
-def _cancel(deps: ApiDeps, execution_id: int, asked: CancelBody, by: Asked) -> Event:
+def _cancel(deps: ApiDeps, execution_id: int, asked: CancelBody, by: ChangeRequest) -> Event:
     return change_execution.cancel(deps.store, execution_id, by, cascade=asked.cascade)
 
 
-def _pause(deps: ApiDeps, execution_id: int, asked: PauseBody, by: Asked) -> Event:
+def _pause(deps: ApiDeps, execution_id: int, asked: PauseBody, by: ChangeRequest) -> Event:
     return change_execution.pause(deps.store, execution_id, by, cascade=asked.cascade)
 
 
-def _resume(deps: ApiDeps, execution_id: int, asked: PauseBody, by: Asked) -> Event:
+def _resume(deps: ApiDeps, execution_id: int, asked: PauseBody, by: ChangeRequest) -> Event:
     return change_execution.resume(deps.store, execution_id, by, cascade=asked.cascade)
 
 
-def _redrive(deps: ApiDeps, execution_id: int, asked: RedriveBody, by: Asked) -> Event:
+def _redrive(deps: ApiDeps, execution_id: int, asked: RedriveBody, by: ChangeRequest) -> Event:
     program = ""
     if asked.version is not None:
         path = read_execution.find(deps.store, execution_id).path
         program = find_playbook(deps.catalog, path, asked.version).program
     step = "" if asked.from_ == "failure" else asked.from_
     return redrive_execution.redrive(
-        deps.store, deps.programs, execution_id, by, step=step, args=asked.args, program=program
+        deps.store,
+        deps.programs,
+        execution_id,
+        by,
+        step=step,
+        args=asked.args,
+        program=program,
+        output=asked.output,
     )
 
 
-def _patch_context(deps: ApiDeps, execution_id: int, asked: ContextBody, by: Asked) -> Event:
+def _patch_context(deps: ApiDeps, execution_id: int, asked: ContextBody, by: ChangeRequest) -> Event:
     patch = asked.patch if isinstance(asked.patch, dict) else [one.to_dict() for one in asked.patch]
     return change_execution.patch_context(
         deps.store, execution_id, by, patch, correlation_id=asked.correlation_id
     )
 
 
-def _inject_token(deps: ApiDeps, execution_id: int, asked: TokenBody, by: Asked) -> Event:
+def _inject_token(deps: ApiDeps, execution_id: int, asked: TokenBody, by: ChangeRequest) -> Event:
     return change_execution.inject_token(
         deps.store,
         deps.programs,
@@ -161,9 +172,9 @@ def steering(verb: bulk_control.Verb) -> Endpoint:
     """
 
     def endpoint(deps: ApiDeps, request: Request) -> Answer:
-        wish = parse.body(request, deps, ManyWish)
+        wish = parse.body(request, deps, BulkRequest)
         by = asked_by(deps, request, wish.reason)
-        many = ManyDeps(
+        many = BulkDeps(
             deps.store,
             deps.catalog,
             deps.programs,
@@ -175,7 +186,7 @@ def steering(verb: bulk_control.Verb) -> Endpoint:
     return endpoint
 
 
-def asked_by(deps: ApiDeps, request: Request, reason: str) -> Asked:
+def asked_by(deps: ApiDeps, request: Request, reason: str) -> ChangeRequest:
     """Return who asks for a change, with the unique name that its event gets.
 
     With an idempotency key, a repeated request is the same event; without one, each request is its own.
@@ -186,7 +197,7 @@ def asked_by(deps: ApiDeps, request: Request, reason: str) -> Asked:
         unique = f"{key}\n{request.method} {request.path}\n{body}"
     else:
         unique = f"{request.request_id}\n{request.now_ms}\n{request.bits}"
-    return Asked(request.principal.name, unique, deps.publisher.owner(), reason)
+    return ChangeRequest(request.principal.name, unique, deps.publisher.owner(), reason)
 
 
 def _change(method: str, what: str, name: str, about: str, endpoint: Endpoint, body: Any) -> Route:
@@ -208,7 +219,7 @@ def _many(verb: Verb, about: str) -> Route:
         steering(verb),
         {200: SteeredMany},
         "control",
-        body=ManyWish,
+        body=BulkRequest,
         keyed=True,
     )
 

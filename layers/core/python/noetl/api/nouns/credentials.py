@@ -15,7 +15,7 @@ from noetl.domain.errors import TaskError
 from noetl.services.credentials.credentials import (
     CredentialView,
     CredentialWish,
-    Resealed,
+    ResealResult,
     access_view,
     find_credential,
     keep_credential,
@@ -141,7 +141,7 @@ ROUTES: tuple[Route, ...] = (
         "Seal every credential again: with a new key of this machine, or with the deployment's key as it is now.",
         "admin",
         reseal_all,
-        {200: Resealed},
+        {200: ResealResult},
         "credentials",
     ),
     Route(

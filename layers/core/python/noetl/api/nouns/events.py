@@ -23,8 +23,8 @@ from noetl.domain.sizes.table import BATCH_BYTES
 from noetl.domain.workers.command_token import HEADER, read_capability
 from noetl.ports.event_batches import EventBatch
 from noetl.services.orchestrator.ingest_worker_events import (
-    BatchWish,
-    EventWish,
+    EventBatchRequest,
+    EventReport,
     accept_batch,
     find_batch,
     process_batch,
@@ -58,7 +58,10 @@ def take_batch(deps: ApiDeps, request: Request) -> Answer:
 
 @contextmanager
 def _counting(deps: ApiDeps) -> Iterator[None]:
-    """What cannot be read as events (what has no right to speak is counted where that is found out)."""
+    """Read the events of a body; count what cannot be read.
+
+    What cannot be read as events (what has no right to speak is counted where that is found out).
+    """
     try:
         yield
     except InvalidInputError as error:
@@ -69,7 +72,7 @@ def _counting(deps: ApiDeps) -> Iterator[None]:
 def _take(deps: ApiDeps, request: Request) -> Answer:
     capability = _let_in(deps, request)
     deps.pressure.check_event()
-    wish = parse.report_body(request, deps, EventWish)
+    wish = parse.report_body(request, deps, EventReport)
     told = take_event(wish, capability, deps.events)
     if told.code:
         raise ForbiddenError(
@@ -86,7 +89,7 @@ def _take_batch(deps: ApiDeps, request: Request) -> Answer:
     if len(request.body) > MOST_BYTES:
         raise parse.too_large(BATCH_BYTES, len(request.body), "the batch", "send several batches")
     asked = parse.report_body(request, deps, EventsBody)
-    wish = BatchWish(
+    wish = EventBatchRequest(
         ids.execution_id(request.now_ms, request.bits),
         asked.events,
         parse.idempotency_key(request),
@@ -158,7 +161,7 @@ def _report(path: str, name: str) -> Route:
         take,
         {202: bodies.EventAnswer},
         "events",
-        body=EventWish,
+        body=EventReport,
         for_commands=True,
         refuses=(429,),
     )

@@ -34,7 +34,7 @@ from noetl.services.catalog.find_playbook import (
     named_by,
     version_of,
 )
-from noetl.services.executions.start_execution import Wish, start_execution
+from noetl.services.executions.start_execution import StartRequest, start_execution
 from noetl.services.history.history_pages import HistoryReader, Position, decode_position, encode_position
 from noetl.services.history.progress import read_progress
 from noetl.services.history.read_history import HistoryEvent
@@ -60,7 +60,16 @@ def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
     payload = _payload(asked)
     found = _wanted(deps, asked)
     at = None if asked.trigger_at is None else parse_instant(asked.trigger_at)
-    return begin(deps, request, found, payload, at=at, priority=asked.priority, labels=asked.labels)
+    return begin(
+        deps,
+        request,
+        found,
+        payload,
+        at=at,
+        priority=asked.priority,
+        labels=asked.labels,
+        no_cache=asked.no_cache,
+    )
 
 
 def begin(
@@ -72,6 +81,7 @@ def begin(
     at: float | None = None,
     priority: int | None = None,
     labels: dict[str, str] | None = None,
+    no_cache: bool = False,
 ) -> tuple[Answer, bool]:
     """Start ``found`` for the caller, under the key of the request.
 
@@ -80,7 +90,7 @@ def begin(
     parse.storable(payload, "payload")
     owner = deps.publisher.owner()
     key = parse.idempotency_key(request)
-    wish = Wish(
+    wish = StartRequest(
         payload,
         found.path,
         found.version,
@@ -91,6 +101,7 @@ def begin(
         at=at,
         priority=priority,
         labels=labels or {},
+        no_cache=no_cache,
     )
     started = start_execution(
         deps.programs(found.program),
@@ -143,7 +154,10 @@ def _wanted(deps: ApiDeps, asked: StartBody) -> PlaybookVersion:
 
 
 def _kept(deps: ApiDeps, execution_id: int) -> StartedAnswer:
-    """Of an execution that starts later, or that was started by an earlier request: the playbook may have another version now."""
+    """Find the playbook of an execution that starts later or began before.
+
+    Of an execution that starts later, or that was started by an earlier request: the playbook may have another version now.
+    """
     info = read_execution.find(deps.store, execution_id)
     entry = deps.catalog.by_program(info.program)
     version = entry.version if entry is not None and entry.path == info.path else None

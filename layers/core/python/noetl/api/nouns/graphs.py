@@ -41,7 +41,10 @@ class GraphEdgeView(msgspec.Struct, frozen=True):
 
 
 class GraphAnswer(msgspec.Struct, frozen=True):
-    """``graph``: the playbook as text of a drawing language; empty with ``format=json``, which has nodes and edges."""
+    """The graph of a playbook.
+
+    ``graph``: the playbook as text of a drawing language; empty with ``format=json``, which has nodes and edges.
+    """
 
     path: str
     version: int
@@ -54,7 +57,10 @@ class GraphAnswer(msgspec.Struct, frozen=True):
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """``status``: of the last run. ``runs``, ``failed``: how many there were, and how many of them failed."""
+    """The state of one node.
+
+    ``status``: of the last run. ``runs``, ``failed``: how many there were, and how many of them failed.
+    """
 
     status: str
     run: int
@@ -67,7 +73,10 @@ class NodeState(msgspec.Struct, frozen=True):
 
 
 class ExecutionGraphAnswer(msgspec.Struct, frozen=True):
-    """``states``: by node, of those that have run. ``taken``: how many tokens came over each edge, in the order of ``edges``."""
+    """The graph of a playbook with the state of an execution.
+
+    ``states``: by node, of those that have run. ``taken``: how many tokens came over each edge, in the order of ``edges``.
+    """
 
     execution_id: str
     path: str

@@ -18,9 +18,9 @@ from noetl.services.catalog.find_playbook import by_id
 from noetl.services.credentials.credentials import note_access
 from noetl.services.results.hydration import make_hydrate
 from noetl.services.worker.resolve_credential import (
-    GiveDeps,
-    Given,
     NotAllowedError,
+    ResolvedCredential,
+    ResolveDeps,
     give_for_execution,
     give_for_playbook,
     give_to_command,
@@ -64,9 +64,11 @@ def as_ours(refused: TaskError) -> InvalidInputError | InfrastructureError:
     return InvalidInputError(refused.message, code=refused.code, hint=refused.hint)
 
 
-def _given(deps: ApiDeps, request: Request, owner: str, name: str) -> tuple[Given, int | None, str]:
+def _given(
+    deps: ApiDeps, request: Request, owner: str, name: str
+) -> tuple[ResolvedCredential, int | None, str]:
     """What is given, for which execution and which of its steps."""
-    rules = GiveDeps(
+    rules = ResolveDeps(
         deps.store,
         deps.programs,
         make_hydrate(deps.results),

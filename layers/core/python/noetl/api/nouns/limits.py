@@ -12,7 +12,7 @@ from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.route import AFTER, Route, limit
 from noetl.api.http.runtime_bodies import LimitPage, LimitRemovedAnswer
 from noetl.services.queries import limits
-from noetl.services.queries.limits import LimitView, LimitWish
+from noetl.services.queries.limits import LimitRequest, LimitView
 
 _PAGE, _MOST = 100, 500
 
@@ -30,7 +30,7 @@ def get(deps: ApiDeps, request: Request) -> Answer:
 
 def put(deps: ApiDeps, request: Request) -> Answer:
     """Set the limit of a key; it overrides what playbooks declare."""
-    wish = parse.body(request, deps, LimitWish)
+    wish = parse.body(request, deps, LimitRequest)
     made = limits.set_limit(deps.store, request.params["key"], wish, request.principal.name)
     return Answer(200, made)
 
@@ -74,7 +74,7 @@ ROUTES: tuple[Route, ...] = (
         put,
         {200: LimitView},
         "limits",
-        body=LimitWish,
+        body=LimitRequest,
     ),
     Route(
         "DELETE",

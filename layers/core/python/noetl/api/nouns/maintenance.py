@@ -11,7 +11,7 @@ from noetl.api.deps import ApiDeps
 from noetl.api.http import parse
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.route import Route
-from noetl.services.results.prune import Pruned, PruneWish
+from noetl.services.results.prune import Pruned, PruneRequest
 from noetl.services.results.prune import prune as remove_old
 
 SECONDS = 15.0
@@ -19,7 +19,7 @@ SECONDS = 15.0
 
 
 def prune(deps: ApiDeps, request: Request) -> Answer:
-    wish = parse.body(request, deps, PruneWish)
+    wish = parse.body(request, deps, PruneRequest)
     until = time.monotonic() + SECONDS
     return Answer(200, remove_old(wish, deps.prune, lambda: time.monotonic() < until))
 
@@ -34,7 +34,7 @@ ROUTES: tuple[Route, ...] = (
         prune,
         {200: Pruned},
         "runtime",
-        body=PruneWish,
+        body=PruneRequest,
         logged=True,
     ),
 )

@@ -24,7 +24,7 @@ PIECE = 1024 * 1024
 
 
 def get_result(deps: ApiDeps, request: Request) -> Answer:
-    """Return a result: whole where it fits an answer, else large parts as references with links.
+    """Return a result whole, or its large parts as references with links.
 
     ``parts``: all large values as references. ``ref``: one reference of this execution, whether it has ended or not.
     """

@@ -19,14 +19,17 @@ from noetl.api.http.route import Route
 from noetl.domain.errors import InvalidInputError, NotFoundError
 
 
-class CodeWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CodeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``scopes``: those of the session; none: all of the token but ``worker``."""
 
     scopes: list[str]
 
 
 class CodeAnswer(msgspec.Struct, frozen=True):
-    """``code``: trade it at ``POST /api/session`` before ``expires_at``; empty where no session is needed."""
+    """A code that signs a browser in once.
+
+    ``code``: trade it at ``POST /api/session`` before ``expires_at``; empty where no session is needed.
+    """
 
     code: str
     scopes: list[str]
@@ -38,7 +41,10 @@ class SessionWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SessionAnswer(msgspec.Struct, frozen=True):
-    """``csrf``: send it as ``X-CSRF-Token`` with every request of the session; empty where there is no session."""
+    """The session of a browser.
+
+    ``csrf``: send it as ``X-CSRF-Token`` with every request of the session; empty where there is no session.
+    """
 
     csrf: str
     scopes: list[str]
@@ -71,7 +77,7 @@ _PRIVATE = {"Cache-Control": "no-store"}
 
 
 def make_code(deps: ApiDeps, request: Request) -> Answer:
-    wish = parse.body(request, deps, CodeWish)
+    wish = parse.body(request, deps, CodeRequest)
     wished = frozenset(wish.scopes) or SCOPES - {"worker"}
     if unknown := sorted(wished - SCOPES):
         raise InvalidInputError(
@@ -179,7 +185,7 @@ ROUTES: tuple[Route, ...] = (
         make_code,
         {200: CodeAnswer},
         "sessions",
-        body=CodeWish,
+        body=CodeRequest,
         logged=True,
     ),
     Route(

@@ -20,7 +20,7 @@ from noetl.domain.automations.triggers import WebhookSource, read_hook, unknown_
 from noetl.domain.errors import NotFoundError
 from noetl.ports.trigger_store import TriggerRow
 from noetl.services.automations import triggers as manage_triggers
-from noetl.services.automations.fire_trigger import Happening, fire_trigger
+from noetl.services.automations.fire_trigger import TriggerEvent, fire_trigger
 from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish, find_trigger, view
 from noetl.services.automations.webhook_signature import check_signer, verify
 from noetl.services.executions.start_playbook import StartDeps
@@ -151,7 +151,7 @@ def _fire(deps: ApiDeps, request: Request, row: TriggerRow) -> Answer:
         clock=deps.clock,
         random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
     )
-    started = fire_trigger(row, Happening(event, _delivery(request)), deps.triggers.store, start)
+    started = fire_trigger(row, TriggerEvent(event, _delivery(request)), deps.triggers.store, start)
     if started.event is not None:
         publish(deps, owner, started.event)
     status: Literal["started", "existing"] = "existing" if started.event is None else "started"

@@ -20,14 +20,17 @@ from noetl.domain.patches.scope_patches import deep_merge
 from noetl.domain.state import TERMINAL
 from noetl.services.catalog.find_playbook import by_program, find_version, version_of
 from noetl.services.executions import bulk_control, change_execution
-from noetl.services.executions.bulk_control import ManyDeps, ManyFilter, ManyWish
+from noetl.services.executions.bulk_control import BulkDeps, BulkRequest, ManyFilter
 from noetl.services.queries import read_execution
 
 _YEAR = 366 * 24 * 60
 
 
 class RerunBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``workload`` (or ``payload``): laid over the workload of the execution that is run again."""
+    """A request to run an execution again.
+
+    ``workload`` (or ``payload``): laid over the workload of the execution that is run again.
+    """
 
     workload: dict[str, Any] | None = None
     payload: dict[str, Any] | None = None
@@ -52,7 +55,10 @@ class CleanupBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CleanupAnswer(msgspec.Struct, frozen=True):
-    """``execution_ids``: those that are cancelled, or in a dry run would be. ``more``: there are further ones; ask again."""
+    """The executions that a clean-up cancels.
+
+    ``execution_ids``: those that are cancelled, or in a dry run would be. ``more``: there are further ones; ask again.
+    """
 
     cancelled_count: int
     execution_ids: list[str]
@@ -71,7 +77,10 @@ class CancellationAnswer(msgspec.Struct, frozen=True):
 
 
 class FinalizeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``reason`` (or ``error``) is kept in history. ``status`` is what the caller wants it to be; no caller can make it complete."""
+    """A request to end an execution.
+
+    ``reason`` (or ``error``) is kept in history. ``status`` is what the caller wants it to be; no caller can make it complete.
+    """
 
     status: str = ""
     reason: str = ""
@@ -122,13 +131,13 @@ def cleanup(deps: ApiDeps, request: Request) -> Answer:
     asked = parse.body(request, deps, CleanupBody)
     by = asked_by(deps, request, f"cleanup: ran for more than {asked.older_than_minutes:g} minutes")
     before = instant(int(deps.clock() - 60 * asked.older_than_minutes))
-    wish = ManyWish(
+    wish = BulkRequest(
         ManyFilter(status="running", started_before=before, roots=True),
         limit=bulk_control.MOST,
         dry_run=asked.dry_run,
         reason=by.reason,
     )
-    many = ManyDeps(
+    many = BulkDeps(
         deps.store,
         deps.catalog,
         deps.programs,

@@ -35,7 +35,10 @@ class ContractAnswer(msgspec.Struct, frozen=True):
 
 
 class DatabaseAnswer(msgspec.Struct, frozen=True):
-    """``valid``: it can be reached, and has the newest schema. ``checks``: ``ok``, or the code of what is wrong."""
+    """The condition of the database.
+
+    ``valid``: it can be reached, and has the newest schema. ``checks``: ``ok``, or the code of what is wrong.
+    """
 
     status: Literal["ok", "error"]
     valid: bool
@@ -53,7 +56,10 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class DashboardAnswer(msgspec.Struct, frozen=True):
-    """``stats``: of the newest ``newest`` executions and playbooks; ``more``: there may be older ones."""
+    """Counts for a dashboard.
+
+    ``stats``: of the newest ``newest`` executions and playbooks; ``more``: there may be older ones.
+    """
 
     status: Literal["ok"]
     stats: Figures

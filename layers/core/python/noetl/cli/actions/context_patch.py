@@ -45,8 +45,11 @@ def _patch(text: str) -> Patch:
 
 
 def context_patch(patches: Sequence[Patch]) -> dict[str, Any] | list[dict[str, Any]]:
-    """The body of a patch for ``--set``: a JSON Merge Patch; a JSON Patch where that would remove (null), or merge
-    where a mapping is to be set. Raises InvalidInputError when neither can say all of it at once."""
+    """Build the body of a patch for ``--set``.
+
+    It is a JSON Merge Patch, or a JSON Patch where that would remove (null), or merge where a mapping is to be set. Raises
+    InvalidInputError when neither can say all of it at once.
+    """
     if not any(_says_more(one) for one in patches):
         merged: dict[str, Any] = {}
         for one in patches:

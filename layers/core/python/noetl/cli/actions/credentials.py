@@ -11,7 +11,7 @@ from noetl.cli import errors
 from noetl.cli.actions.payload import read_payload
 from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import resolve_id
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import clock, note, out, out_json, pretty, table
 from noetl.domain.errors import InvalidInputError
 from noetl.services.credentials.credentials import CredentialView, CredentialWish
@@ -25,7 +25,7 @@ def add(
     sets: Sequence[str],
     description: str,
     as_json: bool,
-    at: Where,
+    at: CommandTarget,
 ) -> int:
     """Keep or replace one."""
     data = read_payload(data_file, []) | dict(_field(text) for text in sets)
@@ -56,7 +56,7 @@ def _field(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def show_list(type_: str, *, limit: int, as_json: bool, at: Where) -> int:
+def show_list(type_: str, *, limit: int, as_json: bool, at: CommandTarget) -> int:
     """By name, without data."""
     with open_place(at) as place:
         found = place.credentials(type_, limit)
@@ -73,7 +73,7 @@ def show_list(type_: str, *, limit: int, as_json: bool, at: Where) -> int:
     return errors.DONE
 
 
-def show(name: str, *, reveal: bool, as_json: bool, at: Where) -> int:
+def show(name: str, *, reveal: bool, as_json: bool, at: CommandTarget) -> int:
     """One credential, as it was kept."""
     with open_place(at) as place:
         one = place.credential(name, reveal=reveal)
@@ -89,7 +89,7 @@ def show(name: str, *, reveal: bool, as_json: bool, at: Where) -> int:
     return errors.DONE
 
 
-def remove(name: str, *, as_json: bool, at: Where) -> int:
+def remove(name: str, *, as_json: bool, at: CommandTarget) -> int:
     """Forget one."""
     with open_place(at) as place:
         gone = place.remove_credential(name)
@@ -100,7 +100,7 @@ def remove(name: str, *, as_json: bool, at: Where) -> int:
     return errors.DONE
 
 
-def reseal_all(*, as_json: bool, at: Where) -> int:
+def reseal_all(*, as_json: bool, at: CommandTarget) -> int:
     """A new key for all."""
     with open_place(at) as place:
         done = place.reseal_credentials()
@@ -115,7 +115,7 @@ def reseal_all(*, as_json: bool, at: Where) -> int:
     return errors.DONE if not done.unreadable else errors.FAILED
 
 
-def show_accesses(name: str, execution: str | None, *, limit: int, as_json: bool, at: Where) -> int:
+def show_accesses(name: str, execution: str | None, *, limit: int, as_json: bool, at: CommandTarget) -> int:
     """Who did what with which credential."""
     with open_place(at) as place:
         execution_id = None if execution is None else resolve_id(place, execution)

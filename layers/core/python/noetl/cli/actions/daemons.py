@@ -1,4 +1,4 @@
-"""Shared parts of ``noetl server`` and ``noetl worker``: start in the background, stop, status."""
+"""Processes in the background: start, stop, status."""
 
 from __future__ import annotations
 
@@ -43,6 +43,28 @@ def processes(home: Path) -> Processes:
 
 def detach(home: Path, kind: str, name: str | None, words: Sequence[str], *, as_json: bool) -> None:
     """Run ``noetl WORDS --name NAME`` in the background, and end this command."""
+    made = start(home, kind, name, words)
+    if as_json:
+        out_json(made)
+    else:
+        for line in started_lines(made):
+            out(line)
+    end(errors.DONE)
+
+
+def started_lines(made: Process) -> tuple[str, str]:
+    """Say what runs in the background now, and how to end it."""
+    return (
+        f"{_title(made)}, process {made.pid}; {_about(made)}",
+        f"log in {made.log}; `noetl {made.kind} stop {made.name}` ends it",
+    )
+
+
+def start(home: Path, kind: str, name: str | None, words: Sequence[str]) -> Process:
+    """Run ``noetl WORDS --name NAME`` in the background, and wait until it is ready.
+
+    Without a name it takes the first free one. Raises InvalidInputError for a name that is taken.
+    """
     running = processes(home)
     taken = {one.name for one in running.running(kind)}
     free = (kind if number == 1 else f"{kind}-{number}" for number in range(1, 1000))
@@ -55,13 +77,7 @@ def detach(home: Path, kind: str, name: str | None, words: Sequence[str], *, as_
         )
     log = home / "logs" / f"{chosen if chosen.startswith(kind) else f'{kind}-{chosen}'}.log"
     command = [sys.executable, "-m", "noetl.cli", *words, "--name", chosen]
-    made = running.start(kind, chosen, command, log, {**os.environ, "NOETL_HOME": str(home), LOG: str(log)})
-    if as_json:
-        out_json(made)
-    else:
-        out(f"{_title(made)}, process {made.pid}; {_about(made)}")
-        out(f"log in {made.log}; `noetl {kind} stop {chosen}` ends it")
-    end(errors.DONE)
+    return running.start(kind, chosen, command, log, {**os.environ, "NOETL_HOME": str(home), LOG: str(log)})
 
 
 def stop(home: Path, kind: str, name: str | None, *, everyone: bool, seconds: float, as_json: bool) -> None:

@@ -21,7 +21,9 @@ _PROMPT = "noetl=> "
 
 
 def shell(command: str | None, *, write: bool, scratch: bool, as_json: bool, home: str | None) -> int:
-    """Run ``command``, or what is typed: with `psql` where there is one and a terminal, else line by line.
+    """Run SQL: ``command``, or what is typed.
+
+    It uses `psql` where there is one and a terminal, else it reads line by line.
 
     Everything is read only unless ``write``: rows of the engine belong to the engine. ``scratch``: on the database that
     `postgres` tasks without a credential use. Raises InvalidInputError.

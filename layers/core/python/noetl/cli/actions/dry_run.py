@@ -6,20 +6,20 @@ from typing import Any
 
 from noetl.cli import errors
 from noetl.cli.actions.playbook_files import full
-from noetl.cli.actions.run_wish import RunWish, checked_text
+from noetl.cli.actions.run_request import RunRequest, checked_text
 from noetl.cli.actions.unknown_sets import check_sets
 from noetl.cli.client import runtime_access
 from noetl.cli.client.connect import open_place
-from noetl.cli.client.protocol import StartWish
-from noetl.cli.options import Where
+from noetl.cli.client.protocol import NewExecution
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import out, out_json, pretty, table
 from noetl.domain.errors import ConflictError
-from noetl.dsl.program import Lit, Map, Node, Program, Step
+from noetl.dsl.program import LiteralNode, Map, Node, Program, Step
 from noetl.services.catalog.playbook_needs import needs_of
 from noetl.services.executions.start_execution import check_payload
 
 
-def show_plan(wish: RunWish, start: StartWish, *, as_json: bool, at: Where) -> int:
+def show_plan(wish: RunRequest, start: NewExecution, *, as_json: bool, at: CommandTarget) -> int:
     """Check playbook and payload as a start would, print the plan, and start nothing.
 
     Raises InvalidInputError for a payload that does not fit.
@@ -49,7 +49,7 @@ def show_plan(wish: RunWish, start: StartWish, *, as_json: bool, at: Where) -> i
     return errors.DONE
 
 
-def _program(wish: RunWish, at: Where, *, warn: bool) -> Program:
+def _program(wish: RunRequest, at: CommandTarget, *, warn: bool) -> Program:
     target = wish.target
     text, program = checked_text(target, at, warn=warn, strict=wish.strict)
     if program is not None:
@@ -68,7 +68,10 @@ def _program(wish: RunWish, at: Where, *, warn: bool) -> Program:
 
 
 def _workload(node: Node, payload: dict[str, Any]) -> dict[str, Any]:
-    """The workload as it is written, with the payload over it; a computed default is shown as its template."""
+    """Show the workload with the payload over it.
+
+    A computed default is shown as its template.
+    """
     from noetl.domain.patches.scope_patches import deep_merge
 
     given = _plain(node)
@@ -79,7 +82,7 @@ def _workload(node: Node, payload: dict[str, Any]) -> dict[str, Any]:
 def _plain(node: Any) -> Any:
     if isinstance(node, Map):
         return {str(key): _plain(value) for key, value in node.entries}
-    if isinstance(node, Lit):
+    if isinstance(node, LiteralNode):
         return node.value
     items = getattr(node, "items", None)
     if items is not None and not callable(items):

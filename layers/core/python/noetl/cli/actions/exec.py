@@ -1,4 +1,4 @@
-"""Action of ``noetl exec``: start a playbook, now or later, and leave it to other processes to run."""
+"""Action of ``noetl exec``: start a playbook, and leave it to other processes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 from noetl.cli import errors
 from noetl.cli.actions.execute import check_names, entry_of
 from noetl.cli.actions.payload import read_payload
-from noetl.cli.actions.run_wish import RunWish, checked_text
+from noetl.cli.actions.run_request import RunRequest, checked_text
 from noetl.cli.client.connect import open_place
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note, out, out_json
 from noetl.domain.automations.schedules import instant, parse_instant
 from noetl.domain.errors import InvalidInputError
@@ -21,7 +21,7 @@ _AHEAD = re.compile(r"\+(\d{1,9})\s*([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def start(wish: RunWish, *, moment: str | None, as_json: bool, at: Where) -> int:
+def start(wish: RunRequest, *, moment: str | None, as_json: bool, at: CommandTarget) -> int:
     """Start a playbook. ``moment``: as ``parse_moment`` reads it; None: now."""
     starts_at = None if moment is None else parse_moment(moment, time.time())
     start = msgspec.structs.replace(wish.start(read_payload(wish.payload, wish.sets)), starts_at=starts_at)
@@ -48,7 +48,9 @@ def start(wish: RunWish, *, moment: str | None, as_json: bool, at: Where) -> int
 
 
 def parse_moment(text: str, now: float) -> float:
-    """Epoch seconds of ``2026-12-24T18:00:00Z`` (any offset), or of ``+90m`` from now (s, m, h, d).
+    """Read a moment as epoch seconds.
+
+    ``2026-12-24T18:00:00Z`` (any offset), or ``+90m`` from now (s, m, h, d).
 
     Raises InvalidInputError(code="invalid_time").
     """

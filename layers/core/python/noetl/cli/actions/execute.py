@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from noetl.cli import errors
-from noetl.cli.actions.payload import read_payload
+from noetl.cli.actions.payload import read_output, read_payload
 from noetl.cli.actions.playbook_files import full
-from noetl.cli.actions.run_wish import RunWish, checked_text
+from noetl.cli.actions.run_request import RunRequest, checked_text
 from noetl.cli.client.connect import open_running
 from noetl.cli.client.local_transport import open_running_here
-from noetl.cli.client.protocol import Place, Registered, Running, StartWish, resolve_id
+from noetl.cli.client.protocol import NewExecution, Place, Registered, Running, resolve_id
 from noetl.cli.commands.register import register_neighbours
-from noetl.cli.options import Where
-from noetl.cli.render.callbacks import Teller, last_words, tell_callbacks, tell_parked
-from noetl.cli.render.event_stream import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
+from noetl.cli.options import CommandTarget
+from noetl.cli.render.callbacks import CallbackReporter, last_words, tell_callbacks, tell_parked
+from noetl.cli.render.event_stream import Feed, JsonEvents, PlainLines, SilentWatcher, TaskLog, Watcher
 from noetl.cli.render.failed_items import failed_lines
 from noetl.cli.render.output import duration, note, one_line, out, out_json, out_text, pretty
 from noetl.cli.render.summary import tell_end
@@ -34,7 +36,7 @@ _NAMED = 20
 """Most executions that `resume` names."""
 
 
-def run(wish: RunWish, *, as_json: bool, quiet: bool, timeout: float | None, at: Where) -> int:
+def run(wish: RunRequest, *, as_json: bool, quiet: bool, timeout: float | None, at: CommandTarget) -> int:
     """Start a playbook and follow it to its end; with ``dry_run``, show what would start."""
     try:
         start = wish.start(read_payload(wish.payload, wish.sets))
@@ -52,7 +54,12 @@ def run(wish: RunWish, *, as_json: bool, quiet: bool, timeout: float | None, at:
 
 
 def _run(
-    wish: RunWish, start: StartWish, as_json: bool, quiet: bool, timeout: float | None, at: Where
+    wish: RunRequest,
+    start: NewExecution,
+    as_json: bool,
+    quiet: bool,
+    timeout: float | None,
+    at: CommandTarget,
 ) -> int:
     text, program = checked_text(wish.target, at, warn=not (as_json or quiet), runs=True, strict=wish.strict)
     log = TaskLog()
@@ -67,7 +74,7 @@ def _run(
         )
 
 
-def check_names(place: Place, entry: Registered, program: Program | None, wish: RunWish) -> None:
+def check_names(place: Place, entry: Registered, program: Program | None, wish: RunRequest) -> None:
     """Warn about ``--set`` of names that the playbook does not know.
 
     Raises InvalidInputError where that is to be refused.
@@ -112,19 +119,21 @@ def follow(
     *,
     as_json: bool,
     quiet: bool,
-    at: Where,
+    at: CommandTarget,
     timeout: float | None = None,
     log: TaskLog | None = None,
     began: bool = False,
 ) -> int:
-    """Stay with executions until they end, park, or ``timeout`` seconds have passed; report how each ended.
+    """Follow executions until they end, park, or time out.
+
+    At the latest after ``timeout`` seconds; reports how each ended.
 
     ``began``: this command started the only one, so that here ``latest`` names it.
     """
     feed = place.feed()
     log = log or TaskLog()
     watcher = _watcher(feed, ids, as_json, quiet, log)
-    teller = None if as_json or quiet else Teller(place, feed, ids, log, at)
+    teller = None if as_json or quiet else CallbackReporter(place, feed, ids, log, at)
 
     def tick() -> None:
         if teller is not None:
@@ -157,7 +166,7 @@ def _watcher(feed: Feed, ids: Sequence[int], as_json: bool, quiet: bool, log: Ta
     if as_json:
         return JsonEvents(feed, ids)
     if quiet:
-        return Silent()
+        return SilentWatcher()
     if sys.stdout.isatty():
         from noetl.cli.render.live import LiveView
 
@@ -166,7 +175,13 @@ def _watcher(feed: Feed, ids: Sequence[int], as_json: bool, quiet: bool, log: Ta
 
 
 def _tell_end(
-    place: Place, execution_id: int, as_json: bool, quiet: bool, interrupted: bool, at: Where, name: str
+    place: Place,
+    execution_id: int,
+    as_json: bool,
+    quiet: bool,
+    interrupted: bool,
+    at: CommandTarget,
+    name: str,
 ) -> int:
     view = place.describe(execution_id)
     value = place.result(execution_id) if view.status == "completed" else None
@@ -213,7 +228,13 @@ def _last_line(
 
 
 def _tell(
-    place: Place, view: ExecutionView, value: Any, execution_id: int, quiet: bool, at: Where, name: str
+    place: Place,
+    view: ExecutionView,
+    value: Any,
+    execution_id: int,
+    quiet: bool,
+    at: CommandTarget,
+    name: str,
 ) -> None:
     spent = duration(view.summary.duration_ms)
     if view.status == "completed":
@@ -254,7 +275,7 @@ def _steps(view: ExecutionView) -> str:
     return f"{count:,} step{'' if count == 1 else 's'} of {view.summary.path or view.summary.name}"
 
 
-def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where) -> None:
+def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: CommandTarget) -> None:
     """Show how to answer or admit what a waiting execution waits for."""
     if view.awaiting:
         out(f"waiting: execution {execution_id} continues when it is answered")
@@ -283,7 +304,7 @@ def resume(
             return errors.DONE
         if not (as_json or quiet):
             tell_resumed(place, ids)
-        at = Where(home)
+        at = CommandTarget(home)
         return follow(place, ids, as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
 
 
@@ -297,7 +318,7 @@ def tell_resumed(place: Place, ids: Sequence[int]) -> None:
         out(f"  … and {len(ids) - _NAMED:,} more")
 
 
-def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -> int:
+def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: CommandTarget) -> int:
     """Cancel an execution, and its children with it."""
     with open_running(at, takes="nothing") as place:
         execution_id = resolve_id(place, name)
@@ -306,7 +327,7 @@ def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -
     return _told(execution_id, status, as_json)
 
 
-def pause(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -> int:
+def pause(name: str, *, reason: str, cascade: bool, as_json: bool, at: CommandTarget) -> int:
     """Begin nothing new in an execution."""
     with open_running(at, takes="nothing") as place:
         execution_id = resolve_id(place, name)
@@ -323,7 +344,7 @@ def _told(execution_id: int, status: str | None, as_json: bool, more: str = "") 
     return errors.DONE
 
 
-def unpause(name: str, *, reason: str, cascade: bool, as_json: bool, quiet: bool, at: Where) -> int:
+def unpause(name: str, *, reason: str, cascade: bool, as_json: bool, quiet: bool, at: CommandTarget) -> int:
     """Continue a paused execution, and follow it to its end."""
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
@@ -338,21 +359,27 @@ def redrive(
     step: str,
     sets: Sequence[str],
     version: int | None,
+    output: str | None,
     reason: str,
     as_json: bool,
     quiet: bool,
-    at: Where,
+    at: CommandTarget,
 ) -> int:
     """Run an execution that has ended again, and stay with it."""
     args = read_payload(None, sets) if sets else None
+    given = UNSET if output is None else read_output(output)
+    if output is not None and not step:
+        raise InvalidInputError(
+            "an output is that of a step", code="invalid_redrive", hint="name it with --from"
+        )
     if args and not step:
         raise InvalidInputError("arguments are for a step", code="invalid_set", hint="name it with --from")
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
         if args:
-            from noetl.cli.actions.redrive_reach import tell_reach
+            from noetl.cli.actions.redrive_reach import check_reach
 
-            tell_reach(place, execution_id, step, args, version)
-        place.redrive(execution_id, reason, step=step, args=args, version=version)
+            check_reach(place, execution_id, step, args, version)
+        place.redrive(execution_id, reason, step=step, args=args, version=version, output=given)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

@@ -15,11 +15,18 @@ from noetl.cli import errors
 from noetl.cli.actions.labels import parse_labels
 from noetl.cli.client.connect import open_place, open_running
 from noetl.cli.client.protocol import Place
-from noetl.cli.options import Selection, Where
+from noetl.cli.options import CommandTarget, Selection
 from noetl.cli.render.output import note, out, out_json, table
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InvalidInputError
-from noetl.services.executions.bulk_control import MOST, ManyFilter, ManyWish, Steered, SteeredMany, Verb
+from noetl.services.executions.bulk_control import (
+    MOST,
+    BulkRequest,
+    ControlResult,
+    ManyFilter,
+    SteeredMany,
+    Verb,
+)
 
 KEYS = ("status", "path", "version", "parent", "started_before", "started_after", "id", "label")
 _AGE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h|d|w)", re.ASCII)
@@ -31,7 +38,9 @@ SHOWN = 20
 
 
 def parse_filter(texts: Sequence[str], before: str | None = None) -> ManyFilter:
-    """``status=failed``, ``path=…`` …; ``id`` and ``label`` (``label=team=data``) may be repeated.
+    """Read filters such as ``status=failed``.
+
+    ``id`` and ``label`` (``label=team=data``) may be repeated.
 
     ``before``: an age, or a moment. Raises InvalidInputError.
     """
@@ -69,7 +78,10 @@ def parse_filter(texts: Sequence[str], before: str | None = None) -> ManyFilter:
 
 
 def _moment(text: str, whole: Callable[[float], int]) -> str:
-    """An age becomes the moment it leads to, in whole seconds that leave nothing out; anything else is judged where the executions are."""
+    """Turn ages into moments, in whole seconds that leave nothing out.
+
+    Everything else is judged where the executions are.
+    """
     age = _AGE.fullmatch(text)
     return instant(whole(time.time() - float(age[1]) * _SECONDS[age[2]])) if age else text
 
@@ -104,7 +116,7 @@ def steer_many(
     *,
     reason: str,
     as_json: bool,
-    at: Where,
+    at: CommandTarget,
     cascade: bool = True,
     step: str = "",
     version: int | None = None,
@@ -113,7 +125,7 @@ def steer_many(
 
     Exit code 1 when one of them was refused.
     """
-    wish = ManyWish(
+    wish = BulkRequest(
         parse_filter(selection.filters, selection.before),
         selection.limit,
         None,
@@ -133,7 +145,7 @@ def steer_many(
         return _tell(verb, running.steer_many(verb, wish), as_json, at)
 
 
-def _agreed(verb: Verb, wish: ManyWish, at: Where) -> bool:
+def _agreed(verb: Verb, wish: BulkRequest, at: CommandTarget) -> bool:
     """Ask whether to change every execution found.
 
     Raises InvalidInputError without a terminal.
@@ -157,12 +169,14 @@ def _agreed(verb: Verb, wish: ManyWish, at: Where) -> bool:
     return typer.confirm(f"{COMMANDS[verb]} {_count(len(wanted))}?", default=False, err=True)
 
 
-def _dry(place: Place, verb: Verb, wish: ManyWish) -> SteeredMany:
-    dry = ManyWish(wish.filter, wish.limit, None, True, wish.reason, wish.cascade, wish.from_, wish.version)
+def _dry(place: Place, verb: Verb, wish: BulkRequest) -> SteeredMany:
+    dry = BulkRequest(
+        wish.filter, wish.limit, None, True, wish.reason, wish.cascade, wish.from_, wish.version
+    )
     return place.steer_many(verb, dry)
 
 
-def _tell(verb: Verb, found: SteeredMany, as_json: bool, at: Where) -> int:
+def _tell(verb: Verb, found: SteeredMany, as_json: bool, at: CommandTarget) -> int:
     if as_json:
         for one in found.executions:
             out_json(one)
@@ -181,7 +195,7 @@ def _tell(verb: Verb, found: SteeredMany, as_json: bool, at: Where) -> int:
     return errors.FAILED if found.refused else errors.DONE
 
 
-def _line(verb: Verb, one: Steered) -> tuple[str, str, str, str]:
+def _line(verb: Verb, one: ControlResult) -> tuple[str, str, str, str]:
     what = {"done": DONE[verb], "would": f"would be {DONE[verb]}"}.get(one.outcome, f"not: {one.detail}")
     return one.execution_id, one.status, what, one.path
 

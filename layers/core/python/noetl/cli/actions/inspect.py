@@ -11,9 +11,9 @@ from msgspec import to_builtins
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
 from noetl.cli.client.connect import open_place
-from noetl.cli.client.local_transport import Here
+from noetl.cli.client.local_transport import LocalTransport
 from noetl.cli.client.protocol import Place, resolve_id
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.callbacks import about, example_answer, tell_parked
 from noetl.cli.render.event_stream import run_of, step_line
 from noetl.cli.render.failed_items import failed_lines
@@ -47,7 +47,7 @@ _CHILDREN = 10
 """Most sub-executions that a status names."""
 
 
-def show_list(wanted: ManyFilter, *, limit: int, as_json: bool, at: Where) -> int:
+def show_list(wanted: ManyFilter, *, limit: int, as_json: bool, at: CommandTarget) -> int:
     """Executions, newest first."""
     status = wanted.status
     if status is not None and status not in STATUSES:
@@ -79,7 +79,7 @@ def _shown_status(summary: ExecutionSummary) -> str:
     return summary.status if summary.unreadable is None else f"{summary.status} (unreadable)"
 
 
-def show_status(name: str, *, as_json: bool, at: Where) -> int:
+def show_status(name: str, *, as_json: bool, at: CommandTarget) -> int:
     """One execution with its steps."""
     with open_place(at) as place:
         execution_id = resolve_id(place, name)
@@ -111,7 +111,7 @@ def show_status(name: str, *, as_json: bool, at: Where) -> int:
     return errors.DONE
 
 
-def _tell_children(place: Place, execution_id: int, at: Where) -> None:
+def _tell_children(place: Place, execution_id: int, at: CommandTarget) -> None:
     """The newest executions that this one has started."""
     found = place.executions(ManyFilter(parent=str(execution_id)), limit=_CHILDREN + 1)
     for child in found[:_CHILDREN]:
@@ -138,7 +138,7 @@ def _tell_status(view: ExecutionView) -> None:
         out_line(f"unreadable: {row}")
 
 
-def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: Where) -> int:
+def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: CommandTarget) -> int:
     """History, and with ``follow`` what is added to it until the execution ends."""
     words = next((known for known in VOCABULARIES if known == vocabulary), None)
     if words is None:
@@ -154,7 +154,7 @@ def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: 
     return errors.DONE
 
 
-def show_logs(name: str, *, follow: bool, step: str | None, as_json: bool, at: Where) -> int:
+def show_logs(name: str, *, follow: bool, step: str | None, as_json: bool, at: CommandTarget) -> int:
     """What tasks have printed, and with ``follow`` what they print until the execution ends."""
     told = 0
     with open_place(at) as place:
@@ -174,7 +174,10 @@ def show_logs(name: str, *, follow: bool, step: str | None, as_json: bool, at: W
 
 
 def log_line(line: TaskLine) -> str:
-    """``01:02:03.004Z  fetch[3]  printed text``; the second and later attempts of a task as ``fetch #2``."""
+    """Format one line of a task's log.
+
+    ``01:02:03.004Z fetch[3] printed text``; the second and later attempts of a task as ``fetch #2``.
+    """
     where = line.step if line.index is None else f"{line.step}[{line.index}]"
     again = f" #{line.attempt}" if line.attempt > 1 else ""
     return f"{clock_time(line.time)}  {where + again:<20} {printable(line.line, 10_000)}"
@@ -189,7 +192,7 @@ def event_line(event: HistoryEvent) -> str:
     return f"{clock_time(event.timestamp)}  {event.event_type:<22} {entity:<20} {event.status:<11} {details}".rstrip()
 
 
-def show_result(name: str, *, save: str | None, as_json: bool, at: Where) -> int:
+def show_result(name: str, *, save: str | None, as_json: bool, at: CommandTarget) -> int:
     """Print the result of a completed execution, and nothing else on stdout.
 
     ``save``: files of it go to this folder.
@@ -219,7 +222,7 @@ def replay(name: str | None, *, everything: bool, as_json: bool, home: str | Non
 
     differing = 0
     with runtime_access.open_reading(home) as reading:
-        ids = _all_ids(reading) if name is None else iter([resolve_id(Here(reading), name)])
+        ids = _all_ids(reading) if name is None else iter([resolve_id(LocalTransport(reading), name)])
         count = unread = 0
         for execution_id in ids:
             count += 1

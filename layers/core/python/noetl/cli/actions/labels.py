@@ -9,7 +9,10 @@ from noetl.domain.labels import check_labels
 
 
 def parse_labels(texts: Sequence[str]) -> dict[str, str]:
-    """``["team=data"]`` → ``{"team": "data"}``. Raises InvalidInputError(code="invalid_label")."""
+    """Read labels: ``["team=data"]`` → ``{"team": "data"}``.
+
+    Raises InvalidInputError(code="invalid_label").
+    """
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")

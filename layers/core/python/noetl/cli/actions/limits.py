@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from noetl.cli import errors
 from noetl.cli.client.connect import open_place
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import clock, note, out, out_json, table
-from noetl.services.queries.limits import LimitView, LimitWish, UseView
+from noetl.services.queries.limits import LimitRequest, LimitView, UseView
 
 
-def show_list(limit: int, *, as_json: bool, at: Where) -> int:
+def show_list(limit: int, *, as_json: bool, at: CommandTarget) -> int:
     """A line for each key."""
     with open_place(at) as place:
         found = place.limits(limit)
@@ -33,7 +33,7 @@ def numbers(one: LimitView) -> str:
     return ", ".join(parts) or "none"
 
 
-def show(key: str, *, as_json: bool, at: Where) -> int:
+def show(key: str, *, as_json: bool, at: CommandTarget) -> int:
     """One key: who holds it, and who waits."""
     with open_place(at) as place:
         one = place.limit(key)
@@ -68,11 +68,11 @@ def set_(
     burst: int,
     *,
     as_json: bool,
-    at: Where,
+    at: CommandTarget,
 ) -> int:
     """An operator's numbers."""
     with open_place(at) as place:
-        made = place.set_limit(key, LimitWish(concurrent, rate, per, burst))
+        made = place.set_limit(key, LimitRequest(concurrent, rate, per, burst))
     if as_json:
         out_json(made)
     else:
@@ -80,7 +80,7 @@ def set_(
     return errors.DONE
 
 
-def remove(key: str, *, as_json: bool, at: Where) -> int:
+def remove(key: str, *, as_json: bool, at: CommandTarget) -> int:
     """Playbooks' own numbers again."""
     with open_place(at) as place:
         place.remove_limit(key)

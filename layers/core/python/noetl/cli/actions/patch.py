@@ -9,7 +9,7 @@ from noetl.cli.actions.execute import follow
 from noetl.cli.actions.payload import read_payload
 from noetl.cli.client.connect import open_running
 from noetl.cli.client.protocol import Running, resolve_id
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.event_stream import TaskLog
 
 
@@ -22,7 +22,7 @@ def patch(
     correlation_id: str,
     as_json: bool,
     quiet: bool,
-    at: Where,
+    at: CommandTarget,
 ) -> int:
     """Change an execution's context, and follow it; run it here unless another process does."""
     wish = read_patch(source, sets)
@@ -42,7 +42,7 @@ def inject(
     correlation_id: str,
     as_json: bool,
     quiet: bool,
-    at: Where,
+    at: CommandTarget,
 ) -> int:
     """Let a step run (once more) with these arguments, and stay with the execution."""
     args = read_payload(None, sets)
@@ -54,7 +54,7 @@ def inject(
 
 
 def _changed(
-    name: str, change: Callable[[Running, int], None], *, as_json: bool, quiet: bool, at: Where
+    name: str, change: Callable[[Running, int], None], *, as_json: bool, quiet: bool, at: CommandTarget
 ) -> int:
     log = TaskLog()
     with open_running(at, on_log=log.add, takes="sound") as place:

@@ -106,7 +106,10 @@ def _parse_json(name: str, data: bytes) -> Any:
 
 
 def _parse_yaml(name: str, data: bytes) -> Any:
-    """YAML 1.2 within the limits of documents; of values and aliases it has as many as a playbook."""
+    """Read a document of YAML 1.2 within the limits of documents.
+
+    Of values and aliases it may have as many as a playbook.
+    """
     from noetl.dsl.diagnostics import Diagnostics
     from noetl.dsl.yaml_text.loader import load
 
@@ -141,6 +144,18 @@ def _limit_of(problem: Diagnostic) -> Size | None:
     return _LIMITS.get(problem.code)
 
 
+def read_output(text: str) -> Any:
+    """Read the value of ``--output``: JSON or a YAML scalar, or ``@FILE`` of either.
+
+    Raises InvalidInputError.
+    """
+    if not text.startswith("@"):
+        return parse_value(text)
+    name, data = _read(text[1:])
+    value = _parse_json(name, data)
+    return _parse_yaml(name, data) if value is None else value
+
+
 def parse_set(text: str) -> tuple[list[str], Any]:
     """``a.b=1`` → (["a", "b"], 1). Raises InvalidInputError."""
     name, equals, value = text.partition("=")
@@ -158,7 +173,10 @@ def parse_set(text: str) -> tuple[list[str], Any]:
 
 
 def parse_value(text: str) -> Any:
-    """JSON (when it begins like a list, mapping or quoted text), else a plain YAML 1.2 scalar, else the text unchanged."""
+    """Read a value of the command line.
+
+    JSON when it begins like a list, mapping or quoted text, else a plain YAML 1.2 scalar, else the text unchanged.
+    """
     stripped = text.strip()
     if stripped[:1] in ('"', "[", "{"):
         try:

@@ -18,7 +18,10 @@ def full(target: str) -> str:
 
 
 def playbook_text(target: str) -> str | None:
-    """The text of a playbook file; None when ``target`` is no file and may be a path in the catalog."""
+    """Read a playbook file.
+
+    None when ``target`` is no file and may be a path in the catalog.
+    """
     path = Path(target)
     try:
         return path.read_bytes().decode("utf-8")

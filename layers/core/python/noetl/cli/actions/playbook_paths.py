@@ -1,4 +1,7 @@
-"""Catalog paths that playbook files claim; two files of one command that claim the same path are refused."""
+"""Catalog paths that playbook files claim.
+
+Two files of one command that claim the same path are refused.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from noetl.domain.errors import ConflictError
 
 
 def path_of(text: str) -> str:
-    """The path that a playbook claims: `metadata.path`, else `metadata.name`; empty where it cannot be read."""
+    """Return the path that a playbook claims.
+
+    It is `metadata.path`, else `metadata.name`; empty where it cannot be read.
+    """
     from noetl.dsl.diagnostics import Diagnostics
     from noetl.dsl.yaml_text.loader import load
 
@@ -23,7 +29,10 @@ def path_of(text: str) -> str:
 
 
 def refuse_collisions(files: Iterable[tuple[Path, str]]) -> None:
-    """``files``: with their texts. Raises ConflictError(code="path_claimed_twice") that names both files."""
+    """Refuse two files that claim one path.
+
+    ``files``: with their texts. Raises ConflictError(code="path_claimed_twice") that names both files.
+    """
     claimed: dict[str, Path] = {}
     for file, text in files:
         path = path_of(text)

@@ -1,25 +1,35 @@
-"""What `redrive --set` reaches: arguments that the step reads, and does not compute itself."""
+"""The reach of `redrive --set`: arguments that the step reads, and does not compute."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from noetl.cli.client.protocol import Place, Registered
-from noetl.cli.render.output import note
+from noetl.domain.errors import InvalidInputError
 from noetl.domain.redrive import parse_address
 from noetl.dsl.diagnostics import nearest
-from noetl.dsl.program import Lit, Map, Program
+from noetl.dsl.program import LiteralNode, Map, Program
 
 
-def tell_reach(place: Place, execution_id: int, step: str, names: Iterable[str], version: int | None) -> None:
-    """Warn about arguments that the step does not read, or that its own `args` replace."""
+def check_reach(
+    place: Place, execution_id: int, step: str, names: Iterable[str], version: int | None
+) -> None:
+    """Refuse arguments that the step does not read, or that its own `args` replace.
+
+    Raises InvalidInputError(code="invalid_set").
+    """
     summary = place.describe(execution_id).summary
     entry = Registered(summary.path, summary.version or 0, summary.name, summary.program)
     program = place.program(place.find(f"{summary.path}@{version}") if version is not None else entry)
     if program is None:
         return
-    for problem in unreached(program, parse_address(step).step, names):
-        note(f"warning: {problem}")
+    problems = unreached(program, parse_address(step).step, names)
+    if problems:
+        raise InvalidInputError(
+            "; ".join(problems),
+            code="invalid_set",
+            hint="nothing was changed; with --output the step takes a result instead of running",
+        )
 
 
 def unreached(program: Program, step: str, names: Iterable[str]) -> list[str]:
@@ -50,4 +60,4 @@ def unreached(program: Program, step: str, names: Iterable[str]) -> list[str]:
 def _keys(node: object) -> set[str]:
     if isinstance(node, Map):
         return {str(key) for key, _ in node.entries}
-    return set(node.value) if isinstance(node, Lit) and isinstance(node.value, dict) else set()
+    return set(node.value) if isinstance(node, LiteralNode) and isinstance(node.value, dict) else set()

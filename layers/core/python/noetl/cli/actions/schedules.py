@@ -12,7 +12,7 @@ from noetl.cli import errors
 from noetl.cli.client import runtime_access
 from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import Change
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import clock, note, note_log, one_line, out, out_json, pretty, table
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InfrastructureError
@@ -24,7 +24,7 @@ from noetl.services.automations.schedules import ScheduleView
 _TICK = 0.25
 
 
-def show_list(*, limit: int, as_json: bool, at: Where) -> int:
+def show_list(*, limit: int, as_json: bool, at: CommandTarget) -> int:
     """Every schedule, by name."""
     with open_place(at) as place:
         found = place.schedules(limit)
@@ -48,7 +48,7 @@ def _when(one: ScheduleView) -> str:
     return f"every {one.rate}" if one.rate else f"{one.cron} {one.timezone}"
 
 
-def show(name: str, *, as_json: bool, at: Where) -> int:
+def show(name: str, *, as_json: bool, at: CommandTarget) -> int:
     """One schedule."""
     with open_place(at) as place:
         _tell(place.schedule(name), as_json)
@@ -74,7 +74,7 @@ def _tell(one: ScheduleView, as_json: bool) -> None:
         out(pretty({"payload": one.payload}))
 
 
-def show_next(name: str, *, count: int, as_json: bool, at: Where) -> int:
+def show_next(name: str, *, count: int, as_json: bool, at: CommandTarget) -> int:
     """The next moments, in the schedule's zone and in UTC."""
     with open_place(at) as place:
         one = place.schedule(name)
@@ -90,7 +90,7 @@ def show_next(name: str, *, count: int, as_json: bool, at: Where) -> int:
     return errors.DONE
 
 
-def backfill(name: str, wish: BackfillWish, *, as_json: bool, at: Where) -> int:
+def backfill(name: str, wish: BackfillWish, *, as_json: bool, at: CommandTarget) -> int:
     """Start moments of the past; 1 when one was refused."""
     with open_place(at) as place:
         done = place.backfill(name, wish)
@@ -112,7 +112,7 @@ def backfill(name: str, wish: BackfillWish, *, as_json: bool, at: Where) -> int:
     return errors.FAILED if any(one.status == "refused" for one in done.moments) else errors.DONE
 
 
-def change(what: Change, name: str, *, as_json: bool, at: Where) -> int:
+def change(what: Change, name: str, *, as_json: bool, at: CommandTarget) -> int:
     """Pause, resume or delete one."""
     with open_place(at) as place:
         before = place.schedule(name)

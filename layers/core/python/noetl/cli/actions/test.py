@@ -1,4 +1,7 @@
-"""Action of ``noetl test``: runs test files and reports each case, differences and uncovered branches."""
+"""Action of ``noetl test``: run test files, report each case.
+
+It reports differences and uncovered branches, too.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ WIDTH = 160
 
 
 @dataclass(frozen=True)
-class Wish:
+class TestOptions:
     """What the command line asked for."""
 
     targets: Sequence[str]
@@ -61,8 +64,11 @@ class Tally:
         return sum(bool(error) for _, _, error in self.files)
 
 
-def test(wish: Wish) -> int:
-    """0: all cases passed; 1: one did not, or coverage is too low; 2: a file cannot be run, or there is nothing to run."""
+def test(wish: TestOptions) -> int:
+    """Return the exit code.
+
+    0: all cases passed; 1: one did not, or coverage is too low; 2: a file cannot be run, or there is nothing to run.
+    """
     began = time.perf_counter()
     kinds = Registry()
     unknown = sorted(set(wish.live) - set(kinds.names()))
@@ -100,7 +106,7 @@ def _credentials(live: Sequence[str]) -> Any:
     return FileCredentials(Path(named).expanduser() if named else None)
 
 
-def _file(path: Path, kinds: Registry, options: Options, wish: Wish, tally: Tally) -> None:
+def _file(path: Path, kinds: Registry, options: Options, wish: TestOptions, tally: Tally) -> None:
     name = errors.near(str(path))
     try:
         file = read_test_file(path, kinds)
@@ -132,7 +138,7 @@ def _file(path: Path, kinds: Registry, options: Options, wish: Wish, tally: Tall
         out()
 
 
-def _tell(name: str, case: TestCase, report: CaseReport, wish: Wish) -> None:
+def _tell(name: str, case: TestCase, report: CaseReport, wish: TestOptions) -> None:
     if wish.as_json:
         out_json(_as_dict(name, report))
         return
@@ -165,7 +171,10 @@ def _calls_text(report: CaseReport) -> str:
 
 
 def shown_calls(calls: Mapping[str, int]) -> dict[str, int]:
-    """Each step or task once: ``fetch``, ``fetch/page``; not by the other names that replies may use."""
+    """Name each step or task once: ``fetch``, ``fetch/page``.
+
+    Other names that replies may use are left out.
+    """
     told: dict[str, int] = {}
     for name, count in calls.items():
         step, _, task = name.rpartition("/")
@@ -197,7 +206,7 @@ def _finding(finding: Finding) -> dict[str, str]:
     return {name: getattr(finding, name) for name in ("where", "expected", "got", "message")}
 
 
-def _coverage(tally: Tally, wish: Wish) -> bool:
+def _coverage(tally: Tally, wish: TestOptions) -> bool:
     """Print the coverage; return True when a playbook is below the required percentage."""
     low = False
     asked = wish.coverage or wish.coverage_min is not None
@@ -229,7 +238,7 @@ def _coverage_dict(name: str, coverage: Coverage) -> dict[str, Any]:
     }
 
 
-def _summary(tally: Tally, wish: Wish, seconds: float) -> None:
+def _summary(tally: Tally, wish: TestOptions, seconds: float) -> None:
     cases = len(tally.cases)
     if wish.as_json:
         out_json(

@@ -11,7 +11,7 @@ from typing import Any
 from noetl.api.nouns.triggers import FiredAnswer
 from noetl.cli import errors
 from noetl.cli.client.connect import open_place
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note, one_line, out, out_json, pretty, table
 from noetl.domain.automations.triggers import (
     EventBridgeSource,
@@ -106,14 +106,14 @@ def _pattern(text: str) -> dict[str, Any]:
     return found
 
 
-def add(wish: TriggerWish, *, as_json: bool, at: Where) -> int:
+def add(wish: TriggerWish, *, as_json: bool, at: CommandTarget) -> int:
     """Make a trigger, and show its address or what it watches."""
     with open_place(at) as place:
         _tell(place.put_trigger(wish), as_json)
     return errors.DONE
 
 
-def show_list(*, limit: int, as_json: bool, at: Where) -> int:
+def show_list(*, limit: int, as_json: bool, at: CommandTarget) -> int:
     """Every trigger, by name."""
     with open_place(at) as place:
         found = place.triggers(limit)
@@ -141,28 +141,28 @@ def show_list(*, limit: int, as_json: bool, at: Where) -> int:
     return errors.DONE
 
 
-def show(name: str, *, as_json: bool, at: Where) -> int:
+def show(name: str, *, as_json: bool, at: CommandTarget) -> int:
     """One trigger."""
     with open_place(at) as place:
         _tell(place.trigger(name), as_json)
     return errors.DONE
 
 
-def switch(name: str, enabled: bool, *, as_json: bool, at: Where) -> int:
+def switch(name: str, enabled: bool, *, as_json: bool, at: CommandTarget) -> int:
     """On or off."""
     with open_place(at) as place:
         _tell(place.patch_trigger(name, TriggerPatch(enabled=enabled)), as_json)
     return errors.DONE
 
 
-def rotate(name: str, *, as_json: bool, at: Where) -> int:
+def rotate(name: str, *, as_json: bool, at: CommandTarget) -> int:
     """A new address."""
     with open_place(at) as place:
         _tell(place.patch_trigger(name, TriggerPatch(rotate=True)), as_json)
     return errors.DONE
 
 
-def delete(name: str, *, as_json: bool, at: Where) -> int:
+def delete(name: str, *, as_json: bool, at: CommandTarget) -> int:
     """Gone."""
     with open_place(at) as place:
         place.delete_trigger(name)
@@ -173,7 +173,7 @@ def delete(name: str, *, as_json: bool, at: Where) -> int:
     return errors.DONE
 
 
-def fire(name: str, body: dict[str, Any], key: str, *, as_json: bool, at: Where) -> int:
+def fire(name: str, body: dict[str, Any], key: str, *, as_json: bool, at: CommandTarget) -> int:
     """By hand."""
     with open_place(at) as place:
         fired: FiredAnswer = place.fire_trigger(name, body, key)

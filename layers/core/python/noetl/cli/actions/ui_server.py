@@ -6,29 +6,30 @@ from noetl.cli.actions import daemons
 from noetl.cli.client import runtime_access
 from noetl.cli.client.profiles import Context, contexts
 from noetl.cli.commands.serve import TOKEN_FILE
-from noetl.cli.options import Where
-from noetl.domain.errors import InfrastructureError
+from noetl.cli.options import CommandTarget
+from noetl.cli.render.output import note
 
 
-def server_context(at: Where) -> Context:
-    """Find the server and how to authenticate there.
+def server_context(at: CommandTarget, port: int) -> Context:
+    """Find the server and how to authenticate there; start one on this machine when none runs.
 
-    Raises InfrastructureError when none runs on this machine.
+    A server that it starts listens at ``port`` of loopback, and runs in the background until `noetl server stop`.
     """
     if at.context is not None:
         return contexts(at.home).find(at.context)
-    folder = runtime_access.settings(at.home).home
+    settings = runtime_access.settings(at.home)
+    folder = settings.home
     running = [one for one in daemons.processes(folder).running("server") if one.about.get("address")]
-    if not running:
-        raise InfrastructureError(
-            "no server runs on this machine",
-            code="no_server",
-            hint="start one: noetl server start --detach; or name a context: noetl ui --context NAME",
-            retryable=False,
-        )
+    if running:
+        server = running[0]
+    else:
+        settings.make_home()
+        server = daemons.start(folder, "server", None, ["serve", "--port", str(port)])
+        for line in daemons.started_lines(server):
+            note(line)
     token = folder / TOKEN_FILE
     address = (
-        str(running[0].about["address"]).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        str(server.about["address"]).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     )
     auth: dict[str, str] = {"token_file": str(token)} if token.exists() else {}
     return Context("this machine", address, "token" if auth else "none", **auth)

@@ -8,7 +8,7 @@ from noetl.cli.actions.payload import parse_set
 from noetl.cli.render.output import note
 from noetl.domain.errors import InvalidInputError
 from noetl.dsl.diagnostics import nearest
-from noetl.dsl.program import Lit, Map, Program
+from noetl.dsl.program import LiteralNode, Map, Program
 
 _WHOLE = frozenset({"workload", "workload.*"})
 
@@ -36,11 +36,14 @@ def check_sets(program: Program, sets: Sequence[str], *, strict: bool) -> None:
 
 
 def known_names(program: Program) -> list[str]:
-    """Names that a start may set: those of the workload and of `input`, then those that templates read."""
+    """List the names that a start may set.
+
+    These are the names of the workload and of `input`, then those that templates read.
+    """
     workload = program.workload
     declared = (
         list(workload.value)
-        if isinstance(workload, Lit) and isinstance(workload.value, dict)
+        if isinstance(workload, LiteralNode) and isinstance(workload.value, dict)
         else [str(key) for key, _ in workload.entries]
         if isinstance(workload, Map)
         else []

@@ -10,11 +10,11 @@ from noetl.cli.render.output import note
 
 if TYPE_CHECKING:
     from noetl.cli.client.protocol import Place, Running
-    from noetl.cli.options import Where
+    from noetl.cli.options import CommandTarget
     from noetl.domain.workers.lost_owners import Takes
 
 
-def open_place(at: Where) -> AbstractContextManager[Place]:
+def open_place(at: CommandTarget) -> AbstractContextManager[Place]:
     """Open a transport to look, and to change what another process runs."""
     if at.context is not None:
         return _remote(at)
@@ -24,7 +24,7 @@ def open_place(at: Where) -> AbstractContextManager[Place]:
 
 
 def open_running(
-    at: Where, *, on_log: Callable[[str], None] | None = None, takes: Takes = "everything"
+    at: CommandTarget, *, on_log: Callable[[str], None] | None = None, takes: Takes = "everything"
 ) -> AbstractContextManager[Running]:
     """Open a place that runs executions: this machine, or a server.
 
@@ -39,7 +39,7 @@ def open_running(
 
 
 @contextmanager
-def _running(at: Where, on_log: Callable[[str], None], takes: Takes) -> Iterator[Running]:
+def _running(at: CommandTarget, on_log: Callable[[str], None], takes: Takes) -> Iterator[Running]:
     """Open the transport; lines that arrive while it closes go to stderr."""
     from noetl.cli.client.local_transport import open_running_here
 
@@ -51,7 +51,7 @@ def _running(at: Where, on_log: Callable[[str], None], takes: Takes) -> Iterator
             told.append(note)
 
 
-def _remote(at: Where) -> AbstractContextManager[Running]:
+def _remote(at: CommandTarget) -> AbstractContextManager[Running]:
     from noetl.cli.client.http_transport import RemotePlace
     from noetl.cli.client.profiles import contexts
 

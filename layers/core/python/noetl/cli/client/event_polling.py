@@ -43,7 +43,10 @@ class History:
         return page.events
 
     def all(self) -> Iterator[HistoryEvent]:
-        """Everything there is now. (Short pages may be followed by more: only an empty one ends what there is.)"""
+        """Read everything there is now.
+
+        Short pages may be followed by more: only an empty one ends what there is.
+        """
         while found := self.read():
             yield from found
             if self.complete:
@@ -51,7 +54,7 @@ class History:
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[HistoryEvent]:
         """Everything until the execution ends."""
-        pace = Pace()
+        pace = PollInterval()
         while True:
             found = self.read()
             yield from found
@@ -67,7 +70,7 @@ def lines(
     client: Client, execution_id: int, *, follow: bool, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[TaskLine]:
     """What tasks have printed; ``follow``: until the execution ends."""
-    after, pace = None, Pace()
+    after, pace = None, PollInterval()
     while True:
         page = client.get(f"{ONE.format(execution_id)}/logs", LinesAnswer, after=after, limit=PAGE)
         yield from page.lines
@@ -79,7 +82,7 @@ def lines(
             sleep(pause)
 
 
-class Pace:
+class PollInterval:
     """Seconds to the next look."""
 
     def __init__(self) -> None:
@@ -150,7 +153,7 @@ def run_until(
 
     Raises TimeoutError.
     """
-    begun, pace = clock(), Pace()
+    begun, pace = clock(), PollInterval()
     left = list(ids)
     while True:
         news = sum(feed.look(one) for one in left) > 0

@@ -1,4 +1,6 @@
-"""The client of the REST API: one request at a time, retried while the server is unavailable.
+"""The client of the REST API.
+
+It sends one request at a time, and retries while the server is unavailable.
 
 A refusal raises the error that the same mistake raises on this machine.
 

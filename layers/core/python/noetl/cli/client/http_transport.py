@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
+from msgspec import UNSET
 
 from noetl.api.http.bodies import (
     AcceptedAnswer,
@@ -42,7 +43,7 @@ from noetl.cli.client.http_problems import diagnostics
 from noetl.cli.client.http_results import RemoteResults
 from noetl.cli.client.http_triggers import RemoteTriggers
 from noetl.cli.client.profiles import Context
-from noetl.cli.client.protocol import Change, Registered, StartWish
+from noetl.cli.client.protocol import Change, NewExecution, Registered
 from noetl.cli.render.event_stream import Feed
 from noetl.domain.automations.schedules import instant, name_for, parse_instant
 from noetl.domain.callbacks import PATH
@@ -55,29 +56,32 @@ from noetl.ports.history_sql import SqlTable
 from noetl.ports.results import ResultStore
 from noetl.services.automations.backfill import Backfill, BackfillWish
 from noetl.services.automations.schedules import ScheduleView
-from noetl.services.callbacks.complete_callback import AskedFor
+from noetl.services.callbacks.complete_callback import CallbackQuestion
 from noetl.services.callbacks.open_callbacks import OpenCallback
 from noetl.services.catalog.playbook_needs import Present
 from noetl.services.credentials.credentials import (
     CredentialAccessView,
     CredentialView,
     CredentialWish,
-    Resealed,
+    ResealResult,
 )
-from noetl.services.executions.bulk_control import ManyFilter, ManyWish, SteeredMany, Verb
+from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries import read_execution
 from noetl.services.queries.analyze import Analysis
 from noetl.services.queries.compare_executions import Comparison
-from noetl.services.queries.limits import LimitView, LimitWish
+from noetl.services.queries.limits import LimitRequest, LimitView
 from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
-from noetl.services.results.prune import Pruned, PruneWish
+from noetl.services.results.prune import Pruned, PruneRequest
 
 CANCEL_SECONDS = 30.0
 
 
 class RemotePlace(RemoteTriggers):
-    """A server as a place that runs executions (``protocol.Running``); they outlive the client."""
+    """A server that runs executions (``protocol.Running``).
+
+    Its executions outlive the client.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -183,8 +187,8 @@ class RemotePlace(RemoteTriggers):
             for plain in (one.plain() for one in found.callbacks)
         ]
 
-    def asked(self, token: str) -> AskedFor:
-        return self._client.get(f"{PATH}{segment(token)}", AskedFor)
+    def asked(self, token: str) -> CallbackQuestion:
+        return self._client.get(f"{PATH}{segment(token)}", CallbackQuestion)
 
     def answer(self, token: str, body: Any) -> tuple[int, bool]:
         taken = self._client.post(f"{PATH}{segment(token)}", CallbackTaken, body)
@@ -237,15 +241,16 @@ class RemotePlace(RemoteTriggers):
         except PlaybookError:  # the server may have kinds that this machine lacks
             return None
 
-    def start(self, entry: Registered, wish: StartWish) -> int:
+    def start(self, entry: Registered, wish: NewExecution) -> int:
         body: dict[str, Any] = {"path": entry.path, "version": entry.version, "payload": wish.payload}
         body |= {} if wish.priority is None else {"priority": wish.priority}
         body |= {"labels": dict(wish.labels)} if wish.labels else {}
+        body |= {"no_cache": True} if wish.no_cache else {}
         if wish.starts_at is not None:
             body["trigger_at"] = instant(wish.starts_at)
         return int(self._client.post("/api/executions", StartedAnswer, body, key=wish.key).execution_id)
 
-    def prune(self, wish: PruneWish) -> Pruned:
+    def prune(self, wish: PruneRequest) -> Pruned:
         return self._client.post("/api/admin/prune", Pruned, msgspec.to_builtins(wish))
 
     # --- variables ---
@@ -297,7 +302,7 @@ class RemotePlace(RemoteTriggers):
     def limit(self, key: str) -> LimitView:
         return self._client.get(_limit(key), LimitView)
 
-    def set_limit(self, key: str, wish: LimitWish) -> LimitView:
+    def set_limit(self, key: str, wish: LimitRequest) -> LimitView:
         return self._client.put(_limit(key), LimitView, msgspec.to_builtins(wish))
 
     def remove_limit(self, key: str) -> None:
@@ -314,15 +319,18 @@ class RemotePlace(RemoteTriggers):
         )
 
     def credential(self, name: str, *, reveal: bool) -> CredentialView:
-        """``reveal``: what a worker gets; of a type that is exchanged, the token instead of the secret."""
+        """Return a credential.
+
+        ``reveal``: what a worker gets; of a type that is exchanged, the token instead of the secret.
+        """
         asked = "true" if reveal else None
         return self._client.get(_credential(name), CredentialView, include_data=asked)
 
     def remove_credential(self, name: str) -> CredentialDeletedAnswer:
         return self._client.delete(_credential(name), CredentialDeletedAnswer)
 
-    def reseal_credentials(self) -> Resealed:
-        return self._client.post("/api/credentials/reseal", Resealed, {})
+    def reseal_credentials(self) -> ResealResult:
+        return self._client.post("/api/credentials/reseal", ResealResult, {})
 
     def credential_accesses(
         self, name: str, execution_id: int | None, limit: int
@@ -356,7 +364,7 @@ class RemotePlace(RemoteTriggers):
             time.sleep(pause)
             pause = min(pause * 1.5, 2.0)
 
-    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
         return self._client.post(f"/api/executions/{verb}", SteeredMany, msgspec.to_builtins(wish))
 
     def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None:
@@ -373,8 +381,10 @@ class RemotePlace(RemoteTriggers):
         step: str,
         args: dict[str, Any] | None,
         version: int | None,
+        output: Any = UNSET,
     ) -> None:
         body = {"from": step or "failure", "args": args, "version": version, "reason": reason}
+        body |= {} if output is UNSET else {"output": output}
         self._steer(execution_id, "redrive", body)
 
     def _steer(self, execution_id: int, what: str, body: dict[str, Any]) -> None:
@@ -404,7 +414,10 @@ class RemotePlace(RemoteTriggers):
 
 
 def reached(url: str, address: str) -> str:
-    """The address of a callback with the path below which this client reaches the server, where the server does not know it."""
+    """Return the address of a callback.
+
+    It has the path below which this client reaches the server, where the server does not know it.
+    """
     there, here = urlsplit(url), urlsplit(address)
     prefix = here.path.rstrip("/")
     if there.netloc != here.netloc or there.path.startswith(f"{prefix}/api/"):

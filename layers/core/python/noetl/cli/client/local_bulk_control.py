@@ -9,18 +9,22 @@ from noetl.cli.client import runtime_access
 from noetl.domain.events import Event
 from noetl.ports.executions.answers import ExecutionFilter
 from noetl.ports.executions.execution_store import ExecutionStore
-from noetl.services.executions.bulk_control import ManyDeps, ManyWish, SteeredMany, Verb, steer_many
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.bulk_control import BulkDeps, BulkRequest, SteeredMany, Verb, steer_many
+from noetl.services.executions.change_execution import ChangeRequest
 
 PATIENCE = 30.0
 
 
-def look_many(reading: runtime_access.Reading, verb: Verb, wish: ManyWish, asked: Asked) -> SteeredMany:
+def look_many(
+    reading: runtime_access.Reading, verb: Verb, wish: BulkRequest, asked: ChangeRequest
+) -> SteeredMany:
     """What is changed is done by whichever process runs executions here."""
     return steer_many(verb, wish, asked, _deps(reading, lambda events: None))
 
 
-def do_many(runtime: runtime_access.Runtime, verb: Verb, wish: ManyWish, asked: Asked) -> SteeredMany:
+def do_many(
+    runtime: runtime_access.Runtime, verb: Verb, wish: BulkRequest, asked: ChangeRequest
+) -> SteeredMany:
     """They are applied when this returns, unless that takes long."""
     before: dict[int, int] = {}
 
@@ -43,5 +47,5 @@ def _versions(store: ExecutionStore, ids: Sequence[int]) -> dict[int, int]:
     return {info.execution_id: info.version for info in found}
 
 
-def _deps(source: runtime_access.Reading, publish: Callable[[Sequence[Event]], None]) -> ManyDeps:
-    return ManyDeps(source.store, source.catalog, source.programs, publish, time.time)
+def _deps(source: runtime_access.Reading, publish: Callable[[Sequence[Event]], None]) -> BulkDeps:
+    return BulkDeps(source.store, source.catalog, source.programs, publish, time.time)

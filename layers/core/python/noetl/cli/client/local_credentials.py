@@ -12,7 +12,7 @@ from noetl.services.credentials.credentials import (
     CredentialAccessView,
     CredentialView,
     CredentialWish,
-    Resealed,
+    ResealResult,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class CredentialsHere:
         gone = manage_credentials.remove_credential(name, f"local:{os.getuid()}", self._reading.credentials)
         return CredentialDeletedAnswer(gone.name, str(gone.id), True)
 
-    def reseal_credentials(self) -> Resealed:
+    def reseal_credentials(self) -> ResealResult:
         return manage_credentials.reseal(f"local:{os.getuid()}", self._reading.credentials)
 
     def credential_accesses(

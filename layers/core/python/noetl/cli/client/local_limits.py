@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from noetl.cli.client import runtime_access
 from noetl.services.queries import limits as manage_limits
-from noetl.services.queries.limits import LimitView, LimitWish
+from noetl.services.queries.limits import LimitRequest, LimitView
 
 
 class LimitsHere:
@@ -19,7 +19,7 @@ class LimitsHere:
     def limit(self, key: str) -> LimitView:
         return manage_limits.find_limit(self._reading.store, key)
 
-    def set_limit(self, key: str, wish: LimitWish) -> LimitView:
+    def set_limit(self, key: str, wish: LimitRequest) -> LimitView:
         return manage_limits.set_limit(self._reading.store, key, wish, f"local:{os.getuid()}")
 
     def remove_limit(self, key: str) -> None:

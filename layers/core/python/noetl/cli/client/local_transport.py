@@ -1,4 +1,7 @@
-"""This machine as a place: the stores in its home folder, and the runtime while it is open."""
+"""This machine: the stores in its home folder, and its runtime.
+
+The runtime exists while it is open.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from noetl.cli.actions.context_patch import ContextPatch
 from noetl.cli.client import runtime_access
 from noetl.cli.client.local_bulk_control import do_many, look_many
@@ -20,7 +25,7 @@ from noetl.cli.client.local_results import ResultsHere
 from noetl.cli.client.local_schedules import SchedulesHere
 from noetl.cli.client.local_triggers import TriggersHere
 from noetl.cli.client.local_variables import no_variable, variable_view
-from noetl.cli.client.protocol import Registered, StartWish
+from noetl.cli.client.protocol import NewExecution, Registered
 from noetl.cli.render.event_stream import Feed, StoreFeed
 from noetl.domain.errors import ConflictError, NotFoundError
 from noetl.domain.event_names import Vocabulary
@@ -33,19 +38,25 @@ from noetl.ports.history_sql import SqlTable
 from noetl.runtime.id_source import random_bits
 from noetl.services.callbacks.open_callbacks import OpenCallback, open_callbacks
 from noetl.services.executions import change_execution
-from noetl.services.executions.bulk_control import ManyFilter, ManyWish, SteeredMany, Verb, execution_filter
-from noetl.services.executions.change_execution import Asked
+from noetl.services.executions.bulk_control import (
+    BulkRequest,
+    ManyFilter,
+    SteeredMany,
+    Verb,
+    execution_filter,
+)
+from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.history.history_pages import HistoryReader
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries import read_execution
 from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
-from noetl.services.results.prune import Pruned, PruneWish, prune
+from noetl.services.results.prune import Pruned, PruneRequest, prune
 
 if TYPE_CHECKING:
     from noetl.api.http.bodies import VariableView
     from noetl.dsl.program import Program
     from noetl.services.automations.schedules import ScheduleView
-    from noetl.services.callbacks.complete_callback import AskedFor, CallbackDeps
+    from noetl.services.callbacks.complete_callback import CallbackDeps, CallbackQuestion
     from noetl.services.catalog.playbook_needs import Present
     from noetl.services.executions.start_execution import Started
     from noetl.services.queries.analyze import Analysis
@@ -57,13 +68,13 @@ CANCEL_SECONDS = 30.0
 
 
 @contextmanager
-def open_here(home: str | None) -> Iterator[Here]:
+def open_here(home: str | None) -> Iterator[LocalTransport]:
     """Stores without workers.
 
     What is changed is done by whichever process runs executions here.
     """
     with runtime_access.open_reading(home) as reading:
-        yield Here(reading, home)
+        yield LocalTransport(reading, home)
 
 
 @contextmanager
@@ -78,7 +89,7 @@ def open_running_here(
         yield RunningHere(runtime, home)
 
 
-class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere):
+class LocalTransport(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere):
     """``noetl.cli.client.protocol.Place`` over the stores of this machine."""
 
     def __init__(self, reading: runtime_access.Reading, home: str | None = None) -> None:
@@ -94,7 +105,7 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
             self._reading.store, limit=limit, now=time.time(), status=wanted.status, wanted=where
         )
 
-    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
         return look_many(self._reading, verb, wish, _asked("", wish.reason))
 
     def describe(self, execution_id: int) -> ExecutionView:
@@ -152,7 +163,7 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
         keys, base = runtime_access.callbacks_of(self._home)
         return open_callbacks(store, read_execution.find(store, execution_id), keys, base)
 
-    def asked(self, token: str) -> AskedFor:
+    def asked(self, token: str) -> CallbackQuestion:
         from noetl.services.callbacks import complete_callback
 
         return complete_callback.look(token, self._callbacks())
@@ -202,18 +213,18 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
     def program(self, entry: Registered) -> Program | None:
         return self._reading.programs(entry.program)
 
-    def start(self, entry: Registered, wish: StartWish) -> int:
+    def start(self, entry: Registered, wish: NewExecution) -> int:
         return self._start(entry, wish, "").execution_id
 
-    def _start(self, entry: Registered, wish: StartWish, owner: str) -> Started:
-        from noetl.services.executions.start_execution import Wish, start_execution
+    def _start(self, entry: Registered, wish: NewExecution, owner: str) -> Started:
+        from noetl.services.executions.start_execution import StartRequest, start_execution
 
         who = f"local:{os.getuid()}"
         key = hashlib.sha256(f"{who}\n{wish.key}".encode()).hexdigest()
         asked = {"path": entry.path, "payload": wish.payload, "labels": dict(wish.labels)}
         return start_execution(
             self._reading.programs(entry.program),
-            Wish(
+            StartRequest(
                 wish.payload,
                 entry.path,
                 entry.version,
@@ -223,6 +234,7 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
                 at=wish.starts_at,
                 priority=wish.priority,
                 labels=wish.labels,
+                no_cache=wish.no_cache,
             ),
             self._reading.store,
             owner=owner,
@@ -252,11 +264,11 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
             raise no_variable(execution_id, name)
         change_execution.delete_variable(self._reading.store, execution_id, _asked("", ""), name)
 
-    def prune(self, wish: PruneWish) -> Pruned:
+    def prune(self, wish: PruneRequest) -> Pruned:
         return prune(wish, self._reading.prune, lambda: True)
 
 
-class RunningHere(Here):
+class RunningHere(LocalTransport):
     """``noetl.cli.client.protocol.Running`` over the local runtime."""
 
     def __init__(self, runtime: runtime_access.Runtime, home: str | None = None) -> None:
@@ -266,8 +278,8 @@ class RunningHere(Here):
     def register(self, text: str, *, source_name: str) -> Registered:
         return _registered(self.runtime.register(text, source_name=source_name))
 
-    def start(self, entry: Registered, wish: StartWish) -> int:
-        if wish.starts_at is not None or wish.key or wish.labels:
+    def start(self, entry: Registered, wish: NewExecution) -> int:
+        if wish.starts_at is not None or wish.key or wish.labels or wish.no_cache:
             started = self._start(entry, wish, self.runtime.owner)
             if started.event is not None:
                 self.runtime.accept([started.event])
@@ -296,7 +308,7 @@ class RunningHere(Here):
         self.runtime.cancel(execution_id, asked.reason, asked.principal, cascade)
         self._let_children_end(execution_id)
 
-    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
         return do_many(self.runtime, verb, wish, _asked(self.runtime.owner, wish.reason))
 
     def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None:
@@ -319,6 +331,7 @@ class RunningHere(Here):
         step: str,
         args: dict[str, Any] | None,
         version: int | None,
+        output: Any = UNSET,
     ) -> None:
         from noetl.services.catalog.find_playbook import find_playbook
         from noetl.services.executions import redrive_execution
@@ -329,12 +342,22 @@ class RunningHere(Here):
             program = find_playbook(runtime.catalog, path, version).program
         asked = _asked(self.runtime.owner, reason)
         event = redrive_execution.redrive(
-            runtime.store, runtime.programs, execution_id, asked, step=step, args=args, program=program
+            runtime.store,
+            runtime.programs,
+            execution_id,
+            asked,
+            step=step,
+            args=args,
+            program=program,
+            output=output,
         )
         self._steer(event)
 
     def _steer(self, event: Event) -> None:
-        """Return when the event is applied, or was handled without effect; at the latest after CANCEL_SECONDS."""
+        """Wait until an event is applied, or had no effect.
+
+        At the latest after CANCEL_SECONDS.
+        """
         store, execution_id = self.runtime.store, event.execution_id
         before = read_execution.find(store, execution_id).version
         self.runtime.accept([event])
@@ -384,7 +407,7 @@ class RunningHere(Here):
             )
 
     def _let_children_end(self, execution_id: int) -> None:
-        """The word to sub-executions is on its way when ``cancel`` returns; it arrives while the runtime runs."""
+        """Keep the runtime open until sub-executions have their cancel."""
         children = [
             info.execution_id
             for status in ("running", "paused")
@@ -410,8 +433,8 @@ def principal() -> str:
         return "user:unknown"
 
 
-def _asked(owner: str, reason: str) -> Asked:
-    return Asked(principal(), secrets.token_hex(16), owner, reason)
+def _asked(owner: str, reason: str) -> ChangeRequest:
+    return ChangeRequest(principal(), secrets.token_hex(16), owner, reason)
 
 
 def _registered(entry: CatalogEntry) -> Registered:

@@ -54,7 +54,7 @@ class TriggersHere:
     def fire_trigger(self, name: str, body: dict[str, Any], key: str) -> FiredAnswer:
         """Fire a trigger. Any process that runs executions of this database takes the start up."""
         from noetl.api.nouns.triggers import FiredAnswer
-        from noetl.services.automations.fire_trigger import Happening, fire_trigger
+        from noetl.services.automations.fire_trigger import TriggerEvent, fire_trigger
         from noetl.services.automations.triggers import find_trigger
         from noetl.services.executions.start_playbook import StartDeps
 
@@ -68,7 +68,7 @@ class TriggersHere:
             clock=time.time,
             random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
         )
-        happening = Happening({"body": body, "headers": {}, "query": {}}, f"key:{key}" if key else "")
+        happening = TriggerEvent({"body": body, "headers": {}, "query": {}}, f"key:{key}" if key else "")
         started = fire_trigger(row, happening, reading.triggers.store, start)
         status: Literal["started", "existing"] = "existing" if started.event is None else "started"
         return FiredAnswer(name, str(started.execution_id), status)

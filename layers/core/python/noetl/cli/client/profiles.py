@@ -25,8 +25,11 @@ MAX_TOKEN = 16_384
 
 
 class Context(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``auth``: ``token`` (bearer, of ``token_file`` or the variable ``token_env``), ``iam`` (signed with credentials of AWS; ``profile`` and
-    ``region`` when the environment does not say), or ``none``."""
+    """A server, and how to authenticate there.
+
+    ``auth``: ``token`` (bearer, of ``token_file`` or the variable ``token_env``), ``iam`` (signed with credentials of AWS; ``profile`` and
+    ``region`` when the environment does not say), or ``none``.
+    """
 
     name: str
     url: str
@@ -191,7 +194,10 @@ def checked(context: Context, *, plain_http: bool = False) -> Context:
 
 
 def _base(text: str) -> str:
-    """``scheme://host[:port][/stage]`` without a slash at its end. Never repeats what may be a password."""
+    """Normalize an address: ``scheme://host[:port][/stage]``.
+
+    It has no slash at its end. Messages never repeat what may be a password.
+    """
     try:
         parts = urlsplit(text.strip())
         fine = (
@@ -218,5 +224,8 @@ def _base(text: str) -> str:
 
 
 def contexts(home: str | None) -> Contexts:
-    """The contexts of a home folder. (Other settings are not read: they are about this machine's database.)"""
+    """Return the contexts of a home folder.
+
+    Other settings are not read: they are about this machine's database.
+    """
     return Contexts(Path(home or os.environ.get("NOETL_HOME") or Path.home() / ".noetl").expanduser())

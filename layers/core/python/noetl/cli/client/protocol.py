@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from noetl.services.automations.backfill import Backfill, BackfillWish
     from noetl.services.automations.schedules import ScheduleView
     from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish
-    from noetl.services.callbacks.complete_callback import AskedFor
+    from noetl.services.callbacks.complete_callback import CallbackQuestion
     from noetl.services.callbacks.open_callbacks import OpenCallback
     from noetl.services.catalog.playbook_needs import Present
     from noetl.services.credentials.credentials import (
         CredentialAccessView,
         CredentialView,
         CredentialWish,
-        Resealed,
+        ResealResult,
     )
-    from noetl.services.executions.bulk_control import ManyFilter, ManyWish, SteeredMany, Verb
+    from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
     from noetl.services.history.read_history import HistoryEvent
     from noetl.services.queries.analyze import Analysis
     from noetl.services.queries.compare_executions import Comparison
-    from noetl.services.queries.limits import LimitView, LimitWish
+    from noetl.services.queries.limits import LimitRequest, LimitView
     from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
-    from noetl.services.results.prune import Pruned, PruneWish
+    from noetl.services.results.prune import Pruned, PruneRequest
 
 Change = Literal["pause", "resume", "delete"]
 
@@ -59,7 +59,7 @@ class Registered(msgspec.Struct, frozen=True):
     warnings: Sequence[Diagnostic] = ()
 
 
-class StartWish(msgspec.Struct, frozen=True):
+class NewExecution(msgspec.Struct, frozen=True):
     """What an execution starts with.
 
     ``priority`` None: the playbook's own. ``key``: an idempotency key, or empty.
@@ -72,6 +72,7 @@ class StartWish(msgspec.Struct, frozen=True):
     key: str = ""
     labels: Mapping[str, str] = {}
     starts_at: float | None = None
+    no_cache: bool = False
 
 
 class Place(Protocol):
@@ -87,7 +88,7 @@ class Place(Protocol):
     def executions(self, wanted: ManyFilter, *, limit: int) -> Sequence[ExecutionSummary]:
         """Newest first."""
 
-    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
         """Cancel, pause, resume or redrive all executions that fit.
 
         Where executions run while this is open, the change is applied when this returns.
@@ -117,7 +118,7 @@ class Place(Protocol):
     def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
         """What it waits for, with the tokens that answer it."""
 
-    def asked(self, token: str) -> AskedFor:
+    def asked(self, token: str) -> CallbackQuestion:
         """What a token asks for. Raises GoneError, too."""
 
     def find(self, target: str) -> Registered:
@@ -135,7 +136,7 @@ class Place(Protocol):
     def program(self, entry: Registered) -> Program | None:
         """Its compiled form; None when only the place itself can compile it."""
 
-    def start(self, entry: Registered, wish: StartWish) -> int:
+    def start(self, entry: Registered, wish: NewExecution) -> int:
         """Durable when this returns."""
 
     def variables(self, execution_id: int) -> Mapping[str, VariableView]: ...
@@ -162,12 +163,12 @@ class Place(Protocol):
     def fire_trigger(self, name: str, body: dict[str, Any], key: str) -> FiredAnswer:
         """``key``: the same one starts one execution; empty: this is another happening."""
 
-    def prune(self, wish: PruneWish) -> Pruned:
+    def prune(self, wish: PruneRequest) -> Pruned:
         """As much as is done in a while."""
 
     def limits(self, limit: int) -> Sequence[LimitView]: ...
     def limit(self, key: str) -> LimitView: ...
-    def set_limit(self, key: str, wish: LimitWish) -> LimitView: ...
+    def set_limit(self, key: str, wish: LimitRequest) -> LimitView: ...
     def remove_limit(self, key: str) -> None: ...
 
     # Errors about credentials never repeat their data.
@@ -180,11 +181,14 @@ class Place(Protocol):
         """By name or id. ``reveal``: with its data."""
 
     def remove_credential(self, name: str) -> CredentialDeletedAnswer: ...
-    def reseal_credentials(self) -> Resealed: ...
+    def reseal_credentials(self) -> ResealResult: ...
     def credential_accesses(
         self, name: str, execution_id: int | None, limit: int
     ) -> Sequence[CredentialAccessView]:
-        """Newest first; of one credential unless the name is empty, of one execution unless it is None."""
+        """List uses of credentials, the newest first.
+
+        Of one credential unless the name is empty, of one execution unless it is None.
+        """
 
 
 class Running(Place, Protocol):
@@ -210,9 +214,20 @@ class Running(Place, Protocol):
     def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None: ...
     def resume(self, execution_id: int, reason: str, *, cascade: bool) -> None: ...
     def redrive(
-        self, execution_id: int, reason: str, *, step: str, args: dict[str, Any] | None, version: int | None
+        self,
+        execution_id: int,
+        reason: str,
+        *,
+        step: str,
+        args: dict[str, Any] | None,
+        version: int | None,
+        output: Any = msgspec.UNSET,
     ) -> None:
-        """``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had."""
+        """Run an ended execution again.
+
+        ``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had. ``output``:
+        what the step leaves with, instead of being run.
+        """
 
     def patch(
         self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = ""

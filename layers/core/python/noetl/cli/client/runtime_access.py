@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from noetl.ports.schedule_store import ScheduleStore
     from noetl.ports.task_logs import TaskLogs
     from noetl.ports.variables import Variables
-    from noetl.runtime.program_cache import Kept
+    from noetl.runtime.program_cache import CachedProgram
     from noetl.runtime.programs import Programs
     from noetl.runtime.settings import Settings
     from noetl.services.automations.fire_schedule import Fired
@@ -168,7 +168,7 @@ def _started(found: Settings, module: str) -> EmbeddedServer | None:
     return own_server(found, lambda: import_module(module))
 
 
-def compile_playbook(text: str, source_name: str, home: str | None) -> Kept:
+def compile_playbook(text: str, source_name: str, home: str | None) -> CachedProgram:
     """The program of a playbook, and warnings about it. Raises InvalidPlaybookError."""
     from noetl.cli.render.output import note_log
     from noetl.runtime.program_cache import local_cache

@@ -18,7 +18,10 @@ Sign = Callable[[str, str, Mapping[str, str], bytes | None], Mapping[str, str]]
 
 
 def signer(context: Context) -> Sign:
-    """Raises InfrastructureError when AWS credentials (or the package for them) are missing, InvalidInputError when the region is unknown."""
+    """Sign requests with credentials of AWS.
+
+    Raises InfrastructureError when AWS credentials (or the package for them) are missing, InvalidInputError when the region is unknown.
+    """
     if context.auth == "iam":
         return _Signature(context)
     if context.auth == "token":

@@ -5,14 +5,14 @@ from __future__ import annotations
 from noetl.cli import errors
 from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import resolve_id
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import clock, out_json, out_line
 from noetl.services.queries.analyze import Analysis, Finding
 
 _MARKS = {"error": "!!", "warning": "! ", "info": "  "}
 
 
-def show(name: str, *, as_json: bool, at: Where) -> int:
+def show(name: str, *, as_json: bool, at: CommandTarget) -> int:
     """What was found, the most serious first."""
     with open_place(at) as place:
         found = place.analyze(resolve_id(place, name))

@@ -9,7 +9,7 @@ from noetl.cli import errors
 from noetl.cli.actions.payload import read_payload
 from noetl.cli.client.connect import open_place, open_running
 from noetl.cli.client.protocol import Place, resolve_id
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.callbacks import example_answer, tell_callbacks
 from noetl.cli.render.event_stream import TaskLog
 from noetl.cli.render.output import clock, note, one_line, out, out_json
@@ -17,7 +17,7 @@ from noetl.domain.callbacks import PATH
 from noetl.services.callbacks.open_callbacks import only_one
 
 if TYPE_CHECKING:
-    from noetl.services.callbacks.complete_callback import AskedFor
+    from noetl.services.callbacks.complete_callback import CallbackQuestion
 
 
 def callback(
@@ -27,9 +27,12 @@ def callback(
     payload: str | None,
     as_json: bool,
     quiet: bool,
-    at: Where,
+    at: CommandTarget,
 ) -> int:
-    """Answer a callback and stay with its execution; without an answer, show what is asked for."""
+    """Answer a callback and follow its execution.
+
+    Without an answer, show what is asked for.
+    """
     from noetl.cli.actions import execute
 
     if not sets and payload is None:
@@ -44,7 +47,7 @@ def callback(
         return execute.follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
 
 
-def _look(target: str, as_json: bool, at: Where) -> int:
+def _look(target: str, as_json: bool, at: CommandTarget) -> int:
     with open_place(at) as place:
         if _is_execution(target):
             execution_id = resolve_id(place, target)
@@ -66,7 +69,10 @@ def _look(target: str, as_json: bool, at: Where) -> int:
 
 
 def _token(place: Place, target: str) -> str:
-    """The token itself, in an address or alone; or that of the only callback an execution waits for."""
+    """Find the token of a callback.
+
+    From an address or alone; or that of the only callback an execution waits for.
+    """
     if not _is_execution(target):
         return _bare(target)
     execution_id = resolve_id(place, target)
@@ -81,7 +87,7 @@ def _bare(target: str) -> str:
     return target.rpartition(PATH)[2].partition("?")[0].strip()
 
 
-def _tell_asked(asked: AskedFor, token: str, at: Where) -> None:
+def _tell_asked(asked: CallbackQuestion, token: str, at: CommandTarget) -> None:
     when = f" since {clock(asked.since)}" if asked.since is not None else ""
     state = f"waits for it{when}" if asked.waiting else "will wait for it"
     out(f"execution {asked.execution_id}: step {asked.step}, task {asked.task or '(one of several)'} {state}")

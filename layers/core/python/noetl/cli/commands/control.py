@@ -22,6 +22,7 @@ from noetl.cli.options import (
     Labels,
     Limit,
     MaybeId,
+    NoCache,
     Payload,
     Priority,
     Quiet,
@@ -58,6 +59,7 @@ def exec_(
     key: Key = "",
     labels: Labels = None,
     strict: Strict = False,
+    no_cache: NoCache = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -74,15 +76,18 @@ def exec_(
     --status scheduled` shows it, and `noetl cancel` cancels it.
     """
     from noetl.cli.actions import exec
-    from noetl.cli.actions.run_wish import RunWish
+    from noetl.cli.actions.run_request import RunRequest
 
     at = where(home, remote, context)
-    wish = RunWish(target, sets or [], payload, priority, key, strict, labels or [])
+    wish = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], no_cache=no_cache)
     end(exec.start(wish, moment=moment, as_json=as_json, at=at))
 
 
 def _many(verb: Verb, execution: str | None, some: Selection, **wish: Any) -> None:
-    """Ends the command when it is about all that fit a filter; returns when it is about one execution."""
+    """Control all executions that fit a filter, and end the command.
+
+    Returns when it is about one execution.
+    """
     from noetl.cli.actions.filters import chosen, steer_many
 
     if chosen(execution, some):
@@ -189,6 +194,14 @@ def redrive(
     version: Annotated[
         int | None, typer.Option("--version", help="Continue with this version of the playbook.")
     ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            metavar="VALUE",
+            help="The result of --from STEP, which is not run: JSON, or @FILE. History names you.",
+        ),
+    ] = None,
     reason: Reason = "",
     filters: Filters = None,
     before: Before = None,
@@ -209,14 +222,16 @@ def redrive(
       noetl redrive latest --reason "the service is back"
       noetl redrive latest --from load --set table=orders --version 4
       noetl redrive latest --from "load[failed]"
+      noetl redrive latest --from quote --output '{"price": 12}' --reason "agreed by phone"
       noetl redrive --filter status=failed --filter path=etl/daily --before 2h
     """
     from noetl.cli.actions import execute
 
     at = where(home, remote, context)
     some = selection(filters, before, limit, dry_run, yes)
-    if sets and (some.filters or some.before):
-        raise typer.BadParameter("arguments are for one execution", param_hint="--set")
+    if (sets or output is not None) and (some.filters or some.before):
+        given = "--set" if sets else "--output"
+        raise typer.BadParameter("it is for one execution", param_hint=given)
     _many("redrive", execution, some, reason=reason, step=step, version=version, as_json=as_json, at=at)
     end(
         execute.redrive(
@@ -224,6 +239,7 @@ def redrive(
             step=step,
             sets=sets or [],
             version=version,
+            output=output,
             reason=reason,
             as_json=as_json,
             quiet=quiet,

@@ -13,7 +13,10 @@ from noetl.cli.render.output import out, out_json
 
 @contextmanager
 def open_database(settings: Any) -> Iterator[str]:
-    """The connection string of the engine's database; the embedded server runs meanwhile when that is the one."""
+    """Return the connection string of the engine's database.
+
+    The embedded server runs meanwhile when that is the one.
+    """
     if settings.database_url:
         yield settings.database_url
         return
@@ -71,7 +74,10 @@ def place(settings: Any) -> str:
 
 
 def scratch(settings: Any) -> str | None:
-    """Connection string of the database that ``postgres`` tasks without a credential use; only the embedded server has one."""
+    """Return the connection string of the scratch database.
+
+    ``postgres`` tasks without a credential use it; only the embedded server has one.
+    """
     if settings.database_url:
         return None
     from noetl.adapters.embedded.server import WORKSPACE, open_embedded

@@ -217,7 +217,10 @@ def check_credentials(path: Path | None) -> Check:
 
 
 def check_processes(home: Path) -> Iterator[Check]:
-    """Servers and workers of this home folder that run in this moment; those in the background have a log that should stay small."""
+    """Check the servers and workers of this home folder that run now.
+
+    Those in the background have a log that should stay small.
+    """
     from noetl.cli.actions.daemons import processes
 
     for kind in ("server", "worker"):
@@ -234,7 +237,10 @@ def check_processes(home: Path) -> Iterator[Check]:
 
 
 def check_confinement() -> Iterator[Check]:
-    """What keeps code of playbooks within bounds on this machine, a line for each thing that it is for."""
+    """Check what confines the code of playbooks on this machine.
+
+    It prints a line for each purpose.
+    """
     from noetl.kinds.sandbox.layers import WITHOUT, detect, layers
 
     try:

@@ -58,7 +58,9 @@ def up(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Start the emulator and Postgres, deploy every stack, wait until the API is ready. Again: deploy what has changed.
+    """Start the emulator and Postgres, and deploy every stack.
+
+    It waits until the API is ready. The second time it deploys what has changed.
 
     \b
       noetl local up
@@ -86,12 +88,20 @@ def up(
     state = bring_up(place, options, progress)
     pretended = ignored(place)
     if as_json:
-        out_json({"event": "up", "endpoint": state.endpoint, "api": state.api, "outputs": state.outputs})
+        out_json(
+            {
+                "event": "up",
+                "endpoint": state.endpoint,
+                "api": state.api,
+                "ui": state.ui,
+                "outputs": state.outputs,
+            }
+        )
         raise typer.Exit(errors.DONE)
     if pretended:
         shown = ", ".join(f"{name} ×{count}" for name, count in pretended.items())
         note(f"accepted by the emulator, but without effect: {shown}")
-    _tell(state.endpoint, state.api, state.outputs)
+    _tell(state.endpoint, state.api, state.ui, state.outputs)
     if state.api is not None:
         out("next:")
         out(f"  curl {state.api}/health")
@@ -116,7 +126,7 @@ def status(as_json: Json = False, home: Home = None) -> None:
         out("down: nothing is deployed here (noetl local up)")
     else:
         if found["up"]:
-            _tell(found["endpoint"], found["api"], found["outputs"])
+            _tell(found["endpoint"], found["api"], found["ui"], found["outputs"])
         for name in ("emulator", "postgres"):
             part = found[name] or {}
             place = f", port {part['port']}, process {part['pid']}" if part.get("pid") else ""
@@ -248,10 +258,12 @@ def _running(home: str | None) -> Any:
     return state
 
 
-def _tell(endpoint: str, api: str | None, outputs: dict[str, dict[str, str]]) -> None:
+def _tell(endpoint: str, api: str | None, ui: str | None, outputs: dict[str, dict[str, str]]) -> None:
     out(f"{'emulator':<12} {endpoint}")
     if api is not None:
         out(f"{'API':<12} {api}")
+    if ui is not None:
+        out(f"{'web UI':<12} {ui}")
     for stack, values in sorted(outputs.items()):
         for name, value in sorted(values.items()):
             if not name.startswith("ExportsOutput"):

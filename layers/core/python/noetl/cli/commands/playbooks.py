@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note, out, out_json, out_text
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError, PlaybookError
 from noetl.services.catalog.register_playbook import is_playbook, playbooks_below
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 GRAPHS = ("mermaid", "dot", "json")
 
 
-def validate(targets: Sequence[str], *, strict: bool, as_json: bool, online: Where | None = None) -> int:
+def validate(
+    targets: Sequence[str], *, strict: bool, as_json: bool, online: CommandTarget | None = None
+) -> int:
     """Check playbook files (folders: every playbook below; patterns: what they match).
 
     ``strict``: warnings count as errors, and so do spellings of older generations and names that nothing uses. ``online``: also check
@@ -67,7 +69,7 @@ def _is_older(path: Path) -> bool:
 
 
 def _against(
-    at: Where, checked: Sequence[tuple[Path, Sequence[Any], Program | None]]
+    at: CommandTarget, checked: Sequence[tuple[Path, Sequence[Any], Program | None]]
 ) -> list[tuple[Path, Sequence[Any]]]:
     """Add what the place lacks.
 
@@ -98,7 +100,9 @@ def _summary(refused: int, found: Sequence[Sequence[Any]]) -> str:
 
 
 def playbook_files(targets: Sequence[str]) -> Iterable[Path]:
-    """Files as they are named, each once; of folders and of what a pattern (``**/*.yaml``) matches, the playbooks.
+    """List playbook files, each once.
+
+    Files as they are named; of folders and of what a pattern (``**/*.yaml``) matches, the playbooks.
 
     Raises NotFoundError for a folder or a pattern without any.
     """
@@ -174,7 +178,10 @@ def as_dict(diagnostic: Any, file: str, *, strict: bool) -> dict[str, Any]:
 
 
 def graph(target: str, form: str) -> int:
-    """The playbook's steps and every way between them: ``mermaid`` or ``dot`` text, or ``json``. Raises InvalidInputError."""
+    """Print the graph of a playbook.
+
+    ``mermaid`` or ``dot`` text, or ``json``. Raises InvalidInputError.
+    """
     from noetl.cli.render.output import pretty
     from noetl.dsl.editors.drawing import to_dot, to_mermaid
     from noetl.dsl.editors.graph import to_json

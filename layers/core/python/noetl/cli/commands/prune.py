@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.options import Context, Home, Json, Remote, Where, end, where
+from noetl.cli.options import CommandTarget, Context, Home, Json, Remote, end, where
 from noetl.domain.durations import parse_duration
 
 
@@ -50,13 +50,13 @@ def _days(text: str) -> float:
     return seconds / 86_400
 
 
-def _prune(days: float | None, permanent: bool, *, dry_run: bool, as_json: bool, at: Where) -> int:
+def _prune(days: float | None, permanent: bool, *, dry_run: bool, as_json: bool, at: CommandTarget) -> int:
     from noetl.cli import errors
     from noetl.cli.client.connect import open_place
     from noetl.cli.render.output import out, out_json
-    from noetl.services.results.prune import PruneWish
+    from noetl.services.results.prune import PruneRequest
 
-    wish = PruneWish(days, dry_run, permanent)
+    wish = PruneRequest(days, dry_run, permanent)
     executions = events = variables = results = 0
     with open_place(at) as place:
         while True:

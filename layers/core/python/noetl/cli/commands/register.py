@@ -1,4 +1,4 @@
-"""Putting playbooks into the catalog: by name, or because the one that is run may call them."""
+"""Registration of playbooks, by name or as possible callees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import Place
 from noetl.cli.commands.playbooks import playbook_files, playbook_text
 from noetl.cli.commands.rewriting.migrate import migrated_text
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note, out, out_json
 from noetl.domain.errors import InvalidInputError, PlaybookError
 from noetl.services.automations.schedules import ScheduleView
@@ -22,8 +22,10 @@ _CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b|\bplaybook["']?\s*:"""
 _MOST = 200
 
 
-def register(targets: Sequence[str], *, as_json: bool, at: Where, migrate: bool = False) -> int:
-    """Register playbook files (or folders of them) under their paths; unchanged ones keep their version.
+def register(targets: Sequence[str], *, as_json: bool, at: CommandTarget, migrate: bool = False) -> int:
+    """Register playbook files, or folders of them, under their paths.
+
+    Unchanged ones keep their version.
 
     ``migrate``: as today's language has them; files stay as they are.
     """
@@ -56,7 +58,7 @@ def _readable(file: Path) -> str | None:
         return None
 
 
-def _fires(schedule: ScheduleView | None, at: Where) -> str:
+def _fires(schedule: ScheduleView | None, at: CommandTarget) -> str:
     if schedule is None:
         return ""
     if schedule.next_at is None:
@@ -66,7 +68,10 @@ def _fires(schedule: ScheduleView | None, at: Where) -> str:
 
 
 def register_neighbours(place: Place, text: str, file: Path) -> None:
-    """A playbook that calls others finds those beside it: what is in its folder is registered first, as it is now."""
+    """Register the playbooks beside one that calls others.
+
+    What is in its folder is registered first, as it is now.
+    """
     if not _CALLS.search(text):
         return
     beside = [one for one in sorted(file.parent.iterdir()) if one.suffix in SUFFIXES and one != file]

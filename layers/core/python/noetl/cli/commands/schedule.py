@@ -71,7 +71,10 @@ def pause(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Start nothing by this schedule until it is resumed, also when its playbook is registered again."""
+    """Start nothing by this schedule until it is resumed.
+
+    It stays paused when its playbook is registered again.
+    """
     from noetl.cli.actions import schedules
 
     end(schedules.change("pause", name, as_json=as_json, at=where(home, remote, context)))

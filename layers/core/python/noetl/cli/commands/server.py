@@ -56,7 +56,9 @@ def stop(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Stop a server of this machine. It ends what runs within its --grace; the rest can be resumed.
+    """Stop a server of this machine.
+
+    It ends what runs within its --grace; the rest can be resumed.
 
     \b
       noetl server stop --timeout 60

@@ -56,7 +56,7 @@ def test(
     """
     from noetl.cli.actions import test as testing
 
-    wish = testing.Wish(
+    wish = testing.TestOptions(
         targets=paths or [],
         name=name,
         as_json=as_json,

@@ -1,12 +1,20 @@
-"""``noetl ui``: open the web UI of a server, signed in by a code that lives for a minute."""
+"""``noetl ui``: open the web UI of a server, signed in by a code of one minute.
+
+Of a deployment that keeps no sessions, it serves the UI here and signs what the pages ask.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from noetl.cli.options import Context, Home, Json, Remote, where
+
+if TYPE_CHECKING:
+    from noetl.cli.client.profiles import Context as Profile
+
+SERVER_PORT, DEPLOYMENT_PORT = 8765, 8766
 
 
 def ui(
@@ -19,6 +27,15 @@ def ui(
         ),
     ] = "",
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address only.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65535,
+            help="Port of the server that it starts when none runs (8765), or for a deployment (8766).",
+        ),
+    ] = None,
     remote: Remote = False,
     context: Context = None,
     as_json: Json = False,
@@ -31,27 +48,64 @@ def ui(
       noetl ui --scopes read --no-open
       noetl ui --context prod
 
-    The address works once, within a minute. The session ends after twelve hours without a request, and after seven days.
+    On this machine it starts a server in the background when none runs. The address works once, within a minute. The session ends
+    after twelve hours without a request, and after seven days.
+    The UI of a deployment is served here, and each request signed with the credentials of the context, until Ctrl-C.
     """
-    import webbrowser
-
     from noetl.api.nouns.sessions import CodeAnswer
     from noetl.cli.actions.ui_server import server_context
     from noetl.cli.client.http_client import Client
-    from noetl.cli.render.output import note, out, out_json
+    from noetl.domain.errors import NotFoundError
 
-    at = server_context(where(home, remote, context))
+    at = server_context(where(home, remote, context), SERVER_PORT if port is None else port)
     wished = [word.strip() for word in scopes.split(",") if word.strip()]
-    made = Client(at).post("/api/session/codes", CodeAnswer, {"scopes": wished})
+    made = None
+    if at.auth != "iam":
+        try:
+            made = Client(at).post("/api/session/codes", CodeAnswer, {"scopes": wished})
+        except NotFoundError as error:
+            if error.code != "session_not_found":
+                raise
+    if made is None:
+        _serve(at, DEPLOYMENT_PORT if port is None else port, wished, no_open, as_json)
+        return
     base = at.url.rstrip("/")
     address = f"{base}/ui/enter#{made.code}" if made.code else f"{base}/ui/"
+    _show(address, made.scopes, made.expires_at, once=bool(made.code), no_open=no_open, as_json=as_json)
+
+
+def _serve(at: Profile, port: int, wished: list[str], no_open: bool, as_json: bool) -> None:
+    """Serve the UI of a deployment until the command is interrupted."""
+    import threading
+
+    from noetl.api.http.access import SCOPES
+    from noetl.cli.actions.signing_server import serving
+    from noetl.cli.render.output import note
+    from noetl.domain.errors import InvalidInputError
+
+    if unknown := sorted(set(wished) - SCOPES):
+        raise InvalidInputError(
+            f"there is no scope {unknown[0][:40]!r}",
+            code="unknown_scope",
+            hint=f"scopes are {', '.join(sorted(SCOPES))}",
+        )
+    with serving(at, port, frozenset(wished)) as (base, code):
+        scopes = sorted(wished) or ["those of the credentials"]
+        _show(f"{base}/ui/enter#{code}", scopes, None, once=True, no_open=no_open, as_json=as_json)
+        note(f"requests are signed for {at.url}; interrupt to end")
+        threading.Event().wait()
+
+
+def _show(
+    address: str, scopes: list[str], expires_at: float | None, *, once: bool, no_open: bool, as_json: bool
+) -> None:
+    import webbrowser
+
+    from noetl.cli.render.output import note, out, out_json
+
     opened = not no_open and webbrowser.open(address)
     if as_json:
-        told = {"address": address, "scopes": made.scopes, "expires_at": made.expires_at, "opened": opened}
-        out_json(told)
+        out_json({"address": address, "scopes": scopes, "expires_at": expires_at, "opened": opened})
         return
     out(address)
-    note(
-        f"scopes: {', '.join(made.scopes)}"
-        + ("; the address works once, within a minute" if made.code else "")
-    )
+    note(f"scopes: {', '.join(scopes)}" + ("; the address works once, within a minute" if once else ""))

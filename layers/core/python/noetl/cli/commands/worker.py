@@ -120,7 +120,9 @@ def stop(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Stop a worker of this machine. It ends what runs within its --grace, and returns the rest.
+    """Stop a worker of this machine.
+
+    It ends what runs within its --grace, and returns the rest.
 
     \b
       noetl worker stop

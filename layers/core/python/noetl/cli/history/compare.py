@@ -5,14 +5,14 @@ from __future__ import annotations
 from noetl.cli import errors
 from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import resolve_id
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import clock, duration, out, out_json, out_line, table
 from noetl.domain import codec
 from noetl.services.queries.compare_executions import Comparison, RunSide, SideView
 from noetl.services.queries.read_moment import ChangeView
 
 
-def show(a: str, b: str, *, as_json: bool, at: Where) -> int:
+def show(a: str, b: str, *, as_json: bool, at: CommandTarget) -> int:
     """Print what differs, the first step run that does marked."""
     with open_place(at) as place:
         found = place.compare(resolve_id(place, a), resolve_id(place, b))

@@ -9,7 +9,7 @@ from typing import Any
 
 from noetl.cli import errors
 from noetl.cli.client.connect import open_place
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note, out, out_json, out_line, table
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
@@ -19,7 +19,7 @@ MOST_CHARACTERS = 80
 """Of a value in a table; JSON and CSV have all of it."""
 
 
-def show(query: str, *, as_json: bool, as_csv: bool, limit: int, at: Where) -> int:
+def show(query: str, *, as_json: bool, as_csv: bool, limit: int, at: CommandTarget) -> int:
     """Print the rows of a query."""
     if as_json and as_csv:
         raise InvalidInputError("--json and --csv exclude each other", code="usage")

@@ -1,4 +1,7 @@
-"""Lines about callbacks that executions wait for, and the watch that prints them as they open."""
+"""Lines about callbacks that executions wait for.
+
+The watch prints them as they open.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from noetl.cli.client.protocol import Place
-from noetl.cli.options import Where
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.event_stream import Feed, TaskLog, Throttle
 from noetl.cli.render.output import clock, one_line, out
 from noetl.domain.errors import NoetlError
@@ -19,7 +22,9 @@ if TYPE_CHECKING:
     from noetl.services.queries.read_execution import ExecutionView
 
 
-def tell_callbacks(found: Sequence[OpenCallback], execution_id: int, at: Where, *, asked: bool) -> None:
+def tell_callbacks(
+    found: Sequence[OpenCallback], execution_id: int, at: CommandTarget, *, asked: bool
+) -> None:
     """What is awaited, and how it is answered.
 
     ``asked``: a person asked for it, so that tokens are shown anywhere.
@@ -29,7 +34,7 @@ def tell_callbacks(found: Sequence[OpenCallback], execution_id: int, at: Where, 
 
 
 def lines_of(
-    found: Sequence[OpenCallback], execution_id: int, at: Where, *, asked: bool = False
+    found: Sequence[OpenCallback], execution_id: int, at: CommandTarget, *, asked: bool = False
 ) -> list[str]:
     """Return the lines about open callbacks.
 
@@ -51,7 +56,10 @@ def lines_of(
 
 
 def _served(url: str) -> str:
-    """What has to be done first where an address is that of this machine's server, and no server listens."""
+    """Say what to do before an address of this machine works.
+
+    Empty when a server listens there.
+    """
     place = urlsplit(url)
     if place.hostname not in ("127.0.0.1", "localhost"):
         return ""
@@ -74,13 +82,13 @@ def example_answer(approve: bool) -> str:
     return "--set approved=true" if approve else "--set NAME=VALUE"
 
 
-class Teller:
+class CallbackReporter:
     """The reporter of callbacks that begin to be awaited while a command follows executions.
 
     ``log``: receives the lines.
     """
 
-    def __init__(self, place: Place, feed: Feed, ids: Sequence[int], log: TaskLog, at: Where) -> None:
+    def __init__(self, place: Place, feed: Feed, ids: Sequence[int], log: TaskLog, at: CommandTarget) -> None:
         self._place, self._feed, self._ids, self._log, self._at = place, feed, tuple(ids), log, at
         self._due = Throttle(1.5)
         self._told: set[str] = set()
@@ -104,13 +112,16 @@ class Teller:
 
 
 def last_words(place: Place, execution_id: int) -> list[dict[str, Any]]:
-    """What the last line of JSON says about callbacks; their tokens are shown by ``noetl callback ID --json`` alone."""
+    """Build the part of the last line of JSON about callbacks.
+
+    Their tokens are shown by ``noetl callback ID --json`` alone.
+    """
     import msgspec
 
     return [msgspec.to_builtins(one.callback) for one in place.callbacks(execution_id)]
 
 
-def tell_parked(view: ExecutionView, execution_id: int, at: Where) -> None:
+def tell_parked(view: ExecutionView, execution_id: int, at: CommandTarget) -> None:
     """How the gates that an execution waits at can be opened."""
     out(f"waiting: execution {execution_id} continues when its context allows it")
     for parked in view.parked:

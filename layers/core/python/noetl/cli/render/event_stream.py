@@ -1,4 +1,7 @@
-"""Display of running executions as plain lines, or as one JSON object per event (live view: ``live``)."""
+"""Display of running executions as plain lines or JSON.
+
+JSON is one object per event. The live view is in ``live``.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _LOOP_SECONDS = 2.0
 
 
 class Watcher(Protocol):
-    """A watcher of executions: ``tick`` when something may have happened, ``finish`` at the end."""
+    """A watcher of executions.
+
+    ``tick`` is called when something may have happened, ``finish`` at the end.
+    """
 
     def tick(self) -> None: ...
     def finish(self) -> None: ...
@@ -61,7 +67,7 @@ class StoreFeed:
         return read_progress(self._store, execution_id, known, items=True)
 
 
-class Silent:
+class SilentWatcher:
     """Watches nothing."""
 
     def tick(self) -> None:
@@ -72,7 +78,10 @@ class Silent:
 
 
 class Throttle:
-    """True at most every ``seconds``; the first time after one interval, so that short runs are looked at once, at the end."""
+    """A clock that is true at most every ``seconds``.
+
+    The first time after one interval, so that short runs are looked at once, at the end.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -123,7 +132,7 @@ class JsonEvents:
                 out_json(event)
 
 
-class _Told(msgspec.Struct):
+class _RunLines(msgspec.Struct):
     """What the lines have said about a step run so far."""
 
     status: str = ""
@@ -137,7 +146,7 @@ class PlainLines:
 
     def __init__(self, feed: Feed, ids: Sequence[int], log: TaskLog) -> None:
         self._feed, self._ids = feed, tuple(ids)
-        self._told: dict[tuple[int, int], _Told] = {}
+        self._told: dict[tuple[int, int], _RunLines] = {}
         self._log = log
         self._due = Throttle(0.2)
 
@@ -157,7 +166,7 @@ class PlainLines:
                 self._tell(prefix, execution_id, run)
 
     def _tell(self, prefix: str, execution_id: int, run: StepRun) -> None:
-        told = self._told.setdefault((execution_id, run.run), _Told())
+        told = self._told.setdefault((execution_id, run.run), _RunLines())
         now = time.monotonic()
         done = run.loop.done + run.loop.failed if run.loop else 0
         changed = run.status != told.status or run.attempts != told.attempts
@@ -181,6 +190,7 @@ def run_of(view: StepView) -> StepRun:
         int(view.child_execution_id) if view.child_execution_id else None,
         view.error,
         until=view.until,
+        cached_from=view.cached_from or "",
     )
 
 
@@ -193,6 +203,8 @@ def step_line(run: StepRun) -> str:
         parts.append(loop_text(run))
     if run.attempts > 1:
         parts.append(f"{run.attempts} calls")
+    if run.cached_from:
+        parts.append(f"cached, from {run.cached_from}")
     if run.child and run.status not in OVER:
         parts.append(f"waits for {run.child}")
     if run.until is not None and run.status == "waiting":

@@ -111,6 +111,8 @@ class LiveView:
                 parts.append(self._rate(execution_id, run))
         if run.attempts > 1:
             parts.append(f"{run.attempts} calls")
+        if run.cached_from:
+            parts.append("cached")
         if run.child and run.status not in OVER:
             parts.append(f"waits for {run.child}")
         if run.error:
@@ -126,7 +128,10 @@ class LiveView:
 
 
 def visible(runs: Sequence[StepRun], room: int) -> list[StepRun]:
-    """At most ``room`` runs: what is not over first, then what ended last, in the order they began."""
+    """Choose at most ``room`` runs.
+
+    First those that are not over, then those that ended last, in the order they began.
+    """
     if len(runs) <= room:
         return list(runs)
     live = [run for run in runs if run.status not in OVER][-room:]

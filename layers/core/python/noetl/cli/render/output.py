@@ -22,7 +22,10 @@ UTC_SWITCH = "NOETL_UTC"
 
 
 def out(text: str = "") -> None:
-    """Print lines on stdout at once, so that a pipe has them when they happen; what could steer a terminal is shown. Raises ReaderGoneError."""
+    """Print lines on stdout at once.
+
+    A pipe has them when they happen. What could steer a terminal is shown. Raises ReaderGoneError.
+    """
     _print(f"{escape_block(text)}\n")
 
 
@@ -114,7 +117,10 @@ def clock(at: float) -> str:
 
 
 def clock_time(timestamp: str) -> str:
-    """The time of an RFC 3339 timestamp, in milliseconds and with its zone: ``12:00:00.004+01:00``."""
+    """Format the time of an RFC 3339 timestamp, with its zone.
+
+    In milliseconds: ``12:00:00.004+01:00``.
+    """
     try:
         moment = datetime.fromisoformat(timestamp)
     except ValueError:
@@ -130,12 +136,18 @@ def _zoned(moment: datetime, form: str) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """``text`` on one line of at most ``width`` characters; what would steer a terminal is shown instead of obeyed."""
+    """Put ``text`` on one line of at most ``width`` characters.
+
+    What would steer a terminal is shown.
+    """
     return printable(" ".join(text[: 4 * width + 100].split()), width)
 
 
 def printable(line: str, width: int) -> str:
-    """A line with its spaces (tables stay tables), cut to ``width``; what would steer a terminal is shown instead of obeyed."""
+    """Cut a line to ``width``, and keep its spaces.
+
+    Tables stay tables. What would steer a terminal is shown.
+    """
     shown = escape_line(line[: 4 * width + 100].expandtabs(4).rstrip())
     return shown if len(shown) <= width else shown[: max(width - 1, 0)] + "…"
 

@@ -1,4 +1,7 @@
-"""The end of `noetl run` in a few lines: what the execution returned, and where to look next."""
+"""The end of `noetl run` in a few lines.
+
+What the execution returned, and where to look next.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ _PART = 60
 
 
 def tell_end(ended: str, value: Any, name: str, option: str) -> None:
-    """Print how an execution ended and its result: a small one whole, a large one in one line with the commands that show more.
+    """Print how an execution ended, and its result.
+
+    A small result whole, a large one in one line with the commands that show more.
 
     ``name``: the execution as a command names it. ``option``: where it is (``--remote``), or nothing.
     """
@@ -36,7 +41,7 @@ def tell_end(ended: str, value: Any, name: str, option: str) -> None:
     commands = (
         (f"{noetl} result {name}{option}", "the whole result"),
         (f"{noetl} status {name}{option}", "its steps; `events` and `logs` show more"),
-        (f"{noetl} ui", "the same in a browser (first: server start --detach)"),
+        (f"{noetl} ui", "the same in a browser"),
     )
     width = max(len(command) for command, _ in commands)
     for place, (command, about) in enumerate(commands):
@@ -44,7 +49,10 @@ def tell_end(ended: str, value: Any, name: str, option: str) -> None:
 
 
 def outline(value: Any) -> str:
-    """A value in one line: ``{days: 1461, report: text of 1,463 characters, years: list of 4}``."""
+    """Summarize a value in one line.
+
+    ``{days: 1461, report: text of 1,463 characters, years: list of 4}``.
+    """
     if isinstance(value, dict):
         shown = [f"{one_line(str(key), 30)}: {_short(item)}" for key, item in list(value.items())[:_NAMES]]
         left = len(value) - len(shown)
@@ -63,7 +71,10 @@ def _short(value: Any) -> str:
 
 
 def command_name() -> str:
-    """``noetl`` where the shell finds it, else how this process was called (``.venv/bin/noetl``)."""
+    """Return how to call this command.
+
+    ``noetl`` where the shell finds it, else as this process was called (``.venv/bin/noetl``).
+    """
     called = sys.argv[0] if sys.argv else ""
     if shutil.which("noetl") or Path(called).name != "noetl":
         return "noetl"

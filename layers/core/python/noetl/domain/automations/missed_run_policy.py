@@ -30,7 +30,7 @@ MOST_CAUGHT_UP = 100
 MAX_CATCH_UP = CATCH_UP.value
 
 
-class Conduct(msgspec.Struct, frozen=True, omit_defaults=True):
+class SchedulePolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a schedule behaves when things do not go as planned."""
 
     catch_up: CatchUp = "once"
@@ -49,7 +49,7 @@ class Due(NamedTuple):
     dropped: float | None = None
 
 
-def check_conduct(conduct: Conduct) -> Conduct:
+def check_conduct(conduct: SchedulePolicy) -> SchedulePolicy:
     """Return the policies unchanged. Raises InvalidInputError(code="invalid_schedule")."""
     if conduct.catch_up not in get_args(CatchUp):
         raise _invalid(f"catch_up {conduct.catch_up!r} is none of {', '.join(get_args(CatchUp))}")
@@ -87,7 +87,7 @@ def latest_moments(timing: Timing, since: float, until: float, count: int) -> li
 
 
 def due_moments(
-    conduct: Conduct, timing: Timing, since: float, now: float, last_at: float | None = None
+    conduct: SchedulePolicy, timing: Timing, since: float, now: float, last_at: float | None = None
 ) -> Due:
     """Return what has to be fired ``now`` of a schedule whose next moment is ``since``.
 
@@ -106,7 +106,7 @@ def due_moments(
     return Due(found)
 
 
-def too_late(conduct: Conduct, timing: Timing, at: float, last_at: float | None, now: float) -> str:
+def too_late(conduct: SchedulePolicy, timing: Timing, at: float, last_at: float | None, now: float) -> str:
     """Return why a moment reported at ``now`` starts nothing, or "" when it does start.
 
     ``last_at``: the newest moment that was fired.

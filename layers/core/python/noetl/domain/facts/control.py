@@ -20,7 +20,9 @@ class Resumed(msgspec.Struct, frozen=True, tag="execution.resumed", tag_field="n
     word: int = 0
 
 
-class Told(msgspec.Struct, frozen=True, tag="family.told", tag_field="name", omit_defaults=True):
+class FamilyRequestNoted(
+    msgspec.Struct, frozen=True, tag="family.told", tag_field="name", omit_defaults=True
+):
     """A parent's request that does not change the execution it reached.
 
     The execution is not paused (resume), or has ended (it passes the request on).

@@ -13,11 +13,11 @@ from noetl.domain import codec
 from noetl.domain.commands import Stage
 from noetl.domain.events import Parent
 from noetl.domain.facts.control import Cancelled as Cancelled
+from noetl.domain.facts.control import FamilyRequestNoted as FamilyRequestNoted
 from noetl.domain.facts.control import Paused as Paused
 from noetl.domain.facts.control import Resumed as Resumed
-from noetl.domain.facts.control import Told as Told
 from noetl.domain.facts.waits import WaitingFact
-from noetl.domain.loop_resume import Again, Ranges
+from noetl.domain.loop_resume import LoopResume, Ranges
 from noetl.domain.outcomes.outcomes import ErrorInfo, Patch, Target, Trace
 
 
@@ -34,6 +34,7 @@ class Initialized(
     principal: str = ""
     at: float = 0.0
     priority: int = 0
+    no_cache: bool = False
 
 
 class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,7 +48,7 @@ class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
     arc: int = -1
     sync: bool = True
     args: dict[str, Any] = {}
-    again: Again | None = None
+    again: LoopResume | None = None
 
 
 class StepEntered(msgspec.Struct, frozen=True, tag="step.enter", tag_field="name", omit_defaults=True):
@@ -195,7 +196,7 @@ class LoopStarted(msgspec.Struct, frozen=True, tag="loop.started", tag_field="na
     total: int
     mode: Literal["sequential", "parallel"]
     max_in_flight: int
-    again: Again | None = None
+    again: LoopResume | None = None
     picked: Ranges = ()
     whole: int = 0
     limits: tuple[str, ...] = ()
@@ -325,7 +326,7 @@ class TimerSet(msgspec.Struct, frozen=True, tag="timer.set", tag_field="name", o
     run: int = 0
 
 
-class TimerRang(msgspec.Struct, frozen=True, tag="timer.fired", tag_field="name", omit_defaults=True):
+class TimerExpired(msgspec.Struct, frozen=True, tag="timer.fired", tag_field="name", omit_defaults=True):
     timer: str
     generation: int
 
@@ -392,7 +393,8 @@ class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field=
 
     ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive.
 
-    ``idle``: seconds since it had ended, which do not count as its duration.
+    ``idle``: seconds since it had ended, which do not count as its duration. ``with_output``: ``step`` is not run; it leaves with the
+    result that the principal gave.
     """
 
     program: str
@@ -403,6 +405,7 @@ class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field=
     reason: str = ""
     principal: str = ""
     idle: float = 0.0
+    with_output: bool = False
 
 
 Fact = (
@@ -431,7 +434,7 @@ Fact = (
     | JoinFired
     | FinalFired
     | TimerSet
-    | TimerRang
+    | TimerExpired
     | Superseded
     | Completed
     | Compensating
@@ -440,7 +443,7 @@ Fact = (
     | Cancelled
     | Paused
     | Resumed
-    | Told
+    | FamilyRequestNoted
     | Redriven
 )
 

@@ -69,6 +69,8 @@ class ChildRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     payload: dict[str, Any] = {}
     return_step: str | None = None
     wait: bool = True
+    no_cache: bool = False
+    """None of its tasks takes the result of an earlier call."""
     passed: int = 0
     """Derivations of its id that the worker passed over when it chose the id (``ids.derivation_to_tell``)."""
 

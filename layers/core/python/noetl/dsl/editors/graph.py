@@ -6,7 +6,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from noetl.dsl.program import EVERY_STEP, Expr, GoTo, Lit, Map, NextAction, Node, Program, Sql, Step, Text
+from noetl.dsl.program import (
+    EVERY_STEP,
+    Expr,
+    GoTo,
+    LiteralNode,
+    Map,
+    NextAction,
+    Node,
+    Program,
+    Sql,
+    Step,
+    Text,
+)
 from noetl.dsl.reachability import rules_of
 from noetl.dsl.work import tasks_in
 
@@ -162,8 +174,8 @@ def _calls(graph: Graph, step: Step, here: str, called: dict[str, str]) -> None:
 
 def _path(params: Node) -> str:
     if isinstance(params, Map):
-        return _text(dict(params.entries).get("path", Lit("?")))
-    value = params.value if isinstance(params, Lit) else None
+        return _text(dict(params.entries).get("path", LiteralNode("?")))
+    value = params.value if isinstance(params, LiteralNode) else None
     return str(value.get("path", "?")) if isinstance(value, dict) else "?"
 
 

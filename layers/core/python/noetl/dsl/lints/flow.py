@@ -11,7 +11,7 @@ from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.expressions import analyse
 from noetl.dsl.lints import logic
 from noetl.dsl.lowering.context import Lowering
-from noetl.dsl.nodes import Expr, Lit, Node, Pos
+from noetl.dsl.nodes import Expr, LiteralNode, Node, Pos
 from noetl.dsl.program import (
     AdmitRule,
     BreakAction,
@@ -27,7 +27,7 @@ from noetl.dsl.program import (
     Step,
     Task,
 )
-from noetl.dsl.reachability import Edge, Reach, edges, rules_of
+from noetl.dsl.reachability import Edge, ReachableSteps, edges, rules_of
 from noetl.dsl.work import tasks_in
 from noetl.dsl.yaml_text.tree import Mapping, Scalar, Sequence, Tree
 
@@ -84,7 +84,7 @@ def _check_retries(step: Step, diagnostics: Diagnostics) -> None:
         if task.retry is not None:
             found.append(task.retry.action)
         for action in found:
-            if isinstance(action.attempts, Lit) and action.attempts.value == 1:
+            if isinstance(action.attempts, LiteralNode) and action.attempts.value == 1:
                 diagnostics.warning(
                     "no-effect",
                     "one attempt is the call itself: nothing is ever tried again",
@@ -147,7 +147,7 @@ def _only_failures(rule: Rule) -> bool:
 
 def _check_cycles(program: Program, ways: list[Edge], diagnostics: Diagnostics) -> None:
     """Steps that lead only to each other, each over an arc that is always taken."""
-    reach = Reach([step.name for step in program.steps], ways)
+    reach = ReachableSteps([step.name for step in program.steps], ways)
     for component in sorted(map(sorted, reach.components)):
         leads_to, circle = reach.bits[component[0]], sum(1 << place for place in component)
         if not leads_to or leads_to & ~circle:
@@ -169,7 +169,7 @@ def _always_goes_on(step: Step) -> bool:
 
 
 def _sure(guard: Node | None) -> bool:
-    if guard is None or (isinstance(guard, Lit) and logic.verdict(guard.value) is True):
+    if guard is None or (isinstance(guard, LiteralNode) and logic.verdict(guard.value) is True):
         return True
     if not isinstance(guard, Expr) or logic.syntax(guard) is None:
         return False

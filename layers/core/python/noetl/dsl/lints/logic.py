@@ -13,7 +13,7 @@ from jinja2 import nodes
 
 from noetl.dsl.expressions import analyse
 from noetl.dsl.model.types import FALSE_WORDS, TRUE_WORDS
-from noetl.dsl.nodes import Expr, Lit, Node
+from noetl.dsl.nodes import Expr, LiteralNode, Node
 from noetl.dsl.template_rules import TemplateProblem
 
 UNKNOWN = object()
@@ -40,7 +40,7 @@ def syntax(guard: Node | None) -> nodes.Expr | None:
 
 def constant(guard: Node | None) -> Any:
     """Return the value a guard always has, or ``UNKNOWN`` when it depends on the scope."""
-    if isinstance(guard, Lit):
+    if isinstance(guard, LiteralNode):
         return guard.value
     root = syntax(guard)
     return UNKNOWN if root is None else _fold(root, 0)

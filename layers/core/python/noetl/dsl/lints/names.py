@@ -20,7 +20,7 @@ from noetl.dsl.lowering.context import (
 )
 from noetl.dsl.nodes import Expr, Node, Pos, Sql, Text
 from noetl.dsl.program import JumpAction, Program, Step, Task
-from noetl.dsl.reachability import Reach, edges
+from noetl.dsl.reachability import ReachableSteps, edges
 from noetl.dsl.reads import nodes_in
 
 _AFTER_THE_BODY = (BOUNDARY, BOUNDARY_VALUE, BOUNDARY_TOOL, NEXT_ARGS, ON_ERROR_ARGS)
@@ -53,7 +53,7 @@ class _Upstream:
 
     def __init__(self, program: Program) -> None:
         names = [step.name for step in program.steps]
-        self._before = Reach(names, edges(program)).reversed()
+        self._before = ReachableSteps(names, edges(program)).reversed()
         final = self._before.places.get(program.final_step or "")
         if final is not None:
             self._before.bits[final] |= ((1 << len(names)) - 1) & ~(1 << final)

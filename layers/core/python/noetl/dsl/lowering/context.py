@@ -14,7 +14,7 @@ from noetl.domain.sizes.table import NAME, TEMPLATES, Size
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.expressions import Analysis, analyse, has_template
 from noetl.dsl.forms import Form
-from noetl.dsl.program import Expr, Lit, Map, Node, Pos, Seq, Sql, Text
+from noetl.dsl.program import Expr, LiteralNode, Map, Node, Pos, Seq, Sql, Text
 from noetl.dsl.template_rules import TemplateProblem
 from noetl.dsl.versions import SEMANTICS
 from noetl.dsl.yaml_text.tree import Mapping, Scalar, Sequence, Tree
@@ -154,7 +154,7 @@ class Lowering:
     def node(self, tree: Tree | None, frame: Frame) -> Node:
         """Lower a value with its templates, types kept."""
         if tree is None:
-            return Lit(None)
+            return LiteralNode(None)
         if isinstance(tree, Scalar):
             return self._scalar(tree, frame)
         if isinstance(tree, Sequence):
@@ -180,21 +180,21 @@ class Lowering:
         """
         if isinstance(tree, Mapping):
             entries = tuple(
-                (key.text, self.seconds(value, frame) or Lit(None)) for key, value in tree.items()
+                (key.text, self.seconds(value, frame) or LiteralNode(None)) for key, value in tree.items()
             )
             return _collapse_entries(entries)
         if isinstance(tree, Scalar) and isinstance(tree.value, str) and not has_template(tree.value):
             found = parse_duration(tree.value)
-            return Lit(tree.value if found is None else plain_seconds(found))
+            return LiteralNode(tree.value if found is None else plain_seconds(found))
         return self.optional(tree, frame)
 
     def _scalar(self, scalar: Scalar, frame: Frame) -> Node:
         value = scalar.value
         if not isinstance(value, str) or not has_template(value):
-            return Lit(value)
+            return LiteralNode(value)
         analysis = self.analysis(scalar)
         if analysis is None:
-            return Lit(value)
+            return LiteralNode(value)
         self.uses.append(TemplateUse(analysis, scalar, frame))
         reads = analysis.reads(self.ambiguous)
         if analysis.expression is not None:
@@ -291,13 +291,13 @@ def expression_pos(scalar: Scalar, expression: str) -> Pos:
 
 
 def _collapse_items(items: tuple[Node, ...]) -> Node:
-    values = [item.value for item in items if isinstance(item, Lit)]
-    return Lit(values) if len(values) == len(items) else Seq(items)
+    values = [item.value for item in items if isinstance(item, LiteralNode)]
+    return LiteralNode(values) if len(values) == len(items) else Seq(items)
 
 
 def _collapse_entries(entries: tuple[tuple[str, Node], ...]) -> Node:
-    values = {key: item.value for key, item in entries if isinstance(item, Lit)}
-    return Lit(values) if len(values) == len(entries) else Map(entries)
+    values = {key: item.value for key, item in entries if isinstance(item, LiteralNode)}
+    return LiteralNode(values) if len(values) == len(entries) else Map(entries)
 
 
 def with_holes(tree: Tree) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, cast
 
 from noetl.dsl.lowering.context import LIMITS, START, Frame, Lowering
-from noetl.dsl.program import Concurrency, LimitSpec, Lit, Loop, Node
+from noetl.dsl.program import Concurrency, LimitSpec, LiteralNode, Loop, Node
 from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_of
 
 
@@ -50,7 +50,7 @@ def _limit(lowering: Lowering, block: Mapping, frame: Frame) -> LimitSpec:
 
 def _key(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node:
     node = lowering.node(tree, frame)
-    return Lit(str(node.value)) if isinstance(node, Lit) and node.value is not None else node
+    return LiteralNode(str(node.value)) if isinstance(node, LiteralNode) and node.value is not None else node
 
 
 def lower_concurrency(lowering: Lowering, tree: Tree | None) -> Concurrency | None:

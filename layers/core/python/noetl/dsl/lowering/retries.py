@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.lowering.values import spelled
-from noetl.dsl.program import Lit, Node, Pos, RetryAction, Rule, StepRetry
+from noetl.dsl.program import LiteralNode, Node, Pos, RetryAction, Rule, StepRetry
 from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree, mapping_of, text_of
 
 _BACKOFF: dict[str, Literal["none", "linear", "exponential"]] = {
@@ -21,7 +21,7 @@ def canonical_retry(lowering: Lowering, then: Mapping, frame: Frame) -> RetryAct
     """Lower ``do: retry`` of a policy rule: by default three tries a second apart."""
     return RetryAction(
         attempts=_or(lowering, then.get("attempts"), 3, frame),
-        delay=lowering.seconds(then.get("delay"), frame) or Lit(1),
+        delay=lowering.seconds(then.get("delay"), frame) or LiteralNode(1),
         backoff=_BACKOFF.get(text_of(then.get("backoff")) or "none", "none"),
         multiplier=_or(lowering, then.get("multiplier"), 2, frame),
         max_delay=lowering.seconds(then.get("max_delay"), frame),
@@ -43,7 +43,7 @@ def retry_action(lowering: Lowering, block: Tree | None, pos: Pos, frame: Frame)
     delay = spelled(lowering, fields, "delay", "initial_delay")
     return RetryAction(
         attempts=_or(lowering, attempts, 3, frame),
-        delay=lowering.seconds(delay, frame) or Lit(1),
+        delay=lowering.seconds(delay, frame) or LiteralNode(1),
         backoff=_BACKOFF.get(text_of(fields.get("backoff")) or "exponential", "exponential"),
         multiplier=_or(lowering, spelled(lowering, fields, "multiplier", "backoff_multiplier"), 2, frame),
         max_delay=lowering.seconds(fields.get("max_delay"), frame),
@@ -79,4 +79,4 @@ def retries(rules: tuple[Rule, ...]) -> bool:
 
 
 def _or(lowering: Lowering, tree: Tree | None, default: Any, frame: Frame) -> Node:
-    return Lit(default) if tree is None else lowering.node(tree, frame)
+    return LiteralNode(default) if tree is None else lowering.node(tree, frame)

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from noetl.dsl.forms import Form, form_of
+from noetl.dsl.lowering.caches import refuse_cache, wants_no_cache
 from noetl.dsl.lowering.cases import Cases, lower_cases
 from noetl.dsl.lowering.context import (
     ADMIT,
@@ -41,6 +42,7 @@ from noetl.dsl.program import (
     Step,
     StepRetry,
     Task,
+    tasks_in,
 )
 from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
 
@@ -74,6 +76,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         policy.get("failure"),
         None if wants_none(block.get("retry")) else defaults.retry,
         defaults.timeout,
+        None if wants_no_cache(block.get("cache")) else block.get("cache"),
     )
     body_frame = Frame(name, TOOL, form, parallel=plan.loop is not None and plan.loop.mode == "parallel")
     cases = lower_cases(
@@ -195,6 +198,14 @@ def _body(
     name, form = frame.step, frame.form
     retry = _step_retry(lowering, block, tool, frame)
     if tool is None:
+        if layers.cache is not None:
+            lowering.diagnostics.error(
+                "missing-key",
+                "`cache` has no tool whose result it could keep",
+                block.key_pos("cache"),
+                hint="add a `tool`, or remove `cache`",
+            )
+            layers = replace(layers, cache=None)
         if block.get("vars") is None and block.get("sink") is None:
             return None
         tool = noop_task(block)
@@ -212,6 +223,8 @@ def _body(
     if retries(cases.worker):
         layers = replace(layers, retry=None)
     tasks = lower_tasks(lowering, pairs, replace(frame, form=inner_form), layers, retry=retry)
+    if layers.cache is not None and not any(task.cache for task in tasks_in(tasks)):
+        refuse_cache(lowering, block, text_of(mapping_of(tool).get("kind")) or "noop")
     before, values, after = _vars(lowering, block, frame.value(), once=once)
     values += _pairs(lowering, mapping_of(each), frame.value())
     return Pipeline(

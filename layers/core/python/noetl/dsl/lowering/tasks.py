@@ -7,11 +7,12 @@ from typing import Literal
 
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindSpec, ParamProblem
+from noetl.dsl.lowering.caches import lower_cache, refuse_cache, with_names
 from noetl.dsl.lowering.context import Frame, Lowering, merge_trees, with_holes
 from noetl.dsl.lowering.retries import lower_retry, retries
 from noetl.dsl.lowering.rules import LowerSink, lower_rules
 from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
-from noetl.dsl.program import Gather, Lit, Map, Node, Pos, SinkAction, StepRetry, Task
+from noetl.dsl.program import Gather, LiteralNode, Map, Node, Pos, SinkAction, StepRetry, Task
 from noetl.dsl.refusals import LATER
 from noetl.dsl.yaml_text.tree import (
     CUT_HINT,
@@ -39,6 +40,7 @@ TASK_KEYS = frozenset(
         "set_iter",
         "output",
         "retry",
+        "cache",
         "vars",
     }
 )
@@ -71,6 +73,8 @@ class Layers:
     retry: Tree | None = None
     """``executor.spec.defaults``: of calls that neither they nor their step say how to repeat."""
     timeout: Tree | None = None
+    cache: Tree | None = None
+    """The step's own: of its calls that say nothing else."""
 
 
 def without_empty(tool: Mapping) -> Mapping:
@@ -124,17 +128,21 @@ def lower_task(
         retry = lower_retry(lowering, body.get("retry"), body.key_pos("retry"), inside)
     elif retry is None and by_default and not retries(rules):
         retry = lower_retry(lowering, layers.retry, layers.retry.pos if layers.retry else Pos(), inside)
+    if not by_default:
+        refuse_cache(lowering, body, kind)
+    cache = body.get("cache") if body.has("cache") else layers.cache
     timeout = own_spec.get("timeout") or (layers.timeout if by_default else None)
     raw = params.get(*spec.raw_fields) if spec is not None else None
     code_pos, code_lines = raw.lines_pos() if isinstance(raw, Scalar) else (Pos(), False)
-    return Task(
+    task = Task(
         label=label,
         kind=spec.name if spec is not None else kind,
-        params=lower_params(lowering, body, params, spec, inside) if calls else Lit(None),
+        params=lower_params(lowering, body, params, spec, inside) if calls else LiteralNode(None),
         input=lowering.optional(given, frame),
         rules=rules,
         form=frame.form,
         retry=retry,
+        cache=lower_cache(lowering, cache, inside) if by_default else None,
         on_unmatched="continue" if unmatched == "continue" else "fail",
         sets=lower_sets(lowering, body, inside.value()),
         timeout=_timeout(lowering, timeout, frame),
@@ -149,6 +157,7 @@ def lower_task(
         code_pos=code_pos,
         code_lines=code_lines,
     )
+    return with_names(task)
 
 
 def _says_long(spec: Mapping) -> bool:
@@ -269,7 +278,7 @@ def lower_params(
     for key, value in given.items():
         name = spec.aliases.get(key.text, key.text)
         if name in spec.raw_fields:
-            node: Node = Lit(value.plain())
+            node: Node = LiteralNode(value.plain())
         elif name in spec.sql_fields:
             node = lowering.sql(value, frame)
         elif isinstance(value, Mapping) and (inside := _sql_inside(name, spec)):
@@ -278,8 +287,8 @@ def lower_params(
             node = lowering.node(value, frame)
         entries.append((name, node))
     _check_params(lowering, body, given, spec)
-    if all(isinstance(node, Lit) for _, node in entries):
-        return Lit({name: node.value for name, node in entries if isinstance(node, Lit)})
+    if all(isinstance(node, LiteralNode) for _, node in entries):
+        return LiteralNode({name: node.value for name, node in entries if isinstance(node, LiteralNode)})
     return Map(tuple(entries))
 
 
@@ -299,8 +308,8 @@ def _with_sql(lowering: Lowering, mapping: Mapping, sql: frozenset[str], frame: 
         (key.text, lowering.sql(value, frame) if key.text in sql else lowering.node(value, frame))
         for key, value in mapping.items()
     ]
-    if all(isinstance(node, Lit) for _, node in entries):
-        return Lit({name: node.value for name, node in entries if isinstance(node, Lit)})
+    if all(isinstance(node, LiteralNode) for _, node in entries):
+        return LiteralNode({name: node.value for name, node in entries if isinstance(node, LiteralNode)})
     return Map(tuple(entries))
 
 
@@ -380,4 +389,6 @@ def _timeout(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node | None
     if not isinstance(tree, Mapping):
         return lowering.seconds(tree, frame)
     node = lowering.seconds(tree, frame)
-    return Lit(sum(part or 0 for part in node.value.values())) if isinstance(node, Lit) else node
+    return (
+        LiteralNode(sum(part or 0 for part in node.value.values())) if isinstance(node, LiteralNode) else node
+    )

@@ -125,7 +125,7 @@ def _merge(lowering: Lowering, tool: Mapping, call: Mapping) -> Mapping:
     combined = overlay_input(below, above)
     if combined is not None:
         entries["input"] = (Key("input", combined.pos), combined)
-    for name in ("spec", "output", "set", "set_ctx", "set_iter", "retry"):
+    for name in ("spec", "output", "set", "set_ctx", "set_iter", "retry", "cache"):
         merged = merge_trees(tool.get(name), call.get(name))
         if merged is not None:
             entries[name] = (Key(name, merged.pos), merged)

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, With
 
 from noetl.domain.limits import MOST
 from noetl.domain.sizes.table import STEPS
+from noetl.dsl.model.caches import Cache
 from noetl.dsl.model.endings import Last
 from noetl.dsl.model.event import CaseEntry, GoTo, Target
 from noetl.dsl.model.retries import Retry
@@ -273,6 +274,7 @@ class StepBlock(Strict):
     vars: VarsBlock | None = None
     case: list[CaseEntry] | None = None
     retry: Retry = None
+    cache: Cache = None
     sink: SinkBlock | None = None
     set: SetBlock | None = None
     set_ctx: SetBlock | None = None

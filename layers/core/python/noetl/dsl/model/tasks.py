@@ -11,6 +11,7 @@ from noetl.domain.durations import HINT, PATTERN
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.results.retention import ttl_seconds
 from noetl.dsl.expressions import has_template
+from noetl.dsl.model.caches import Cache
 from noetl.dsl.model.retries import Retry
 from noetl.dsl.model.types import (
     Attempts,
@@ -339,6 +340,7 @@ class TaskBody(Strict):
     set_iter: SetBlock | None = None
     output: TaskOutput | None = None
     retry: Retry = None
+    cache: Cache = None
     vars: VarsBlock | None = None
     task: InnerTask = None
 

@@ -122,6 +122,7 @@ def _number_type(check: Callable[[Any], Any], literal: dict[str, Any]) -> Any:
 
 
 Seconds = _duration_type("a duration", 0)
+Lifetime = _duration_type("the time to live", 1)
 Attempts = _number_type(_number("the number of tries", 1, integer=True), {"type": "integer", "minimum": 1})
 Count = _number_type(_number("the limit", 1, integer=True), {"type": "integer", "minimum": 1})
 Rate = _number_type(_number("the rate", 1e-6), {"type": "number", "minimum": 1e-6})

@@ -44,7 +44,7 @@ def evolve(state: ExecutionState, slots: SlotSpace, fact: f.Fact) -> None:
 
 def _initialized(state: ExecutionState, slots: SlotSpace, fact: f.Initialized) -> None:
     state.program, state.parent, state.depth, state.started = fact.program, fact.parent, fact.depth, fact.at
-    state.priority = fact.priority
+    state.priority, state.no_cache = fact.priority, fact.no_cache
     for name, value in fact.workload.items():
         slots[("workload", name)] = value
     add_token(state, slots, f.Arrival(fact.run, fact.entry, sync=False))
@@ -233,7 +233,7 @@ def _timer_set(state: ExecutionState, slots: SlotSpace, fact: f.TimerSet) -> Non
     state.timers[fact.timer] = fact.generation
 
 
-def _timer_rang(state: ExecutionState, slots: SlotSpace, fact: f.TimerRang) -> None:
+def _timer_rang(state: ExecutionState, slots: SlotSpace, fact: f.TimerExpired) -> None:
     state.timers.pop(fact.timer, None)
 
 
@@ -254,7 +254,7 @@ def _resumed(state: ExecutionState, slots: SlotSpace, fact: f.Resumed) -> None:
     state.status, state.heard = "running", max(state.heard, fact.word)
 
 
-def _told(state: ExecutionState, slots: SlotSpace, fact: f.Told) -> None:
+def _told(state: ExecutionState, slots: SlotSpace, fact: f.FamilyRequestNoted) -> None:
     state.heard = fact.word
 
 
@@ -285,9 +285,9 @@ _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.JoinFired: _join_fired,
     f.FinalFired: _final_fired,
     f.TimerSet: _timer_set,
-    f.TimerRang: _timer_rang,
+    f.TimerExpired: _timer_rang,
     f.Superseded: _superseded,
     f.Paused: _paused,
     f.Resumed: _resumed,
-    f.Told: _told,
+    f.FamilyRequestNoted: _told,
 }

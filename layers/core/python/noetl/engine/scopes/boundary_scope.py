@@ -14,7 +14,7 @@ from noetl.domain.state import Token
 from noetl.engine.decision import Decider
 from noetl.engine.folds.run_results import result_of
 from noetl.engine.scopes.scope import BoundaryName
-from noetl.pipeline.state import Last
+from noetl.pipeline.state import LatestOutcome
 from noetl.pipeline.template_views import LayeredView, LazyView, event_view, label_view, response_view
 from noetl.templating import StepView, wrap
 from noetl.templating.contract import Hydrate
@@ -77,7 +77,7 @@ def _whole(slot: dict[str, Any], view: StepView, hydrate: Hydrate) -> dict[str, 
     about |= {"error": slot.get("error"), "meta": meta}
     this = LayeredView((about, view), about, hydrate)
     response = (
-        response_view(Last(body, around), hydrate)
+        response_view(LatestOutcome(body, around), hydrate)
         if around
         else LayeredView((body, {"data": body}), body, hydrate)
     )

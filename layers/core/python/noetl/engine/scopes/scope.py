@@ -55,7 +55,7 @@ class EngineScope:
     result, once it has one.
     """
 
-    __slots__ = ("args", "execution_id", "extra", "hydrate", "now", "program", "run", "slots")
+    __slots__ = ("args", "execution_id", "extra", "hydrate", "no_cache", "now", "program", "run", "slots")
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class EngineScope:
         args: Mapping[str, Any] | None = None,
         extra: Mapping[str, Any] | None = None,
         run: Token | None = None,
+        no_cache: bool = False,
     ) -> None:
         self.program = program
         self.execution_id = execution_id
@@ -74,6 +75,7 @@ class EngineScope:
         self.args = args or {}
         self.extra = extra or {}
         self.run = run
+        self.no_cache = no_cache
         self.hydrate: Hydrate = Loader(slots.view)
 
     def lookup(self, name: str) -> Any:
@@ -133,7 +135,8 @@ class EngineScope:
         return self._wrap({name: value for name, value in self.args.items() if name != LOCAL})
 
     def job(self) -> dict[str, Any]:
-        return job_of(self.program, self.execution_id)
+        about: dict[str, Any] = job_of(self.program, self.execution_id)
+        return {**about, "no_cache": True} if self.no_cache else about
 
 
 def job_of(program: Program, execution_id: int) -> dict[str, Any]:

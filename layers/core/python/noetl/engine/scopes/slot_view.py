@@ -13,7 +13,7 @@ import msgspec
 
 from noetl.domain.callbacks import SCOPE, CallbackId, run_of
 from noetl.domain.errors import TaskError
-from noetl.domain.loop_resume import Again, Ranges
+from noetl.domain.loop_resume import LoopResume, Ranges
 from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.patches.scope_patches import MISSING
 from noetl.domain.results.references import INLINE_LIMIT
@@ -63,7 +63,7 @@ class Limits(msgspec.Struct, frozen=True):
     """Step runs of an execution after which that is not done any more: a cycle of nothing but such tools ends as an endless one."""
 
 
-class Earlier(msgspec.Struct, frozen=True):
+class EarlierLoop(msgspec.Struct, frozen=True):
     """The state of an earlier loop run that a later one continues.
 
     ``picked``: the items that run again, out of ``whole``. ``items`` (or ``items_ref``): the whole collection. ``overlay``: what kept items
@@ -77,7 +77,7 @@ class Earlier(msgspec.Struct, frozen=True):
     overlay: list[Patch] = []
 
 
-def no_earlier(again: Again, *, fail_fast: bool, sequential: bool) -> Earlier:
+def no_earlier(again: LoopResume, *, fail_fast: bool, sequential: bool) -> EarlierLoop:
     """Refuse to continue a loop run, because no store is available."""
     raise TaskError(
         f"loop run {again.run}.{again.round} cannot be read here",
@@ -99,7 +99,7 @@ class View(msgspec.Struct):
     scopes: frozenset[str] = frozenset()
     hydrate: Any = no_hydration
     limits: Limits = Limits()
-    earlier: Callable[..., Earlier] = no_earlier
+    earlier: Callable[..., EarlierLoop] = no_earlier
     """What an earlier loop run, which is over and so never changes, leaves: ``(Again, fail_fast=, sequential=)``."""
     taken: frozenset[int] = frozenset()
     """Execution ids that the store refused for children of this decision: other executions have them."""

@@ -20,7 +20,7 @@ from noetl.kinds.duckdb.sources import Table as SourceTable
 from noetl.kinds.rows.database import Table, unique_names
 from noetl.kinds.rows.documents import json_readers, with_documents
 from noetl.kinds.rows.parquet import parquet_options
-from noetl.kinds.support.call_deadline import Alarm
+from noetl.kinds.support.call_deadline import CallDeadline
 from noetl.kinds.support.paths import resolve_inside
 from noetl.kinds.support.sql_params import first_line, native_text
 from noetl.templating.contract import RenderedStatement
@@ -240,7 +240,7 @@ def open_session(
     with (
         _exclusive(path, deadline),
         _connected(path, context, folders, folder, files) as connection,
-        Alarm(deadline, connection.interrupt) as alarm,
+        CallDeadline(deadline, connection.interrupt) as alarm,
     ):
         try:
             connection.begin()

@@ -32,7 +32,7 @@ from urllib3.response import BaseHTTPResponse
 from noetl.domain.errors import TaskError
 from noetl.kinds.http.connection import Exchange, Key, pool_of
 from noetl.kinds.http.content_encoding import decoded
-from noetl.kinds.support.call_deadline import Alarm
+from noetl.kinds.support.call_deadline import CallDeadline
 from noetl.kinds.support.net_guard import Allowed, Target, joined
 
 MAX_REDIRECTS = 5
@@ -114,7 +114,7 @@ def send(request: Request, limits: Limits, *, follow_redirects: bool, take: Take
     deadline = time.monotonic() + limits.total
     with (
         Exchange(limits.allowed, deadline, limits.connect) as exchange,
-        Alarm(deadline, exchange.cut) as alarm,
+        CallDeadline(deadline, exchange.cut) as alarm,
     ):
         try:
             answer = _follow(request, limits, MAX_REDIRECTS if follow_redirects else 0, take, exchange)

@@ -10,7 +10,7 @@ ALONE = 3
 MOST_BYTES = 64
 
 
-class Lone:
+class LoneProcessCheck:
     """A check through files of ``/proc`` that stay open.
 
     It takes three system calls, where a list of all processes takes twenty.

@@ -26,7 +26,7 @@ from noetl.kinds.sandbox.cell import MOST_USES, Cell, CellGoneError, Tenant
 from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.in_flight import raise_limit
 from noetl.kinds.sandbox.layers import GUEST_FOLDER, OTHER_USERS, Layers, layers
-from noetl.kinds.sandbox.lone import Lone
+from noetl.kinds.sandbox.lone import LoneProcessCheck
 from noetl.kinds.sandbox.memory import MemoryUse, processes_below
 from noetl.kinds.sandbox.noetl_guest.confine import Confinement
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
@@ -78,7 +78,7 @@ class Confined:
         self.folder = folder
         self._lifeline = lifeline
         self._own = own
-        self._lone = Lone(process.pid)
+        self._lone = LoneProcessCheck(process.pid)
         self._killed = False
 
     def let_go(self) -> None:

@@ -57,7 +57,7 @@ _CHANGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class PendingStatement:
     """A statement is not over: what the task has to remember of it, and when to ask again."""
 
     state: dict[str, Any]
@@ -94,10 +94,10 @@ class Session:
 
     def run(
         self, statement: RenderedStatement, number: int, waits: Mapping[str, Any] | None, *, keep: bool
-    ) -> dict[str, Any] | Later:
+    ) -> dict[str, Any] | PendingStatement:
         """Run a statement; return its rows, its count of changes, or that it is not over yet.
 
-        ``number``: which statement of the task. ``waits``: what ``Later`` said of it before. Raises TaskError.
+        ``number``: which statement of the task. ``waits``: what ``PendingStatement`` said of it before. Raises TaskError.
         """
         if waits is None:
             answer = self._finished(self._submit(statement, number), statement)
@@ -178,16 +178,16 @@ class Session:
     def _remaining(self) -> float:
         return self._left - (time.monotonic() - self._began)
 
-    def _later(self, before: Mapping[str, Any]) -> Later:
+    def _later(self, before: Mapping[str, Any]) -> PendingStatement:
         """Ask ever more seldom; the last time while there is time left to cancel it."""
         left = self._remaining()
         if self._context.cancelled() or left <= FIRST_DELAY:
             raise self._cancel_unneeded()
         delay = float(before.get("delay", FIRST_DELAY / GROWTH)) * GROWTH
         state = {"handle": self.query_id, "delay": min(LONGEST_DELAY, delay)}
-        return Later(state, min(delay, LONGEST_DELAY, left))
+        return PendingStatement(state, min(delay, LONGEST_DELAY, left))
 
-    def _missed(self, error: TaskError, waits: Mapping[str, Any]) -> Later:
+    def _missed(self, error: TaskError, waits: Mapping[str, Any]) -> PendingStatement:
         """Count a status question that failed on the way, which says nothing of the statement.
 
         Raises the error when it says something, or when questions failed too often.
@@ -197,7 +197,7 @@ class Session:
         if not on_the_way or misses > MISSES:
             raise error
         later = self._later(waits)
-        return Later({**later.state, "misses": misses}, later.delay)
+        return PendingStatement({**later.state, "misses": misses}, later.delay)
 
     def _cancel_unneeded(self) -> TaskError:
         """Cancel the statement on the server, because its task no longer waits; return the error."""

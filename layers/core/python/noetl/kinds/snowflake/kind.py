@@ -69,7 +69,7 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
     Each statement is a transaction of its own. Raises TaskError: ``code`` is Snowflake's number (docs/kinds.md has the kinds);
     on a timeout or a cancel the statement is cancelled there.
     """
-    from noetl.kinds.snowflake.api import Later, Session
+    from noetl.kinds.snowflake.api import PendingStatement, Session
 
     statements = params.statements(context)
     places = {
@@ -92,7 +92,7 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
             if len(statements) > 1 and not params.is_insert:
                 error.details.setdefault("statement", number)
             raise
-        if isinstance(done, Later):
+        if isinstance(done, PendingStatement):
             state = {"auth": params.auth, "number": number, "summaries": summaries, **done.state}
             return PollRequest(state, done.delay)
         last = done

@@ -19,7 +19,7 @@ from typing import Self
 _log = logging.getLogger(__name__)
 
 
-class Alarm:
+class CallDeadline:
     """``with Alarm(deadline, stop) as alarm: …``; ``alarm.rang``: whether ``stop`` was called.
 
     ``deadline`` is on ``time.monotonic()``. ``stop`` runs on another thread, at most once, never after the
@@ -72,12 +72,12 @@ class _Clock:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._due: list[tuple[float, int, Alarm]] = []
-        self._cleared: set[Alarm] = set()
+        self._due: list[tuple[float, int, CallDeadline]] = []
+        self._cleared: set[CallDeadline] = set()
         self._serial = itertools.count()
         self._thread: threading.Thread | None = None
 
-    def add(self, alarm: Alarm) -> None:
+    def add(self, alarm: CallDeadline) -> None:
         with self._changed:
             heapq.heappush(self._due, (alarm.deadline, next(self._serial), alarm))
             # After a fork the thread object says it is alive only in the parent.
@@ -87,7 +87,7 @@ class _Clock:
             if self._due[0][2] is alarm:
                 self._changed.notify()
 
-    def discard(self, alarm: Alarm) -> None:
+    def discard(self, alarm: CallDeadline) -> None:
         """Forget an alarm; the heap is swept once it holds mostly cleared ones."""
         with self._changed:
             self._cleared.add(alarm)

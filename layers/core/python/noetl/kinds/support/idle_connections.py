@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from noetl.kinds.support.call_deadline import Alarm
+from noetl.kinds.support.call_deadline import CallDeadline
 
 Key = TypeVar("Key", bound=Hashable)
 Thing = TypeVar("Thing")
@@ -140,7 +140,7 @@ class Idle(Generic[Key, Thing]):
 
     def _set_sweep(self, seconds: float) -> None:
         # Nobody leaves this block: the alarm always rings.
-        Alarm(time.monotonic() + seconds, self._sweep).__enter__()
+        CallDeadline(time.monotonic() + seconds, self._sweep).__enter__()
 
     def _sweep(self) -> None:
         self._close_all(self._old(self._seconds))

@@ -11,12 +11,12 @@ from noetl.kinds.rows.reading import behind
 from noetl.kinds.rows.sources import references, row_chunks, rows_of
 from noetl.kinds.rows.writing import rows_meta
 from noetl.kinds.support.task_workspace import private_folder
-from noetl.kinds.transfer.endpoint_base import From, IntoFile, RowFile
+from noetl.kinds.transfer.endpoint_base import IntoFile, RowFile, SourceEnd
 from noetl.kinds.transfer.endpoints import Chunk, Counted, Position, Row, Source, changed, in_chunks
 from noetl.kinds.transfer.params import ArtifactSource, ArtifactTarget
 
 
-class FromArtifact(From[ArtifactSource]):
+class FromArtifact(SourceEnd[ArtifactSource]):
     """What is kept never changes: rows are counted off to where the transfer was."""
 
     def chunks(self, position: Position | None) -> Iterator[Chunk]:

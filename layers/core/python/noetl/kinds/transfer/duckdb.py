@@ -20,7 +20,7 @@ from noetl.kinds.duckdb.values import json_lines
 from noetl.kinds.rows.columns import check_names
 from noetl.kinds.rows.parquet import parquet_types, read_parquet
 from noetl.kinds.support.task_workspace import private_folder
-from noetl.kinds.transfer.endpoint_base import From, Into
+from noetl.kinds.transfer.endpoint_base import SourceEnd, TargetEnd
 from noetl.kinds.transfer.endpoints import (
     BOOKS,
     KEPT_DAYS,
@@ -43,7 +43,7 @@ _CHUNK = "noetl_chunk"
 _BINARY = frozenset({"BLOB", "BYTEA", "VARBINARY"})
 
 
-class FromDuckdb(From[DuckdbSource]):
+class FromDuckdb(SourceEnd[DuckdbSource]):
     """A query as a source. It runs at once, into a file, and its rows are read from there.
 
     So the database file is free while the rows are moved.
@@ -74,7 +74,7 @@ class FromDuckdb(From[DuckdbSource]):
             yield Chunk(chunk, told)
 
 
-class IntoDuckdb(Into[DuckdbTarget]):
+class IntoDuckdb(TargetEnd[DuckdbTarget]):
     """A table as a target; each chunk is a transaction.
 
     For ``replace``, and when the source has no order, rows are gathered in a table beside the target, which goes into it in one transaction

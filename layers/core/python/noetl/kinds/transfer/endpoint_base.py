@@ -31,7 +31,7 @@ class End(Generic[P]):
         self._stack.close()
 
 
-class From(End[P]):
+class SourceEnd(End[P]):
     """An end that is a ``Source``."""
 
     def __init__(self, params: P, context: TaskContext, chunk_rows: int) -> None:
@@ -41,7 +41,7 @@ class From(End[P]):
         self.types: Mapping[str, str] = {}
 
 
-class Into(End[P]):
+class TargetEnd(End[P]):
     """An end that is a ``Target``."""
 
     def __init__(self, params: P, plan: Plan, context: TaskContext) -> None:
@@ -52,7 +52,7 @@ class Into(End[P]):
         """Those that are written; empty until they are known."""
 
 
-class IntoFile(Into[P]):
+class IntoFile(TargetEnd[P]):
     """A target file that exists only when it is complete.
 
     A transfer that was cut off begins it again. ``_rows``: made when it is entered.

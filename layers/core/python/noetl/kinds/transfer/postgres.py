@@ -20,7 +20,7 @@ from noetl.kinds.postgres.open import opened
 from noetl.kinds.postgres.select import Column, Rows, select_rows
 from noetl.kinds.rows.columns import check_names
 from noetl.kinds.rows.database import to_json
-from noetl.kinds.transfer.endpoint_base import From, Into
+from noetl.kinds.transfer.endpoint_base import SourceEnd, TargetEnd
 from noetl.kinds.transfer.endpoints import (
     BOOKS,
     KEPT_DAYS,
@@ -45,7 +45,7 @@ _LOCK = 0x6E6F65746C
 """Key of the advisory lock under which the table of transfers is made."""
 
 
-class FromPostgres(From[PostgresSource]):
+class FromPostgres(SourceEnd[PostgresSource]):
     """A query as a source.
 
     With ``order_by`` it continues behind the last committed row, by the values of these columns.
@@ -104,7 +104,7 @@ def _mappings(rows: Rows) -> Iterator[list[Row]]:
         yield [dict(zip(names, map(to_json, row), strict=True)) for row in piece]
 
 
-class IntoPostgres(Into[PostgresTarget]):
+class IntoPostgres(TargetEnd[PostgresTarget]):
     """A table as a target; each chunk is a transaction, or all of them without an order.
 
     ``replace`` gathers rows in a table beside the target and exchanges the content in one transaction at the end.

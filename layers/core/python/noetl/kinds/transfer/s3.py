@@ -18,7 +18,7 @@ from noetl.kinds.rows.formats import CHUNK_ROWS, FORMATS, RowFormat, format_of
 from noetl.kinds.rows.parquet import read_parquet
 from noetl.kinds.rows.reading import read_rows
 from noetl.kinds.support.task_workspace import private_folder
-from noetl.kinds.transfer.endpoint_base import From, IntoFile, RowFile
+from noetl.kinds.transfer.endpoint_base import IntoFile, RowFile, SourceEnd
 from noetl.kinds.transfer.endpoints import Chunk, Counted, Position, Row, Source, changed, in_chunks
 from noetl.kinds.transfer.params import S3Object, S3Source, S3Target
 
@@ -67,7 +67,7 @@ class _Body:
         self._body.close()
 
 
-class FromS3(From[S3Source]):
+class FromS3(SourceEnd[S3Source]):
     """An object as a source, as it was when the transfer began (by its entity tag).
 
     Rows are skipped up to the place where the transfer was.

@@ -19,7 +19,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.kinds.rows.columns import check_names
 from noetl.kinds.snowflake.statements import Statements, columns_of, exact_name, rows_in
-from noetl.kinds.transfer.endpoint_base import From, Into
+from noetl.kinds.transfer.endpoint_base import SourceEnd, TargetEnd
 from noetl.kinds.transfer.endpoints import (
     Chunk,
     Counted,
@@ -63,7 +63,7 @@ _DUCKDB = {
 _DOCUMENTS = frozenset({"variant", "object", "array"})
 
 
-class FromSnowflake(From[SnowflakeSource]):
+class FromSnowflake(SourceEnd[SnowflakeSource]):
     """The result of one statement, part by part."""
 
     def chunks(self, position: Position | None) -> Iterator[Chunk]:
@@ -108,7 +108,7 @@ def _duckdb_type(column: Mapping[str, Any]) -> str:
     return f"DECIMAL({precision},{scale})" if isinstance(precision, int) and isinstance(scale, int) else ""
 
 
-class IntoSnowflake(Into[SnowflakeTarget]):
+class IntoSnowflake(TargetEnd[SnowflakeTarget]):
     """A table as a target.
 
     Rows of a source without an order are marked as those of this attempt, and others are left out. What is not over stays beside the target,

@@ -1,6 +1,6 @@
 """Start of the emulator with additions.
 
-It adds resource types that the emulator lacks, a real Postgres behind RDS, and quicker functions.
+It adds resource types that the emulator lacks, a real Postgres behind RDS, quicker functions, and distributions.
 
 The first argument is this package's folder, the second a JSON file (see ``noetl.local.emulator``):
 ``runtime_python`` the interpreter of Python functions; ``site`` a site folder of theirs, or null; ``layers`` a folder for unpacked
@@ -23,7 +23,7 @@ def main() -> None:
     os.umask(0o077)
 
     import ministack.app
-    from noetl_emulator import deployments, functions, resources
+    from noetl_emulator import deployments, distributions, functions, resources
 
     site = Path(config["site"]) if config["site"] else None
     functions.improve(runtime_python=config["runtime_python"], layers=Path(config["layers"]), site=site)
@@ -31,4 +31,5 @@ def main() -> None:
         ignored=Path(config["ignored"]), postgres=config["postgres"], grant=tuple(config["grant"])
     )
     deployments.improve()
+    distributions.improve()
     ministack.app.main()

@@ -76,7 +76,8 @@ class Change(msgspec.Struct, frozen=True):
     ``slots``: values to write (null is a value); ``unset``: slots to delete. ``issue``: new commands, or new turns of
     existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored, but not given
     out until a Wake. ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs
-    whose commands go and whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``over_runs``: step
+    whose commands go and whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for, unless the run is one
+    of ``left_runs``. ``over_runs``: step
     runs whose slots of the scope ``callback`` go, with the timers of those callbacks. ``end``: the execution is over: all its commands,
     timers, loops' gates and slots of the scope ``undo`` go.
     ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child, and for every
@@ -98,6 +99,7 @@ class Change(msgspec.Struct, frozen=True):
     waiting: tuple[Command, ...] = ()
     close: tuple[tuple[str, int, int], ...] = ()
     drop_runs: tuple[int, ...] = ()
+    left_runs: tuple[int, ...] = ()
     over_runs: tuple[int, ...] = ()
     loops: tuple[LoopRow, ...] = ()
     gates: tuple[GateChange, ...] = ()

@@ -8,7 +8,7 @@ import msgspec
 
 from noetl.domain.commands import FrozenScope
 from noetl.domain.limits import Limit
-from noetl.domain.loop_resume import Again, Ranges
+from noetl.domain.loop_resume import LoopResume, Ranges
 from noetl.domain.outcomes.outcomes import Patch
 
 
@@ -38,7 +38,7 @@ class LoopRow(msgspec.Struct, frozen=True):
     items: list[Any] | None = None
     items_ref: dict[str, Any] | None = None
     parent: dict[str, Any] | None = None
-    again: Again | None = None
+    again: LoopResume | None = None
     picked: Ranges = ()
     whole: int = 0
     overlay: list[Patch] = []

@@ -41,10 +41,10 @@ from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.automations.schedules import declared
 from noetl.services.credentials.credentials import CredentialDeps
 from noetl.services.credentials.oauth_tokens import make_exchange
-from noetl.services.executions.direct_starts import Begun, DirectStarts
+from noetl.services.executions.direct_starts import DecidedStarts, DirectStarts
 from noetl.services.messaging.backpressure import Backpressure
 from noetl.services.messaging.send_events import EventSender
-from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.authenticate import MessageAuthenticator
 from noetl.services.worker.http_worker_leases import Claims
 
 if TYPE_CHECKING:  # the engine is loaded by the first start
@@ -137,7 +137,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         inspection=inspection,
         credentials=_credentials(settings, parts.database),
         events=events_in(
-            Door(parts.store, parts.results, parts.keys, time.time, telemetry.log),
+            MessageAuthenticator(parts.store, parts.results, parts.keys, time.time, telemetry.log),
             parts.database,
             parts.events,
             limit=settings.message_limit,
@@ -189,7 +189,7 @@ def _direct_starts(
 
         return open_engine(settings, parts).deps
 
-    def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> Begun:
+    def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> DecidedStarts:
         from noetl.services.orchestrator.answer_requests import begin_executions
 
         begun = begin_executions(starts, engine(), deadline)

@@ -34,8 +34,8 @@ from noetl.runtime.stored_compiler import Compiler
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.catalog.find_playbook import find_playbook
 from noetl.services.orchestrator.answer_requests import answer_request
-from noetl.services.orchestrator.authenticate import Door
-from noetl.services.orchestrator.consume_events import Managed, MessageDeps, handle_messages
+from noetl.services.orchestrator.authenticate import MessageAuthenticator
+from noetl.services.orchestrator.consume_events import EventBatchResult, MessageDeps, handle_messages
 from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.orchestrator.publish import Publisher
 from noetl.services.orchestrator.snapshot_cache import Recent
@@ -231,7 +231,7 @@ def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
     )
 
     deps = MessageDeps(
-        door=Door(store, results, keys, time.time, telemetry.log),
+        door=MessageAuthenticator(store, results, keys, time.time, telemetry.log),
         engine=engine,
         publisher=publisher,
         revocations=S3Revocations(settings.results_bucket, s3),
@@ -254,14 +254,14 @@ def _concurrency(workers: Mapping[str, int]) -> Callable[[str], int]:
     return lambda pool: max(1, workers.get(pool, most))
 
 
-def _report(call: Invocation, event: Mapping[str, Any], managed: Managed, round_trips: int) -> None:
+def _report(call: Invocation, event: Mapping[str, Any], managed: EventBatchResult, round_trips: int) -> None:
     call.about(managed.executions)
     call.count("Messages", len(event["Records"]))
     _count(call, managed)
     call.note(round_trips=round_trips, given_back=len(managed.give_back))
 
 
-def _count(call: Invocation, managed: Managed) -> None:
+def _count(call: Invocation, managed: EventBatchResult) -> None:
     for name, value in (
         ("Events", managed.events),
         ("FollowedEvents", managed.followed),

@@ -12,12 +12,12 @@ from noetl.domain.events import Event
 from noetl.domain.messages import decode_message, event_group
 from noetl.ports.queue import Outgoing, Queue
 from noetl.services.messaging.large_messages import pack
-from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.authenticate import MessageAuthenticator
 from noetl.services.orchestrator.ingest_worker_events import EventsDeps
 
 
 def events_in(
-    door: Door,
+    door: MessageAuthenticator,
     database: Database,
     queue: Queue,
     *,

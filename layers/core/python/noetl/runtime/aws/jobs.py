@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from noetl.adapters.aws.clients import make_client
-from noetl.adapters.aws.ecs_jobs import EcsJobs, Ground
+from noetl.adapters.aws.ecs_jobs import EcsJobs, JobSettings
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.workers.container_jobs import Jobs, NoJobs
 from noetl.runtime.aws.settings import CloudSettings
@@ -29,7 +29,7 @@ def _ecs_jobs(settings: CloudSettings) -> EcsJobs | None:
             tuple(filter(None, found.pop(name, "").split(","))) for name in ("subnets", "security_groups")
         )
         public = found.pop("public", "") == "1"
-        ground = Ground(subnets=subnets, security_groups=groups, public=public, **found)
+        ground = JobSettings(subnets=subnets, security_groups=groups, public=public, **found)
     except TypeError as error:
         raise InvalidInputError(f"NOETL_CONTAINERS does not fit: {error}", code="setting_invalid") from error
     return EcsJobs(ground, partial(make_client, "ecs"), partial(make_client, "logs"))

@@ -1,7 +1,7 @@
 """The migration of a deployment, before its functions change.
 
-It migrates the schema, makes the functions' role, and registers the deployment's playbooks. CloudFormation calls it (custom resources,
-through CDK's provider framework).
+It migrates the schema, makes the functions' role, registers the deployment's playbooks, and brings the web UI. CloudFormation calls it
+(custom resources, through CDK's provider framework).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from noetl.ports.programs import ProgramStore
 from noetl.runtime.authentic_programs import AuthenticPrograms
 from noetl.runtime.aws.keys import CloudKeys
 from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.aws.ui_bucket import UI, bring_ui, remove_ui
 from noetl.runtime.deployed_catalog import Registrar, schedule_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.automations.schedules import declared
@@ -88,23 +89,35 @@ def on_event(event: Mapping[str, Any], migration: Callable[[], Migration]) -> di
     Raises RuntimeError with the message that CloudFormation shows to the operator.
     """
     kind = str(event.get("ResourceType", ""))
-    if kind not in (MIGRATION, PLAYBOOKS):
-        raise RuntimeError(f"{kind[:100]!r} is neither {MIGRATION} nor {PLAYBOOKS}")
+    if kind not in (MIGRATION, PLAYBOOKS, UI):
+        raise RuntimeError(f"{kind[:100]!r} is none of {MIGRATION}, {PLAYBOOKS} and {UI}")
     answer: dict[str, Any] = {
         "PhysicalResourceId": event.get("PhysicalResourceId") or kind.rpartition(":")[2]
     }
-    if event.get("RequestType") == "Delete":
-        return answer
+    properties = event.get("ResourceProperties") or {}
+    deleted = event.get("RequestType") == "Delete"
     try:
+        if kind == UI:
+            return answer | _serve_ui(properties, deleted=deleted)
+        if deleted:
+            return answer
         work = migration()
         if kind == MIGRATION:
             if event.get("RequestType") == "Update":
                 _patiently(lambda: check_known(work.dsn), work.patience)
             return {**answer, "Data": {"Applied": ", ".join(migrate_schema(work))}}
-        properties = event.get("ResourceProperties") or {}
         return {**answer, "Data": {"Registered": str(register_archive(work, properties))}}
     except NoetlError as error:
         raise RuntimeError(f"{error.code}: {error}"[:REASON]) from error
+
+
+def _serve_ui(properties: Mapping[str, Any], *, deleted: bool) -> dict[str, Any]:
+    """Bring the files of the web UI, or remove them; no database is needed."""
+    s3 = make_client("s3")
+    if deleted:
+        remove_ui(properties, s3)
+        return {}
+    return {"Data": {"Files": str(bring_ui(properties, s3))}}
 
 
 def migrate_schema(work: Migration) -> list[str]:

@@ -20,7 +20,7 @@ from noetl.runtime.aws.telemetry import Invocation, telemetry
 from noetl.runtime.deployed_catalog import Registrar
 from noetl.runtime.id_source import random_bits
 from noetl.runtime.stored_programs import Programs, StoredPrograms
-from noetl.services.automations.ingest_triggers import TakeDeps, Taken, take
+from noetl.services.automations.ingest_triggers import TriggerBatchDeps, TriggerBatchResult, take
 from noetl.services.executions.start_playbook import StartDeps
 from noetl.services.messaging.send_events import EventSender
 from noetl.services.support.store_time import store_clock
@@ -33,7 +33,7 @@ class CloudScheduler:
     ``deps``: made once, when the first invocation needs them. ``close``: drops connections, for databases that pause.
     """
 
-    deps: Callable[[], tuple[TakeDeps, EventSender]]
+    deps: Callable[[], tuple[TriggerBatchDeps, EventSender]]
     close: Callable[[], None] = lambda: None
 
     def handle(self, event: Mapping[str, Any], call: Invocation) -> dict[str, Any] | None:
@@ -57,7 +57,7 @@ class CloudScheduler:
         return batch_answer(taken.give_back)
 
     @staticmethod
-    def _publish(sender: EventSender, owner: str, taken: Taken) -> None:
+    def _publish(sender: EventSender, owner: str, taken: TriggerBatchResult) -> None:
         """They are durable: what cannot be sent now is sent by maintenance."""
         try:
             sender.events(owner, taken.events)
@@ -67,10 +67,10 @@ class CloudScheduler:
 
 def open_scheduler(settings: CloudSettings) -> CloudScheduler:
     """Make the scheduler, without connecting yet."""
-    opened: list[tuple[TakeDeps, EventSender]] = []
+    opened: list[tuple[TriggerBatchDeps, EventSender]] = []
     databases: list[Database] = []
 
-    def deps() -> tuple[TakeDeps, EventSender]:
+    def deps() -> tuple[TriggerBatchDeps, EventSender]:
         if not opened:
             parts = open_parts(settings)
             databases.append(parts.database)
@@ -85,7 +85,7 @@ def open_scheduler(settings: CloudSettings) -> CloudScheduler:
     return CloudScheduler(deps, close)
 
 
-def _open(settings: CloudSettings, parts: CloudParts) -> tuple[TakeDeps, EventSender]:
+def _open(settings: CloudSettings, parts: CloudParts) -> tuple[TriggerBatchDeps, EventSender]:
     stored, catalog = parts.stored_programs, parts.catalog
     start = StartDeps(
         store=parts.store,
@@ -97,6 +97,6 @@ def _open(settings: CloudSettings, parts: CloudParts) -> tuple[TakeDeps, EventSe
     )
     schedules = PostgresScheduleStore(parts.database)
     sender = parts.sender("scheduler", settings.message_limit)
-    return TakeDeps(
+    return TriggerBatchDeps(
         start, schedules, PostgresTriggerStore(parts.database), settings.trigger_queues, telemetry.log
     ), sender

@@ -91,7 +91,7 @@ class CloudSettings:
     """Folders that code of playbooks may read and write beside its own."""
     deployment: Mapping[str, str] = field(default_factory=dict)
     containers: Mapping[str, str] = field(default_factory=dict)
-    """Where the kind `container` runs them: fields of ``adapters.aws.ecs_jobs.Ground``. Empty: nowhere."""
+    """Where the kind `container` runs them: fields of ``adapters.aws.ecs_jobs.JobSettings``. Empty: nowhere."""
     retention: RetentionDays = field(default_factory=RetentionDays)
     storage: StorageSettings = field(default_factory=StorageSettings)
     backlog_limit: int = LIMIT

@@ -21,6 +21,7 @@ from noetl.adapters.aws.s3 import S3ProgramStore, S3Revocations
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.signing import SignedRequests
 from noetl.adapters.aws.sqs import SqsQueue
+from noetl.adapters.aws.task_cache import S3TaskCache
 from noetl.adapters.aws.task_logs import S3TaskLogs
 from noetl.adapters.http_credentials import HttpCredentials
 from noetl.domain.commands import Command
@@ -35,7 +36,7 @@ from noetl.runtime.aws.results import open_results
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.telemetry import Invocation, telemetry
 from noetl.runtime.stored_programs import StoredPrograms
-from noetl.services.worker.batch_deps import BatchDeps, Worked
+from noetl.services.worker.batch_deps import BatchDeps, CommandBatchResult
 from noetl.services.worker.cancellation_marks import RevocationWatch
 from noetl.services.worker.consume_commands import work_batch
 from noetl.services.worker.direct_outcomes import DirectOutcomes
@@ -64,13 +65,15 @@ class CloudWorker:
     capacity: int
     longest_invocation: float = 0.0
 
-    def work(self, deliveries: Sequence[Delivery], left: Callable[[], float] | None = None) -> Worked:
+    def work(
+        self, deliveries: Sequence[Delivery], left: Callable[[], float] | None = None
+    ) -> CommandBatchResult:
         """Run a batch within the seconds that ``left`` returns (None: without a limit)."""
         return work_batch(deliveries, self.deps if left is None else self._bounded(left))
 
     def work_until(
         self, deliveries: Sequence[Delivery], left: Callable[[], float], longest: float = math.inf
-    ) -> Worked:
+    ) -> CommandBatchResult:
         """Run a batch of calls of up to ``longest`` seconds.
 
         ``left`` returns the seconds until the process has to end, or until the queue delivers the messages again.
@@ -161,6 +164,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
         callback_base=settings.public_url or settings.api_url,
         jobs=cloud_jobs(settings),
         log=telemetry.log,
+        cache=S3TaskCache(settings.results_bucket, storage, lists=settings.lists),
         lines=LineKeeper(S3TaskLogs(settings.results_bucket, storage), telemetry.log),
     )
     deps = BatchDeps(
@@ -191,7 +195,7 @@ def _direct(settings: CloudSettings) -> DirectOutcomes | None:
     return DirectOutcomes(function, settings.direct_steps, time.monotonic, telemetry.log)
 
 
-def report(call: Invocation, worked: Worked) -> None:
+def report(call: Invocation, worked: CommandBatchResult) -> None:
     """Report a batch as metrics of its invocation; metrics that are zero are not sent."""
     call.about(worked.executions)
     for name, value in (

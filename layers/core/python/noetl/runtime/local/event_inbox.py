@@ -13,7 +13,7 @@ import msgspec
 from noetl.domain.errors import InfrastructureError, as_exception
 from noetl.domain.events import Event
 from noetl.runtime.local.thread_pools import report_defect
-from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects
 from noetl.services.orchestrator.failed_events import is_outage
 from noetl.services.orchestrator.paused_events import held_id
 
@@ -41,7 +41,7 @@ class _Asker:
     """
 
     woken: threading.Lock = field(default_factory=threading.Lock)
-    handled: Handled | None = None
+    handled: BatchEffects | None = None
 
 
 class _Aside(msgspec.Struct):
@@ -71,7 +71,7 @@ class Inbox:
 
     def __init__(
         self,
-        handle: Callable[[Sequence[Event]], Handled | None],
+        handle: Callable[[Sequence[Event]], BatchEffects | None],
         failed: Callable[[Event, Exception, int], float | None],
         changed: threading.Condition,
         log: Callable[[str], None],
@@ -144,7 +144,7 @@ class Inbox:
             self._enough.acquire(timeout=GATHER_SECONDS)
         self._gathering = False
 
-    def ask(self, event: Event) -> Handled | None:
+    def ask(self, event: Event) -> BatchEffects | None:
         """Have the engine handle an event in its next batch, and return its answer for that batch.
 
         Return None when this process cannot handle the event now. A batch that fails abandons the events that threads
@@ -316,7 +316,7 @@ class Inbox:
             self._aside[one.event.execution_id, held_id(one.event)] = one
 
 
-def _tell(batch: Iterable[_Aside], handled: Handled | None) -> None:
+def _tell(batch: Iterable[_Aside], handled: BatchEffects | None) -> None:
     """Wake the threads that wait for one of these events and have no answer yet."""
     for one in batch:
         if one.asker is not None:

@@ -19,7 +19,7 @@ from noetl.domain.automations.triggers import FileSource
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.ports.trigger_store import TriggerRow, TriggerStore
 from noetl.services.automations.fire_schedule import Fired
-from noetl.services.automations.fire_trigger import Happening, fire_trigger
+from noetl.services.automations.fire_trigger import TriggerEvent, fire_trigger
 from noetl.services.executions.start_playbook import StartDeps
 
 MOST_TRIGGERS = 1000
@@ -99,7 +99,7 @@ class FileWatcher:
         at = self._deps.clock()
         try:
             started = fire_trigger(
-                row, Happening(event, f"file:{path}:{mark[0]}:{mark[1]}"), self._triggers, self._deps
+                row, TriggerEvent(event, f"file:{path}:{mark[0]}:{mark[1]}"), self._triggers, self._deps
             )
         except NoetlError as error:
             if isinstance(error, InfrastructureError) or error.retryable:

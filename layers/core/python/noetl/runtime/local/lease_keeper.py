@@ -33,7 +33,7 @@ ADOPT = 1000
 """Most commands or events taken over at once."""
 
 
-class Chore(msgspec.Struct):
+class PeriodicDuty(msgspec.Struct):
     """A duty that the keeper does at once and then every ``seconds``; ``do`` is short.
 
     The keeper logs what ``do`` raises, and calls it again at its next turn.
@@ -59,7 +59,7 @@ class Keeper:
         dispatch: Callable[[Command], None],
         log: Callable[[str], None],
     ) -> None:
-        self.chores: list[Chore] = []
+        self.chores: list[PeriodicDuty] = []
         self.takes: Takes = "everything"
         """``nothing``: the keeper adopts no work of other processes, and fires no due timers."""
         self.revive: Callable[[], bool] = lambda: False

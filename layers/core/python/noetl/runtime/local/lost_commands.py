@@ -11,13 +11,13 @@ from noetl.domain.commands import Command
 from noetl.domain.events import Event
 from noetl.domain.workers.lost_owners import ALONE_SECONDS, MOST, suspicious
 from noetl.ports.executions.execution_store import ExecutionStore, Fence, LoadRequest
-from noetl.runtime.local.process_locks import Presence
+from noetl.runtime.local.process_locks import ProcessLock
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.services.worker.worker_lost import answer_lost
 
 
-def free_dead(store: ExecutionStore, presence: Presence) -> None:
+def free_dead(store: ExecutionStore, presence: ProcessLock) -> None:
     """Release what dead processes of this home folder held.
 
     Each command that one was running when it died is counted as lost.
@@ -36,7 +36,7 @@ def fence_of(store: ExecutionStore, command: Command) -> Fence | None:
     return None if snapshot is None else snapshot.fences.get(command.command_id)
 
 
-class Company:
+class SharedRunRule:
     """The rule which commands may run beside others in this process.
 
     A command during which two processes died is a suspect: it begins with nothing beside it, so that a third death is
@@ -90,7 +90,7 @@ class Company:
 
 def attempt(
     command: Command,
-    presence: Presence,
+    presence: ProcessLock,
     worker: WorkerDeps,
     emit: Callable[[Event], None],
     log: Callable[[str], None],

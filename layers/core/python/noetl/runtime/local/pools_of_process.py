@@ -16,7 +16,7 @@ CODE = "python"
 """The pool whose executions keep a child process between their commands."""
 
 
-class Here:
+class LocalCommands:
     """Commands that are ready or running in this process.
 
     ``decides``: whether the engine has an event of an execution.
@@ -56,7 +56,10 @@ class Here:
 
 
 def make_pools(
-    sizes: Mapping[str, int], run: Callable[[Command], None], here: Here, starved: Callable[[], object]
+    sizes: Mapping[str, int],
+    run: Callable[[Command], None],
+    here: LocalCommands,
+    starved: Callable[[], object],
 ) -> dict[str, Pool]:
     """Make the pools of a process, by name. ``sizes``: threads of each."""
     places = {CODE: kept_children()}
@@ -68,7 +71,7 @@ def loaded(pools: Mapping[str, Pool]) -> bool:
     return any(pool.loaded for pool in pools.values())
 
 
-def submit(command: Command, pools: Mapping[str, Pool], here: Here) -> None:
+def submit(command: Command, pools: Mapping[str, Pool], here: LocalCommands) -> None:
     """Let a thread of its pool run ``command``.
 
     Raises RuntimeError when the pool has no thread, and none can be started.
@@ -81,7 +84,7 @@ def submit(command: Command, pools: Mapping[str, Pool], here: Here) -> None:
         raise
 
 
-def need_in(pools: Mapping[str, Pool], here: Here) -> Callable[[int], Need]:
+def need_in(pools: Mapping[str, Pool], here: LocalCommands) -> Callable[[int], Need]:
     """Return the function that says how much an execution needs its child process."""
 
     def need(execution_id: int) -> Need:

@@ -32,12 +32,20 @@ from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.id_source import change_name, process_name
 from noetl.runtime.local.event_inbox import BATCH, Inbox
-from noetl.runtime.local.lease_keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Chore, Keeper
-from noetl.runtime.local.lost_commands import Company, attempt, fence_of, free_dead
+from noetl.runtime.local.lease_keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Keeper, PeriodicDuty
+from noetl.runtime.local.lost_commands import SharedRunRule, attempt, fence_of, free_dead
 from noetl.runtime.local.orphaned_jobs import LeftBehind
-from noetl.runtime.local.pools_of_process import Here, forget, loaded, look_again, make_pools, need_in, submit
-from noetl.runtime.local.process_locks import Presence
-from noetl.runtime.local.remote_pool_offers import Offers
+from noetl.runtime.local.pools_of_process import (
+    LocalCommands,
+    forget,
+    loaded,
+    look_again,
+    make_pools,
+    need_in,
+    submit,
+)
+from noetl.runtime.local.process_locks import ProcessLock
+from noetl.runtime.local.remote_pool_offers import RemotePoolOffers
 from noetl.runtime.local.scheduler import Scheduler
 from noetl.runtime.local.starts import start_each
 from noetl.runtime.local.terminal_cache import Ends, EndWaiter, expecting, forget_redriven
@@ -45,7 +53,7 @@ from noetl.runtime.local.thread_pools import Pool, leave_waiting
 from noetl.runtime.retention import tidy
 from noetl.runtime.settings import Settings
 from noetl.services.automations.fire_schedule import Fired
-from noetl.services.orchestrator.engine_deps import Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects
 from noetl.services.orchestrator.failed_events import after_failure
 from noetl.services.orchestrator.handle_events import handle_events
 from noetl.services.worker.worker_lost import worker_lost
@@ -86,8 +94,8 @@ class LocalRuntime:
         self.owner = process_name()
         self.registry, self.on_fired, self._server = registry, on_fired, server
         self.scheduler: Scheduler | None = None
-        self.presence = Presence(settings.home / "owners", self.owner)
-        self._company, self._changed = Company(), threading.Condition()
+        self.presence = ProcessLock(settings.home / "owners", self.owner)
+        self._company, self._changed = SharedRunRule(), threading.Condition()
         self._inbox = Inbox(
             self._handle,
             self._after_failure,
@@ -96,7 +104,7 @@ class LocalRuntime:
             lambda: look_again(self.pools),
             lambda: loaded(self.pools),
         )
-        self._here, self._ended = Here(self._inbox.holds), Ends()
+        self._here, self._ended = LocalCommands(self._inbox.holds), Ends()
         self.pools: dict[str, Pool] = {}
         self.patience = 1.0
         """Seconds that running tasks have to end when this process does; the others run again when the execution is resumed."""
@@ -133,11 +141,11 @@ class LocalRuntime:
         self.opened.stack.enter_context(telling_needs(need_in(self.pools, self._here)))
         tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
         lease = self.settings.lease_seconds
-        self.offers = Offers(self.store, self.owner, lease)
+        self.offers = RemotePoolOffers(self.store, self.owner, lease)
         self.keeper = self._new_keeper()
         self.keeper.revive = self.opened.revive
         self.left_behind = LeftBehind(self.keeper, self._revoked)
-        self.keeper.chores += [Chore(TIDY_SECONDS, tidies), Chore(lease / 3, self.offers.keep)]
+        self.keeper.chores += [PeriodicDuty(TIDY_SECONDS, tidies), PeriodicDuty(lease / 3, self.offers.keep)]
         self._inbox.start()
         self.keeper.start()
         if self.on_fired is not None:
@@ -410,8 +418,8 @@ class LocalRuntime:
             del self._broken[key]
             self.emit(worker_lost(command, f"{type(error).__name__}: {error}"))
 
-    def _handle(self, batch: Sequence[Event]) -> Handled:
-        handled = Handled()
+    def _handle(self, batch: Sequence[Event]) -> BatchEffects:
+        handled = BatchEffects()
         try:
             handle_events(batch, self.opened.engine, handled)
         except BaseException as error:
@@ -426,7 +434,7 @@ class LocalRuntime:
         return handled
 
     def _after_failure(self, event: Event, error: Exception, tries: int) -> float | None:
-        handled = Handled()
+        handled = BatchEffects()
         try:
             return after_failure(event, error, tries, self.opened.engine, handled)
         except InfrastructureError as away:
@@ -436,7 +444,7 @@ class LocalRuntime:
         finally:
             self._follow(handled)
 
-    def _follow(self, handled: Handled, batch: Sequence[Event] = ()) -> None:
+    def _follow(self, handled: BatchEffects, batch: Sequence[Event] = ()) -> None:
         """Run the commands and handle the events of a commit.
 
         Also when the rest of a batch failed.

@@ -39,7 +39,7 @@ class Record(msgspec.Struct, frozen=True):
 _RECORD = codec.decoder(Record)
 
 
-class Presence:
+class ProcessLock:
     """The lock file of this process, and those of the others.
 
     ``folder``: shared by the processes that use one home folder. ``owner``: the name under which this process holds

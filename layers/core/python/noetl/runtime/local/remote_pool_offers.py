@@ -16,7 +16,7 @@ from noetl.ports.executions.execution_store import ExecutionStore, Published
 AGAIN_SECONDS = 1.0
 
 
-class Offers:
+class RemotePoolOffers:
     """The pools whose commands other workers run.
 
     ``pools``: their names. Commands stay offered while this process lives, whether or not such a worker does.

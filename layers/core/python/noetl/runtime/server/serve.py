@@ -34,7 +34,7 @@ from noetl.ports.executions.execution_store import Ending, ExecutionStore
 from noetl.ports.executions.inspection import Backlog
 from noetl.runtime.local.event_inbox import DATABASE
 from noetl.runtime.local.keys import local_keys
-from noetl.runtime.local.lease_keeper import Chore
+from noetl.runtime.local.lease_keeper import PeriodicDuty
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.local.terminal_cache import LOOK_SECONDS
 from noetl.runtime.server.http_worker_pool import RemoteWork
@@ -46,9 +46,9 @@ from noetl.runtime.settings import Settings
 from noetl.services.automations.fire_schedule import Fired
 from noetl.services.automations.schedules import ScheduleDeps, declared
 from noetl.services.messaging.backpressure import Backpressure
-from noetl.services.orchestrator.authenticate import Door
+from noetl.services.orchestrator.authenticate import MessageAuthenticator
 from noetl.services.orchestrator.ingest_worker_events import EventsDeps, resume_batches
-from noetl.services.support.group_calls import Together
+from noetl.services.support.group_calls import GroupedCalls
 from noetl.services.support.store_time import store_clock
 
 RESUME_SECONDS = 5.0
@@ -129,7 +129,7 @@ class Server:
             self._leave_to_others()
             self.runtime.recover()
             self.events = self._events()
-            self.runtime.keeper.chores.append(Chore(RESUME_SECONDS, self._resume_batches))
+            self.runtime.keeper.chores.append(PeriodicDuty(RESUME_SECONDS, self._resume_batches))
             self._listen()
         except BaseException:
             self.runtime.__exit__(None, None, None)
@@ -246,9 +246,9 @@ class Server:
             registered=declared(schedules),
             log=self._log,
             long_work=LongWork(LONG_REQUESTS, self.metrics.refused_request),
-            find=Together(opened.catalog.find, TOGETHER),
+            find=GroupedCalls(opened.catalog.find, TOGETHER),
             begin=self._begin,
-            ending=Together(_read_endings(opened.store), TOGETHER),
+            ending=GroupedCalls(_read_endings(opened.store), TOGETHER),
             waiting=Waiting(
                 WAITERS_PER_THREAD * self._serve.threads,
                 expect=runtime.expect_end,
@@ -309,7 +309,9 @@ class Server:
     def _events(self) -> EventsDeps:
         runtime, opened = self.runtime, self.runtime.opened
         self._keys = local_keys(self._settings.home)
-        door = Door(opened.store, opened.results, lambda fresh: self._keys, time.time, self._log)
+        door = MessageAuthenticator(
+            opened.store, opened.results, lambda fresh: self._keys, time.time, self._log
+        )
         return EventsDeps(
             door,
             opened.store,

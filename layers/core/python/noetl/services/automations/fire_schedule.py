@@ -17,7 +17,7 @@ from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError, 
 from noetl.domain.events import Event, Start
 from noetl.domain.state import TERMINAL
 from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
-from noetl.services.executions.change_execution import Asked, cancel
+from noetl.services.executions.change_execution import ChangeRequest, cancel
 from noetl.services.executions.start_execution import Started
 from noetl.services.executions.start_playbook import StartDeps, start_playbook
 
@@ -181,7 +181,7 @@ def _overlap(row: ScheduleRow, at: float, before: int | None) -> str:
 
 def _cancel(row: ScheduleRow, at: float, before: int, deps: StartDeps) -> Event | None:
     """Cancel the execution before. None: it has ended meanwhile."""
-    asked = Asked(
+    asked = ChangeRequest(
         row.name,
         f"schedule:{row.name}:{instant(at)}:cancel",
         deps.owner,

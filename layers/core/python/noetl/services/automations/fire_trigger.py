@@ -16,7 +16,7 @@ from noetl.services.executions.start_from_trigger import event_key, message_even
 from noetl.services.executions.start_playbook import StartDeps, start_playbook
 
 
-class Happening(msgspec.Struct, frozen=True):
+class TriggerEvent(msgspec.Struct, frozen=True):
     """An event outside that a trigger reacts to.
 
     ``event``: what the playbook sees of it. ``id``: the same on every delivery; empty: deliveries cannot be recognized.
@@ -26,7 +26,7 @@ class Happening(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-def fire_trigger(row: TriggerRow, happening: Happening, store: TriggerStore, deps: StartDeps) -> Started:
+def fire_trigger(row: TriggerRow, happening: TriggerEvent, store: TriggerStore, deps: StartDeps) -> Started:
     """Start the execution of a happening; the trigger's row counts the outcome.
 
     Raises ConflictError(code="trigger_disabled"), NotFoundError (of the playbook), InvalidInputError (codes ``payload_invalid``,
@@ -56,7 +56,7 @@ def fire_by_rule(name: str, event: Mapping[str, Any], store: TriggerStore, deps:
     row = store.get(name)
     if row is None or not row.enabled:
         return None
-    return fire_trigger(row, Happening(dict(event), event_key(name, event)), store, deps)
+    return fire_trigger(row, TriggerEvent(dict(event), event_key(name, event)), store, deps)
 
 
 def fire_by_message(
@@ -67,10 +67,10 @@ def fire_by_message(
     Raises what ``fire_trigger`` raises, and InvalidInputError(code="not_a_message").
     """
     message = message_event(record)
-    return fire_trigger(row, Happening(message, message_key(row.name, message)), store, deps)
+    return fire_trigger(row, TriggerEvent(message, message_key(row.name, message)), store, deps)
 
 
-def _start(row: TriggerRow, happening: Happening, deps: StartDeps) -> Started:
+def _start(row: TriggerRow, happening: TriggerEvent, deps: StartDeps) -> Started:
     id_ = happening.id
     payload: dict[str, Any] = {"event": happening.event}
     if row.payload is not None or row.event_key:

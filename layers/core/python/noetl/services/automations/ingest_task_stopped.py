@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.domain.events import WorkGotOn
+from noetl.domain.events import WorkAdvanced
 from noetl.domain.workers.container_jobs import WAKE
 
 
-def take_job_end(event: Mapping[str, Any]) -> WorkGotOn | None:
+def take_job_end(event: Mapping[str, Any]) -> WorkAdvanced | None:
     """Turn an ``ECS Task State Change`` into the event that wakes a task.
 
     None when no execution waits for the task, or it is no task of NoETL.
@@ -24,7 +24,7 @@ def take_job_end(event: Mapping[str, Any]) -> WorkGotOn | None:
         execution.isascii() and execution.isdigit() and 0 < int(execution) < 2**63 and 0 < len(command) <= 200
     ):
         return None
-    return WorkGotOn(int(execution), f"work:{detail.get('taskArn', '')}", "", command)
+    return WorkAdvanced(int(execution), f"work:{detail.get('taskArn', '')}", "", command)
 
 
 def _wake(detail: Mapping[str, Any]) -> str:

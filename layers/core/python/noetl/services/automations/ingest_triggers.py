@@ -6,8 +6,8 @@ Four shapes, distinguished by their keys; anything else is refused:
 * a rule of EventBridge: ``{"trigger": name, "path": playbook, "event": the event}``, of a playbook's own trigger, or without ``path``, of one
   that was made while the system runs;
 * a rule of EventBridge for containers that have ended: ``{"source": "aws.ecs", …}``, which wakes the task that waits for it;
-* an SQS queue: ``{"Records": […]}``; whose messages start which playbooks is in ``TakeDeps.queues``, and in the table of triggers that were
-  made while the system runs.
+* an SQS queue: ``{"Records": […]}``; whose messages start which playbooks is in ``TriggerBatchDeps.queues``, and in the table of triggers
+  that were made while the system runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from noetl.services.executions.start_playbook import StartDeps
 
 
 @dataclass(frozen=True, slots=True)
-class TakeDeps:
+class TriggerBatchDeps:
     """Dependencies of ``take``.
 
     ``queues``: name of a queue → paths of the playbooks that its messages start.
@@ -43,7 +43,7 @@ class TakeDeps:
 
 
 @dataclass(slots=True)
-class Taken:
+class TriggerBatchResult:
     """Result of ``take``.
 
     ``executions``: started now or by an earlier delivery of the same. ``events``: durable, to be published. ``give_back``: ids of
@@ -60,7 +60,7 @@ class Taken:
             self.events.append(event)
 
 
-def take(invocation: Mapping[str, Any], deps: TakeDeps) -> Taken:
+def take(invocation: Mapping[str, Any], deps: TriggerBatchDeps) -> TriggerBatchResult:
     """Start the executions that an invocation asks for.
 
     A schedule whose playbook cannot be started says so in its row. An event whose playbook cannot be started raises, so that the
@@ -69,7 +69,7 @@ def take(invocation: Mapping[str, Any], deps: TakeDeps) -> Taken:
     """
     if "Records" in invocation:
         return _take_messages(invocation["Records"], deps)
-    taken = Taken()
+    taken = TriggerBatchResult()
     if invocation.get("source") == "aws.ecs":
         woken = take_job_end(invocation)
         taken.events += [] if woken is None else [woken]
@@ -97,8 +97,8 @@ def take(invocation: Mapping[str, Any], deps: TakeDeps) -> Taken:
     raise _unknown(f"it has neither schedule, trigger nor Records, but {', '.join(sorted(invocation))[:200]}")
 
 
-def _take_event(name: str, event: Mapping[str, Any], deps: TakeDeps) -> Taken:
-    taken = Taken()
+def _take_event(name: str, event: Mapping[str, Any], deps: TriggerBatchDeps) -> TriggerBatchResult:
+    taken = TriggerBatchResult()
     started = fire_by_rule(name, event, deps.triggers, deps.start)
     if started is None:
         deps.log(f"the trigger {name} started nothing: it is gone, or disabled")
@@ -107,10 +107,10 @@ def _take_event(name: str, event: Mapping[str, Any], deps: TakeDeps) -> Taken:
     return taken
 
 
-def _take_messages(records: Any, deps: TakeDeps) -> Taken:
+def _take_messages(records: Any, deps: TriggerBatchDeps) -> TriggerBatchResult:
     if not isinstance(records, list) or not all(isinstance(record, Mapping) for record in records):
         raise _unknown("its `Records` is not a list of messages")
-    taken = Taken()
+    taken = TriggerBatchResult()
     give_back: list[str] = []
     failed_groups: set[str] = set()
     for record in records:
@@ -130,7 +130,7 @@ def _take_messages(records: Any, deps: TakeDeps) -> Taken:
     return taken
 
 
-def _start_each(record: Mapping[str, Any], deps: TakeDeps, taken: Taken) -> None:
+def _start_each(record: Mapping[str, Any], deps: TriggerBatchDeps, taken: TriggerBatchResult) -> None:
     """Start the executions of a message; after an error the message is redelivered.
 
     The redelivery finds what was started, and starts the others.

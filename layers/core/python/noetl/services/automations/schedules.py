@@ -10,8 +10,8 @@ import msgspec
 from noetl.domain.automations.missed_run_policy import (
     MOST_CAUGHT_UP,
     CatchUp,
-    Conduct,
     Overlap,
+    SchedulePolicy,
     check_conduct,
 )
 from noetl.domain.automations.schedules import Timing, check_name, check_timing, instant, name_for, next_fires
@@ -128,21 +128,21 @@ def find_schedule(store: ScheduleStore, name: str) -> ScheduleRow:
     return row
 
 
-class Put(msgspec.Struct, frozen=True):
+class StoredSchedule(msgspec.Struct, frozen=True):
     """A stored schedule. ``fresh``: there was none of this name."""
 
     row: ScheduleRow
     fresh: bool
 
 
-def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> Put:
+def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> StoredSchedule:
     """Create a schedule by hand, or replace one that was made by hand.
 
     Raises InvalidInputError, NotFoundError (of the playbook), ConflictError when a playbook declares the schedule of that name,
     InfrastructureError.
     """
     timing = check_timing(Timing(wish.cron, wish.rate, wish.timezone))
-    conduct = check_conduct(Conduct(wish.catch_up, wish.catch_up_max, wish.overlap))
+    conduct = check_conduct(SchedulePolicy(wish.catch_up, wish.catch_up_max, wish.overlap))
     entry = find_playbook(deps.catalog, check_path(wish.path), wish.version)
     check_payload(deps.programs(entry.program), wish.payload)
     name = name_for(wish.path) if wish.name is None else check_name(wish.name)
@@ -167,7 +167,7 @@ def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> Put:
         catch_up_max=conduct.catch_up_max,
         overlap=conduct.overlap,
     )
-    return Put(put(row, store=deps.store, schedules=deps.schedules, now=deps.clock()), old is None)
+    return StoredSchedule(put(row, store=deps.store, schedules=deps.schedules, now=deps.clock()), old is None)
 
 
 def pause_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:

@@ -135,14 +135,14 @@ def find_trigger(store: TriggerStore, name: str) -> TriggerRow:
     return row
 
 
-class Put(msgspec.Struct, frozen=True):
+class StoredTrigger(msgspec.Struct, frozen=True):
     """A stored trigger. ``fresh``: there was none of this name."""
 
     row: TriggerRow
     fresh: bool
 
 
-def put_trigger(deps: TriggerDeps, wish: TriggerWish) -> Put:
+def put_trigger(deps: TriggerDeps, wish: TriggerWish) -> StoredTrigger:
     """Create a trigger, or replace one of the same kind.
 
     Raises InvalidInputError (codes ``invalid_trigger…``, ``trigger_template``, ``trigger_source_…``, ``trigger_refused``),
@@ -170,7 +170,7 @@ def put_trigger(deps: TriggerDeps, wish: TriggerWish) -> Put:
         enabled=wish.enabled,
         generation=1 if old is None else old.generation,
     )
-    return Put(_keep(deps, row, old), old is None)
+    return StoredTrigger(_keep(deps, row, old), old is None)
 
 
 def patch_trigger(deps: TriggerDeps, name: str, patch: TriggerPatch) -> TriggerRow:

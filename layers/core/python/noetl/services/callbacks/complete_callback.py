@@ -35,7 +35,7 @@ from noetl.domain.sizes.gate import check_value
 from noetl.domain.state import TERMINAL, Token
 from noetl.domain.wait_request import iso
 from noetl.dsl.json_schema.check import misfits
-from noetl.dsl.program import Lit, Map, Program, Task, calls_back_task, tasks_in
+from noetl.dsl.program import LiteralNode, Map, Program, Task, calls_back_task, tasks_in
 from noetl.ports.executions.execution_store import ExecutionStore, LoadRequest
 from noetl.ports.results import ResultStore
 from noetl.services.history.execution_state import state_of
@@ -44,7 +44,7 @@ _TOLD = 3
 """Problems of a body in a message; ``details`` have more."""
 
 
-class AskedFor(msgspec.Struct, frozen=True, omit_defaults=True):
+class CallbackQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """The question that a callback token answers.
 
     ``waiting``: a step waits for the answer. Otherwise a step will ask later; the callback may be answered before. ``since`` and
@@ -63,7 +63,7 @@ class AskedFor(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: dict[str, Any] | None = None
 
 
-class Answered(msgspec.Struct, frozen=True):
+class CompletedCallback(msgspec.Struct, frozen=True):
     """``event``: durable, to be published. None: it was answered so before."""
 
     callback: CallbackId
@@ -85,12 +85,12 @@ class CallbackDeps:
 class _Found:
     callback: CallbackId
     program: str
-    asked: AskedFor
+    asked: CallbackQuestion
     candidates: tuple[dict[str, Any] | None, ...]
     """Schemas of the tasks that may be what it is for; one when that is known."""
 
 
-def look(token: str, deps: CallbackDeps) -> AskedFor:
+def look(token: str, deps: CallbackDeps) -> CallbackQuestion:
     """Return the question that a token answers.
 
     Raises NotFoundError (no such token), ConflictError(code="callback_used"), GoneError(code="callback_expired" or "callback_closed").
@@ -101,7 +101,7 @@ def look(token: str, deps: CallbackDeps) -> AskedFor:
     return _find(callback, deps).asked
 
 
-def answer(token: str, body: Any, deps: CallbackDeps, owner: str) -> Answered:
+def answer(token: str, body: Any, deps: CallbackDeps, owner: str) -> CompletedCallback:
     """Say ``body`` to the task that waits (or will).
 
     Raises as ``look`` does, and InvalidInputError(code="callback_schema", "body_invalid" or "size_limit").
@@ -110,16 +110,16 @@ def answer(token: str, body: Any, deps: CallbackDeps, owner: str) -> Answered:
     check_value(body, "body")
     digest = digest_of(body)
     if _is_repeat(callback, digest, deps):
-        return Answered(callback, None)
+        return CompletedCallback(callback, None)
     event = plan(callback, body, digest, deps)
     posted = deps.store.post(event, owner)
     if posted.posted:
         _give_way(event, deps)
-        return Answered(callback, event)
+        return CompletedCallback(callback, event)
     if posted.status in TERMINAL:
         raise _closed(f"execution {callback.execution_id} is {posted.status}")
     if _is_repeat(callback, digest, deps):
-        return Answered(callback, None)
+        return CompletedCallback(callback, None)
     raise _closed("it is over")
 
 
@@ -255,7 +255,7 @@ def _find(callback: CallbackId, deps: CallbackDeps) -> _Found:
     if awaited is not None and awaited.serial == callback.serial:
         if awaited.until is not None and awaited.until <= loaded.now:
             raise _expired()
-        asked = AskedFor(
+        asked = CallbackQuestion(
             execution_id,
             awaited.step,
             awaited.task,
@@ -280,7 +280,7 @@ def _ahead(callback: CallbackId, token: Token, program: str, item: int | None, d
         raise _closed("nothing waits for it")
     given = [_literals(task) for task in tasks]
     schemas = tuple({codec.encode(one.get("schema")): one.get("schema") for one in given}.values())
-    asked = AskedFor(
+    asked = CallbackQuestion(
         str(callback.execution_id),
         token.step,
         tasks[0].label if len(tasks) == 1 else "",
@@ -309,10 +309,10 @@ def _waits(program: Program, token: Token) -> Iterator[Task]:
 
 def _literals(task: Task) -> dict[str, Any]:
     """Return the parameters of a task that hold no template."""
-    if isinstance(task.params, Lit):
+    if isinstance(task.params, LiteralNode):
         return dict(task.params.value)
     entries = task.params.entries if isinstance(task.params, Map) else ()
-    return {name: node.value for name, node in entries if isinstance(node, Lit)}
+    return {name: node.value for name, node in entries if isinstance(node, LiteralNode)}
 
 
 def _expired() -> GoneError:

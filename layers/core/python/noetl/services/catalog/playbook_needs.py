@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.dsl.diagnostics import Diagnostic, did_you_mean
 from noetl.dsl.keychain import NAMING, credential_of
-from noetl.dsl.program import Expr, KeychainEntry, Lit, Map, Node, Pos, Program, Text
+from noetl.dsl.program import Expr, KeychainEntry, LiteralNode, Map, Node, Pos, Program, Text
 from noetl.dsl.work import tasks_in
 from noetl.ports.catalog import Catalog
 
@@ -55,7 +55,7 @@ def _once(needs: list[Need]) -> tuple[Need, ...]:
 def _of_entry(entry: KeychainEntry) -> Need | None:
     params = _literals(entry.params)
     computed = isinstance(entry.params, Map) and any(
-        key in ("credential", "auth", "ref") and not isinstance(node, Lit)
+        key in ("credential", "auth", "ref") and not isinstance(node, LiteralNode)
         for key, node in entry.params.entries
     )
     return None if computed else Need(credential_of(entry, params), entry.pos)
@@ -63,17 +63,17 @@ def _of_entry(entry: KeychainEntry) -> Need | None:
 
 def _literals(node: Node) -> object:
     if isinstance(node, Map):
-        return {key: value.value for key, value in node.entries if isinstance(value, Lit)}
-    return node.value if isinstance(node, Lit) else None
+        return {key: value.value for key, value in node.entries if isinstance(value, LiteralNode)}
+    return node.value if isinstance(node, LiteralNode) else None
 
 
 def _named(value: object) -> Iterator[str]:
     """Yield the credentials in parameters: ``auth: name``, or ``credential: name`` below it."""
-    if isinstance(value, Lit):
+    if isinstance(value, LiteralNode):
         yield from _named(value.value)
     entries = value.entries if isinstance(value, Map) else value.items() if isinstance(value, Mapping) else ()
     for key, entry in entries:
-        plain = entry.value if isinstance(entry, Lit) else entry
+        plain = entry.value if isinstance(entry, LiteralNode) else entry
         if key in NAMING and isinstance(plain, str):
             yield plain
         else:
@@ -82,11 +82,11 @@ def _named(value: object) -> Iterator[str]:
 
 def _paths(params: Node, pos: Pos) -> Iterator[Need]:
     given = dict(params.entries) if isinstance(params, Map) else {}
-    if isinstance(params, Lit) and isinstance(params.value, dict):
-        given = {key: Lit(value) for key, value in params.value.items()}
+    if isinstance(params, LiteralNode) and isinstance(params.value, dict):
+        given = {key: LiteralNode(value) for key, value in params.value.items()}
     path, version = given.get("path"), given.get("version")
-    number = version.value if isinstance(version, Lit) and isinstance(version.value, int) else None
-    if isinstance(path, Lit) and isinstance(path.value, str):
+    number = version.value if isinstance(version, LiteralNode) and isinstance(version.value, int) else None
+    if isinstance(path, LiteralNode) and isinstance(path.value, str):
         yield Need(path.value, pos, version=number)
     elif isinstance(path, (Text, Expr)):
         source = path.source if isinstance(path, Text) else f"{{{{ {path.source} }}}}"

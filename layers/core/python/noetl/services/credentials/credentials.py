@@ -343,7 +343,7 @@ def _copy(key: str, deps: CredentialDeps) -> tuple[Credential, float] | None:
     return Credential(hit.name, hit.type, data), hit.expires_in
 
 
-class Resealed(msgspec.Struct, frozen=True):
+class ResealResult(msgspec.Struct, frozen=True):
     """Result of resealing.
 
     ``resealed``: how many. ``unreadable``: names of those that no key of this machine opens; they stayed as they were.
@@ -353,7 +353,7 @@ class Resealed(msgspec.Struct, frozen=True):
     unreadable: list[str] = []
 
 
-def reseal(principal: str, deps: CredentialDeps) -> Resealed:
+def reseal(principal: str, deps: CredentialDeps) -> ResealResult:
     """Seal every credential again, with a new key where this machine manages the keys.
 
     Nothing is lost when it ends in the middle: run it again. A credential that is replaced meanwhile is sealed with the new key by the
@@ -374,7 +374,7 @@ def reseal(principal: str, deps: CredentialDeps) -> Resealed:
                     count += 1
                     note_access(deps, one.name, "resealed", principal)
             after = page[-1].name
-    return Resealed(count, unreadable)
+    return ResealResult(count, unreadable)
 
 
 def _identity(name: str) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ from noetl.ports.executions.answers import ExecutionFilter, Posted, Steering
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services.catalog.find_playbook import find_playbook
 from noetl.services.executions import redrive_execution
-from noetl.services.executions.change_execution import Asked, event_id, steer
+from noetl.services.executions.change_execution import ChangeRequest, event_id, steer
 from noetl.services.history.execution_state import demand_state
 from noetl.services.history.steering_order import accepted_before, check_paused
 from noetl.services.queries.read_execution import STATUSES, statuses, summarize
@@ -60,7 +60,7 @@ class ManyFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     roots: bool | None = None
 
 
-class ManyWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class BulkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A request to control many executions.
 
     ``limit``: most executions, the newest first. ``after``: the ``next`` of the previous answer. ``dry_run``: only report what would be
@@ -78,7 +78,7 @@ class ManyWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     version: int | None = None
 
 
-class Steered(msgspec.Struct, frozen=True, omit_defaults=True):
+class ControlResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome for one execution.
 
     ``status``: before the request. ``outcome``: ``done`` (its event is durable), ``would`` (in a dry run), or ``refused``, with the reason.
@@ -95,7 +95,7 @@ class Steered(msgspec.Struct, frozen=True, omit_defaults=True):
 class SteeredMany(msgspec.Struct, frozen=True):
     """``more``: the limit cut it; ``next`` is the ``after`` of what is left."""
 
-    executions: list[Steered]
+    executions: list[ControlResult]
     done: int
     refused: int
     dry_run: bool
@@ -103,7 +103,7 @@ class SteeredMany(msgspec.Struct, frozen=True):
     next: str | None
 
 
-class ManyDeps(msgspec.Struct, frozen=True):
+class BulkDeps(msgspec.Struct, frozen=True):
     """The dependencies of a bulk request.
 
     ``publish``: called with each batch of events once the store has committed it. ``clock``: epoch seconds.
@@ -116,7 +116,7 @@ class ManyDeps(msgspec.Struct, frozen=True):
     clock: Callable[[], float]
 
 
-def steer_many(verb: Verb, wish: ManyWish, asked: Asked, deps: ManyDeps) -> SteeredMany:
+def steer_many(verb: Verb, wish: BulkRequest, asked: ChangeRequest, deps: BulkDeps) -> SteeredMany:
     """Cancel, pause, resume or redrive every execution that a filter selects.
 
     The answer states for each execution whether it was refused. Raises InvalidInputError(code="empty_filter", "invalid_filter",
@@ -125,9 +125,9 @@ def steer_many(verb: Verb, wish: ManyWish, asked: Asked, deps: ManyDeps) -> Stee
     if not 1 <= wish.limit <= MOST:
         raise InvalidInputError(f"a limit is a number from 1 to {MOST}", code="invalid_limit")
     wanted = _wanted(verb, wish, deps.catalog)
-    again = _Again(wish, deps)
+    again = _BulkRedrive(wish, deps)
     found, more = _select(wish, wanted, deps)
-    told: list[Steered] = list(_unknown(wish, found, more, deps))
+    told: list[ControlResult] = list(_unknown(wish, found, more, deps))
     for start in range(0, len(found), BATCH):
         told += _steer(verb, wish, asked, found[start : start + BATCH], again, deps)
     done = sum(one.outcome != "refused" for one in told)
@@ -138,7 +138,7 @@ def steer_many(verb: Verb, wish: ManyWish, asked: Asked, deps: ManyDeps) -> Stee
 # --- which ----------------------------------------------------------------------------------------
 
 
-def _wanted(verb: Verb, wish: ManyWish, catalog: Catalog) -> ExecutionFilter:
+def _wanted(verb: Verb, wish: BulkRequest, catalog: Catalog) -> ExecutionFilter:
     asked = wish.filter
     if asked == ManyFilter():
         raise InvalidInputError(
@@ -199,7 +199,7 @@ def _invalid(message: str, hint: str) -> InvalidInputError:
     return InvalidInputError(message, code="invalid_filter", hint=hint)
 
 
-def _select(wish: ManyWish, wanted: ExecutionFilter, deps: ManyDeps) -> tuple[list[ExecutionInfo], bool]:
+def _select(wish: BulkRequest, wanted: ExecutionFilter, deps: BulkDeps) -> tuple[list[ExecutionInfo], bool]:
     """At most as many as are wanted, and whether there are more."""
     found: list[ExecutionInfo] = []
     status = wish.filter.status
@@ -214,7 +214,9 @@ def _select(wish: ManyWish, wanted: ExecutionFilter, deps: ManyDeps) -> tuple[li
         before = page[-1].execution_id
 
 
-def _unknown(wish: ManyWish, found: Sequence[ExecutionInfo], more: bool, deps: ManyDeps) -> Iterator[Steered]:
+def _unknown(
+    wish: BulkRequest, found: Sequence[ExecutionInfo], more: bool, deps: BulkDeps
+) -> Iterator[ControlResult]:
     """Yield the ids of the filter that it does not select.
 
     They are unknown, or another condition excludes them. They come with the last page of the answer.
@@ -227,19 +229,19 @@ def _unknown(wish: ManyWish, found: Sequence[ExecutionInfo], more: bool, deps: M
             continue
         info = deps.store.info(int(text))
         if info is None:
-            yield Steered(text, "", "", "refused", "execution_not_found", "there is no such execution")
+            yield ControlResult(text, "", "", "refused", "execution_not_found", "there is no such execution")
         else:
             why = "it does not fit the rest of the filter"
-            yield Steered(text, info.path, info.status, "refused", "not_in_filter", why)
+            yield ControlResult(text, info.path, info.status, "refused", "not_in_filter", why)
 
 
 # --- what ------------------------------------------------------------------------------------------
 
 
-class _Again:
+class _BulkRedrive:
     """What a redrive of many says, checked once."""
 
-    def __init__(self, wish: ManyWish, deps: ManyDeps) -> None:
+    def __init__(self, wish: BulkRequest, deps: BulkDeps) -> None:
         self.step = "" if wish.from_ == "failure" else wish.from_
         parse_address(self.step)
         self.program = ""
@@ -251,13 +253,13 @@ class _Again:
 
 def _steer(
     verb: Verb,
-    wish: ManyWish,
-    asked: Asked,
+    wish: BulkRequest,
+    asked: ChangeRequest,
     batch: Sequence[ExecutionInfo],
-    again: _Again,
-    deps: ManyDeps,
-) -> list[Steered]:
-    told: dict[int, Steered] = {}
+    again: _BulkRedrive,
+    deps: BulkDeps,
+) -> list[ControlResult]:
+    told: dict[int, ControlResult] = {}
     events: list[Event] = []
     shown = statuses(deps.store, batch, deps.clock())
     steering = (
@@ -287,22 +289,22 @@ def _told(
     shown: Mapping[int, str],
     error: NoetlError | None,
     outcome: Literal["done", "would"] = "done",
-) -> Steered:
+) -> ControlResult:
     """Make the answer for each execution. ``shown``: its status as lists show it."""
     status = shown[info.execution_id]
     if error is None:
-        return Steered(str(info.execution_id), info.path, status, outcome)
-    return Steered(str(info.execution_id), info.path, status, "refused", error.code, error.message)
+        return ControlResult(str(info.execution_id), info.path, status, outcome)
+    return ControlResult(str(info.execution_id), info.path, status, "refused", error.code, error.message)
 
 
 def _event(
     verb: Verb,
-    wish: ManyWish,
-    asked: Asked,
+    wish: BulkRequest,
+    asked: ChangeRequest,
     info: ExecutionInfo,
     before: Sequence[Steering],
-    again: _Again,
-    deps: ManyDeps,
+    again: _BulkRedrive,
+    deps: BulkDeps,
 ) -> Event:
     """Make the event of one execution.
 

@@ -27,7 +27,7 @@ from noetl.services.history.steering_order import accepted_before, check_paused
 from noetl.services.queries.read_execution import find
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ChangeRequest(msgspec.Struct, frozen=True):
     """A client's request to change an execution.
 
     ``unique``: a name that no other request has; repeats under one name are applied once. ``owner``: the process that publishes the event.
@@ -43,7 +43,7 @@ class Asked(msgspec.Struct, frozen=True):
         check_text(REASON, self.reason, "the reason")
 
 
-def cancel(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
+def cancel(store: ExecutionStore, execution_id: int, asked: ChangeRequest, *, cascade: bool = True) -> Event:
     """End an execution (``cascade``: and its children). Raises NotFoundError, ConflictError."""
     info = live(store, execution_id, "cancelled")
     event = Cancel(execution_id, event_id(asked), info.program, asked.reason, asked.principal, cascade)
@@ -54,7 +54,7 @@ NOT_YET = "it does within moments, at its `trigger_at` or when it has a slot: tr
 NOT_WITHOUT_PARENT = "it was paused with its parent before it began, and begins when that is resumed"
 
 
-def pause(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
+def pause(store: ExecutionStore, execution_id: int, asked: ChangeRequest, *, cascade: bool = True) -> Event:
     """Pause an execution, so that the engine begins nothing new in it; a paused one stays so.
 
     ``cascade``: its children, too. Raises NotFoundError, ConflictError.
@@ -65,7 +65,7 @@ def pause(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bo
     return _posted(store, event, asked.owner, "paused")
 
 
-def resume(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
+def resume(store: ExecutionStore, execution_id: int, asked: ChangeRequest, *, cascade: bool = True) -> Event:
     """Resume an execution that is paused or is about to be.
 
     ``cascade``: its children, too. Raises NotFoundError, ConflictError.
@@ -80,7 +80,7 @@ def resume(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: b
 def steer(
     kind: type[Pause | Resume],
     info: ExecutionInfo,
-    asked: Asked,
+    asked: ChangeRequest,
     before: Sequence[Steering],
     *,
     cascade: bool,
@@ -97,7 +97,7 @@ def steer(
     )
 
 
-def _before(store: ExecutionStore, execution_id: int, asked: Asked) -> list[Steering]:
+def _before(store: ExecutionStore, execution_id: int, asked: ChangeRequest) -> list[Steering]:
     """Return the pauses and resumes that wait in the outbox.
 
     Call this before reading the execution's row: a pause or resume that has left the outbox is in the status by then.
@@ -108,7 +108,7 @@ def _before(store: ExecutionStore, execution_id: int, asked: Asked) -> list[Stee
 def patch_context(
     store: ExecutionStore,
     execution_id: int,
-    asked: Asked,
+    asked: ChangeRequest,
     patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     *,
     correlation_id: str = "",
@@ -145,7 +145,7 @@ def patch_context(
 def set_variables(
     store: ExecutionStore,
     execution_id: int,
-    asked: Asked,
+    asked: ChangeRequest,
     variables: Mapping[str, Any],
     *,
     var_type: VariableType = "user_defined",
@@ -166,7 +166,7 @@ def set_variables(
     return _post_variables(store, execution_id, asked, patches, writes, var_type, source_step)
 
 
-def delete_variable(store: ExecutionStore, execution_id: int, asked: Asked, name: str) -> Event:
+def delete_variable(store: ExecutionStore, execution_id: int, asked: ChangeRequest, name: str) -> Event:
     """Remove a variable: its row, and ``vars.<name>``. Raises NotFoundError, ConflictError."""
     writes = [VariableWrite(name, deleted=True)]
     return _post_variables(store, execution_id, asked, [Patch("vars", name, None, "unset")], writes)
@@ -175,7 +175,7 @@ def delete_variable(store: ExecutionStore, execution_id: int, asked: Asked, name
 def _post_variables(
     store: ExecutionStore,
     execution_id: int,
-    asked: Asked,
+    asked: ChangeRequest,
     patches: list[Patch],
     writes: list[VariableWrite],
     var_type: VariableType = "user_defined",
@@ -199,7 +199,7 @@ def inject_token(
     store: ExecutionStore,
     programs: Callable[[str], Program],
     execution_id: int,
-    asked: Asked,
+    asked: ChangeRequest,
     *,
     step: str,
     args: dict[str, Any],
@@ -234,7 +234,7 @@ def inject_token(
     return _posted(store, event, asked.owner, "given a token")
 
 
-def event_id(asked: Asked) -> str:
+def event_id(asked: ChangeRequest) -> str:
     """Return the id of a request's event, the same for every repeat of the request."""
     return f"ext:{hashlib.sha256(asked.unique.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 

@@ -17,7 +17,7 @@ SECONDS = 15.0
 
 
 @dataclass(slots=True)
-class Begun:
+class DecidedStarts:
     """The result of deciding Starts directly.
 
     ``left``: Starts that were not decided, and go through the queue. ``taken``: (execution, event) whose id another execution has.
@@ -29,7 +29,7 @@ class Begun:
     failed: int = 0
 
 
-Decide = Callable[[Sequence[Start], Callable[[], float]], Begun]
+Decide = Callable[[Sequence[Start], Callable[[], float]], DecidedStarts]
 """Let the engine decide these within the seconds that are left. Raises InfrastructureError."""
 
 
@@ -70,10 +70,10 @@ class DirectStarts:
             owner, [event for event in events if not isinstance(event, Start) or event in left]
         )
 
-    def _begun(self, starts: Sequence[Start]) -> Begun:
+    def _begun(self, starts: Sequence[Start]) -> DecidedStarts:
         until = self._clock() + SECONDS
         try:
             return self._decide(starts, lambda: until - self._clock())
         except InfrastructureError as away:
             self._log(f"{len(starts)} start(s) go through the queue: {away}")
-            return Begun(list(starts))
+            return DecidedStarts(list(starts))

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from msgspec import UNSET
+
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Redrive
-from noetl.domain.loop_resume import FAILED, Again
+from noetl.domain.loop_resume import FAILED, LoopResume
 from noetl.domain.redrive import Address, parse_address, refusal
 from noetl.domain.sizes.gate import check_value
 from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.dsl.program import Program, step_index, ways_of
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
-from noetl.services.executions.change_execution import Asked, event_id
+from noetl.services.executions.change_execution import ChangeRequest, event_id
 from noetl.services.history.execution_state import demand_state
 from noetl.services.history.last_step_runs import LastRuns, last_runs
 from noetl.services.queries.read_execution import find
@@ -28,22 +30,23 @@ def redrive(
     store: ExecutionStore,
     programs: Callable[[str], Program],
     execution_id: int,
-    asked: Asked,
+    asked: ChangeRequest,
     *,
     step: str = "",
     args: dict[str, Any] | None = None,
     program: str = "",
+    output: Any = UNSET,
 ) -> Redrive:
     """Continue an execution that has ended, from the work that was unfinished or from a step.
 
     ``step`` empty: the work that was under way when the execution ended runs again. Otherwise it names a step, or an item of its loop
     (``domain.redrive.parse_address``). ``args``: of the step; None: those of its last run. ``program``: the program to continue with;
-    empty: the one that the execution had.
+    empty: the one that the execution had. ``output``: the result that the step leaves with, instead of being run.
 
     Raises NotFoundError, ConflictError(code="execution_not_ended", "execution_leaving" or "not_redrivable", details ``candidates``),
     InvalidInputError(code="unknown_step" or "invalid_redrive").
     """
-    event = plan(store, programs, execution_id, asked, step=step, args=args, program=program)
+    event = plan(store, programs, execution_id, asked, step=step, args=args, program=program, output=output)
     posted = store.post(event, asked.owner)
     if posted.status is None:
         raise being_removed(execution_id)
@@ -56,11 +59,12 @@ def plan(
     store: ExecutionStore,
     programs: Callable[[str], Program],
     execution_id: int,
-    asked: Asked,
+    asked: ChangeRequest,
     *,
     step: str = "",
     args: dict[str, Any] | None = None,
     program: str = "",
+    output: Any = UNSET,
     info: ExecutionInfo | None = None,
 ) -> Redrive:
     """Make the event of a redrive without posting it.
@@ -69,6 +73,8 @@ def plan(
     """
     check_value(args or {}, "args")
     address = parse_address(step)
+    if output is not UNSET:
+        _check_output(address, output)
     info = info or find(store, execution_id)
     if info.status not in TERMINAL:
         raise _not_ended(execution_id, info.status)
@@ -83,7 +89,7 @@ def plan(
         runs = last_runs(store, execution_id)
         refused = f"{address.step} runs at the end of every round by itself"
         raise _refused(execution_id, refused, runs.candidates())
-    again: Again | None = None
+    again: LoopResume | None = None
     if address.step:
         _check_steps(new, {address.step})
         runs = last_runs(store, execution_id)
@@ -103,7 +109,20 @@ def plan(
         asked.principal,
         again,
         info.ended_at or 0.0,
+        None if output is UNSET else output,
+        output is not UNSET,
     )
+
+
+def _check_output(address: Address, output: Any) -> None:
+    """Check a result that is given to a step. Raises InvalidInputError."""
+    if not address.step or address.items:
+        raise InvalidInputError(
+            "an output takes the place of the result of one whole step",
+            code="invalid_redrive",
+            hint="name the step to continue from, without an item of its loop: the output of a loop is a list",
+        )
+    check_value(output, "output")
 
 
 def being_removed(execution_id: int) -> ConflictError:
@@ -145,7 +164,7 @@ def _check_steps(program: Program, wanted: set[str]) -> None:
         )
 
 
-def _again(execution_id: int, program: Program, address: Address, runs: LastRuns) -> Again | None:
+def _again(execution_id: int, program: Program, address: Address, runs: LastRuns) -> LoopResume | None:
     """Find the loop run that has the addressed items; None for a whole step.
 
     Raises ConflictError when there is no such item.
@@ -167,7 +186,7 @@ def _again(execution_id: int, program: Program, address: Address, runs: LastRuns
     if len(address.items) > 1:
         why = f"a loop among the tasks of step {step} runs as one with its item, which is what is kept"
         raise _refused(execution_id, why, [f"{step}[{'failed' if item == FAILED else item}]", step])
-    return Again(last.run, last.round, item, last.applied)
+    return LoopResume(last.run, last.round, item, last.applied)
 
 
 def _check_loops(execution_id: int, program: Program, state: ExecutionState) -> None:

@@ -37,13 +37,13 @@ _TOLD = 3
 """Problems of a payload in a message; ``details`` have more."""
 
 
-class Wish(msgspec.Struct, frozen=True):
+class StartRequest(msgspec.Struct, frozen=True):
     """A request to start an execution.
 
     ``path``/``version``: the playbook's, in the catalog. ``key``/``asked``: an idempotency key of this principal, and everything that the
     request asks for under it. ``told``: values about the start itself that the workload receives. Names of the payload win over them, and
     they are not checked against ``input``. ``at``: when it starts (epoch seconds); a time that has passed means now. ``priority``:
-    replaces the playbook's own. ``labels``: override those of the playbook.
+    replaces the playbook's own. ``labels``: override those of the playbook. ``no_cache``: no task takes the result of an earlier call.
     """
 
     payload: dict[str, Any]
@@ -57,6 +57,7 @@ class Wish(msgspec.Struct, frozen=True):
     at: float | None = None
     priority: int | None = None
     labels: Mapping[str, str] = {}
+    no_cache: bool = False
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -83,7 +84,7 @@ engine could not, and its inbox has to deal with that. Idempotent."""
 
 def start_execution(
     program: Program,
-    wish: Wish,
+    wish: StartRequest,
     store: ExecutionStore,
     *,
     owner: str,
@@ -118,7 +119,7 @@ def start_execution(
 
 def _start(
     program: Program,
-    wish: Wish,
+    wish: StartRequest,
     store: ExecutionStore,
     key: IdempotencyKey | None,
     owner: str,
@@ -155,6 +156,7 @@ def _start(
             principal_kind=wish.principal_kind,
             told=wish.told,
             priority=wish.priority,
+            no_cache=wish.no_cache,
             origin=origin,
             kept=begin is None,
             found=(created.path, wish.version),
@@ -233,6 +235,7 @@ def start_event(
     principal_kind: str = "",
     told: Mapping[str, Any] | None = None,
     priority: int | None = None,
+    no_cache: bool = False,
     origin: str = "",
     kept: bool = False,
     found: tuple[str, int | None] | None = None,
@@ -256,6 +259,7 @@ def start_event(
         principal=principal,
         principal_kind=principal_kind,
         priority=priority,
+        no_cache=no_cache,
     )
 
 
@@ -274,7 +278,9 @@ def created_by(event: Start, program: Program | None) -> CreatedExecution:
 
 
 def refuse_excess(program: Program, start: Start, store: ExecutionStore, now: float) -> None:
-    """Refuse a start beyond its concurrency limit when the playbook says ``on_excess: refuse``.
+    """Refuse a start beyond its concurrency limit.
+
+    Only when the playbook says ``on_excess: refuse``.
 
     When two starts pass this check at the same moment, the engine applies the limit as they begin. Raises
     ConflictError(code="concurrency_limit").

@@ -13,7 +13,7 @@ from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.services.catalog.find_playbook import find_playbook
-from noetl.services.executions.start_execution import Started, Wish, start_execution
+from noetl.services.executions.start_execution import Started, StartRequest, start_execution
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ def start_playbook(
     """Start a registered playbook for an external event.
 
     ``by``/``kind``: the principal. ``key``: the same for each delivery of one event; the payload of the first counts. ``told``: see
-    ``Wish``.
+    ``StartRequest``.
 
     Raises NotFoundError(code="playbook_not_found"), InvalidInputError(code="payload_invalid"), InfrastructureError.
     """
     entry = find_playbook(deps.catalog, path, version)
-    wish = Wish(payload, entry.path, entry.version, by, kind, key, told=told or {})
+    wish = StartRequest(payload, entry.path, entry.version, by, kind, key, told=told or {})
     return start_execution(
         deps.programs(entry.program),
         wish,

@@ -1,4 +1,7 @@
-"""Progress of an execution's step runs: history folded row by row for status and live views."""
+"""Progress of an execution's step runs.
+
+History is folded row by row for status and live views.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +66,8 @@ class StepRun(msgspec.Struct):
     """When it continues, while it waits for a time."""
     resting: bool = False
     """The turn that is issued next waits: for a callback or for a time."""
+    cached_from: str = ""
+    """The execution whose stored result its last task took, instead of being run."""
 
     def end(self, status: RunStatus, at: float) -> None:
         self.status, self.ended, self.child = status, at, None
@@ -209,6 +214,8 @@ def _called(progress: Progress, fact: Fact, at: float) -> None:
         return
     step_run.child = step_run.until = None
     attempts = (fact.get("meta") or {}).get("attempts")
+    source = (fact.get("meta") or {}).get("cached")
+    step_run.cached_from = str(source.get("execution_id", "")) if isinstance(source, dict) else ""
     if fact.get("stage", "body") == "body" and isinstance(attempts, int):
         step_run.attempts = max(step_run.attempts, attempts)
 

@@ -38,7 +38,7 @@ class HistoryEvent(msgspec.Struct, frozen=True):
     meta: dict[str, Any]
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _EventBody(msgspec.Struct, frozen=True):
     """One event before it gets its id."""
 
     name: str
@@ -118,16 +118,16 @@ def row_events(
             yield _envelope(execution_id, row, event, part_id, name, status)
 
 
-def _tell(execution_id: int, row: StoredEvent, step: str, called: Called) -> Iterator[_Told]:
+def _tell(execution_id: int, row: StoredEvent, step: str, called: Called) -> Iterator[_EventBody]:
     return _tell_item(row, step, called) if row.lane else _tell_row(execution_id, row, called)
 
 
-def _tell_unread(row: StoredEvent, found: Unreadable) -> _Told:
-    return _Told("row.unreadable", "error", row.event_id, {"type": row.type, "why": found.why}, {})
+def _tell_unread(row: StoredEvent, found: Unreadable) -> _EventBody:
+    return _EventBody("row.unreadable", "error", row.event_id, {"type": row.type, "why": found.why}, {})
 
 
 def _envelope(
-    execution_id: int, row: StoredEvent, event: _Told, event_id: str, name: str, status: EventStatus
+    execution_id: int, row: StoredEvent, event: _EventBody, event_id: str, name: str, status: EventStatus
 ) -> HistoryEvent:
     known = name_of(event.name)
     return HistoryEvent(
@@ -160,11 +160,11 @@ def events_of_fact(row: StoredEvent) -> list[int]:
     return [len(told) for told in _tell_facts(0, row, _by_place)]
 
 
-def _tell_row(execution_id: int, row: StoredEvent, called: Called) -> Iterator[_Told]:
+def _tell_row(execution_id: int, row: StoredEvent, called: Called) -> Iterator[_EventBody]:
     return chain.from_iterable(_tell_facts(execution_id, row, called))
 
 
-def _tell_facts(execution_id: int, row: StoredEvent, called: Called) -> Iterator[list[_Told]]:
+def _tell_facts(execution_id: int, row: StoredEvent, called: Called) -> Iterator[list[_EventBody]]:
     """Yield the events of each fact of a row; none for a fact that only folding needs."""
     command = _command_of(row.event_id)
     for fact in read_facts(row):
@@ -181,22 +181,22 @@ def _tell_facts(execution_id: int, row: StoredEvent, called: Called) -> Iterator
 
 def _tell_fact(
     execution_id: int, fact: Mapping[str, Any], command: tuple[str, int] | None
-) -> Iterator[_Told]:
+) -> Iterator[_EventBody]:
     name = str(fact.get("name", ""))
     told = _fact_event(execution_id, fact, name)
     if name in _WORKER_FACTS:
         yield from _tell_call(told, fact, command)
     elif name == "playbook.initialized":
         yield told
-        yield _Told("workflow.initialized", "in_progress", str(execution_id), {}, {})
+        yield _EventBody("workflow.initialized", "in_progress", str(execution_id), {}, {})
     elif name in ("playbook.completed", "playbook.failed", "execution.cancelled"):
-        yield _Told("workflow.completed", told.status, str(execution_id), {}, {})
+        yield _EventBody("workflow.completed", told.status, str(execution_id), {}, {})
         yield told
     else:
         yield told
 
 
-def _fact_event(execution_id: int, fact: Mapping[str, Any], name: str) -> _Told:
+def _fact_event(execution_id: int, fact: Mapping[str, Any], name: str) -> _EventBody:
     if name == "loop.item":
         name = "loop.closing"
     status: EventStatus = _STATUS.get(name, "success")
@@ -207,7 +207,7 @@ def _fact_event(execution_id: int, fact: Mapping[str, Any], name: str) -> _Told:
         if fact.get(key):
             meta[key] = fact[key]
     payload = {key: value for key, value in fact.items() if key not in _NOT_PAYLOAD}
-    return _Told(name, status, _entity(execution_id, fact, name), payload, meta)
+    return _EventBody(name, status, _entity(execution_id, fact, name), payload, meta)
 
 
 def _entity(execution_id: int, fact: Mapping[str, Any], name: str) -> str:
@@ -228,26 +228,28 @@ _WORKER_FACTS = frozenset(
 """Facts that tell what a worker reported, when it was a worker that ran the step (control kinds run in the engine)."""
 
 
-def _tell_call(told: _Told, fact: Mapping[str, Any], command: tuple[str, int] | None) -> Iterator[_Told]:
+def _tell_call(
+    told: _EventBody, fact: Mapping[str, Any], command: tuple[str, int] | None
+) -> Iterator[_EventBody]:
     meta = {"run": fact.get("run"), "step": fact.get("step")}
     if fact.get("stage") == "compensate":
         meta["stage"] = "compensate"
     if command is not None:
         command_meta = {**meta, "turn": command[1]}
-        yield _Told("command.claimed", "in_progress", command[0], {}, command_meta)
-        yield _Told("command.started", "in_progress", command[0], {}, command_meta)
+        yield _EventBody("command.claimed", "in_progress", command[0], {}, command_meta)
+        yield _EventBody("command.started", "in_progress", command[0], {}, command_meta)
     yield from _tell_tasks(fact, told, meta)
     if told.name == "retry.scheduled" and _ends_with(fact.get("trace"), told.name):
         return
-    yield _Told(
+    yield _EventBody(
         told.name, told.status, told.entity, told.payload, told.meta, "worker" if command else "server"
     )
     if command is not None and told.name in ("call.done", "call.error"):
         ended = "command.completed" if told.name == "call.done" else "command.failed"
-        yield _Told(ended, told.status, command[0], {}, command_meta)
+        yield _EventBody(ended, told.status, command[0], {}, command_meta)
 
 
-def _tell_tasks(report: Mapping[str, Any], told: _Told, meta: dict[str, Any]) -> Iterator[_Told]:
+def _tell_tasks(report: Mapping[str, Any], told: _EventBody, meta: dict[str, Any]) -> Iterator[_EventBody]:
     """Yield the events of the tasks that a worker traced.
 
     A worker traces nothing for a single task that was called once: those events come from the report itself.
@@ -258,21 +260,23 @@ def _tell_tasks(report: Mapping[str, Any], told: _Told, meta: dict[str, Any]) ->
         yield from _tell_trace(trace, meta)
         return
     facts = {key: value for key, value in (report.get("meta") or {}).items() if key == "duration_ms"}
-    yield _Told("task.started", "in_progress", told.entity, {}, meta)
-    yield _Told("task.done", told.status, told.entity, facts, meta)
+    yield _EventBody("task.started", "in_progress", told.entity, {}, meta)
+    yield _EventBody("task.done", told.status, told.entity, facts, meta)
 
 
 def _ends_with(trace: Any, name: str) -> bool:
-    """Return whether the trace ends with event ``name``, which already shows why the run stopped.
+    """Check whether the trace ends with event ``name``.
+
+    That event already shows why the run stopped.
 
     A retry earlier in the trace was carried out in the same turn.
     """
     return isinstance(trace, list) and bool(trace) and trace[-1].get("name") == name
 
 
-def _tell_trace(trace: Any, meta: dict[str, Any]) -> Iterator[_Told]:
+def _tell_trace(trace: Any, meta: dict[str, Any]) -> Iterator[_EventBody]:
     for entry in trace if isinstance(trace, list) else ():
-        yield _Told(
+        yield _EventBody(
             str(entry.get("name", "")),
             entry.get("status", "success"),
             str(entry.get("entity", "")),
@@ -284,7 +288,7 @@ def _tell_trace(trace: Any, meta: dict[str, Any]) -> Iterator[_Told]:
 # --- items --------------------------------------------------------------------------------------
 
 
-def _tell_item(row: StoredEvent, step: str, called: Called) -> Iterator[_Told]:
+def _tell_item(row: StoredEvent, step: str, called: Called) -> Iterator[_EventBody]:
     outcome = codec.decode(row.facts)
     status = outcome.get("status")
     index = called(row.lane, row.seq)
@@ -306,15 +310,15 @@ def _tell_item(row: StoredEvent, step: str, called: Called) -> Iterator[_Told]:
         yield from _tell_trace(trace, meta)
         if suspend.get("callback") or _ends_with(trace, name):
             return
-        yield _Told(name, "in_progress", step, shown, meta)
+        yield _EventBody(name, "in_progress", step, shown, meta)
         return
     told = _item_call(outcome, status, step, meta)
     yield from _tell_tasks(outcome, told, meta)
     yield told
-    yield _Told("loop.item", told.status, step, {"index": index}, meta)
+    yield _EventBody("loop.item", told.status, step, {"index": index}, meta)
 
 
-def _item_call(outcome: Mapping[str, Any], status: Any, step: str, meta: dict[str, Any]) -> _Told:
+def _item_call(outcome: Mapping[str, Any], status: Any, step: str, meta: dict[str, Any]) -> _EventBody:
     name = "call.error" if status == "error" else "call.done"
     told_status: EventStatus = (
         "error" if status == "error" else "skipped" if status == "skipped" else "success"
@@ -323,7 +327,7 @@ def _item_call(outcome: Mapping[str, Any], status: Any, step: str, meta: dict[st
     for key in ("result", "error", "labels", "route"):
         if outcome.get(key) is not None:
             payload[key] = outcome[key]
-    return _Told(name, told_status, step, payload, {**meta, **(outcome.get("meta") or {})})
+    return _EventBody(name, told_status, step, payload, {**meta, **(outcome.get("meta") or {})})
 
 
 # --- reading ids --------------------------------------------------------------------------------

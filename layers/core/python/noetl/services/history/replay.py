@@ -47,7 +47,9 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
 
 def replay(store: ExecutionStore, execution_id: int) -> ReplayReport:
-    """Rebuild an execution from its facts; compare state, slots and loop counts with the store.
+    """Rebuild an execution from its facts, and compare it with the store.
+
+    It compares state, slots and loop counts.
 
     Raises NotFoundError, UnreadableRowError, and ConflictError when the execution moves too fast to be read at one version.
     """
@@ -87,7 +89,10 @@ def _rows(store: ExecutionStore, execution_id: int) -> Iterator[tuple[int, list[
 
 
 def _items(store: ExecutionStore, execution_id: int) -> tuple[int, list[Difference]]:
-    """Compare the counts in loop rows with the item rows; return how many rows and differences."""
+    """Compare the counts in loop rows with the item rows.
+
+    Returns how many rows and differences.
+    """
     done: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     rows = 0

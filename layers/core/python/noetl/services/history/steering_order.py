@@ -1,4 +1,7 @@
-"""Order of pauses and resumes: that of their acceptance, regardless of the order of delivery."""
+"""Order of pauses and resumes.
+
+It is that of their acceptance, regardless of the order of delivery.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ def accepted_before(steering: Sequence[Steering], event_id: str) -> list[Steerin
 
 
 def check_paused(info: ExecutionInfo, before: Sequence[Steering]) -> None:
-    """Raise ConflictError unless the execution is paused once all that was accepted is applied."""
+    """Check that the execution is paused once all requests are applied.
+
+    Raises ConflictError unless it is.
+    """
     if before and before[-1].pauses:
         return
     if before:

@@ -18,12 +18,12 @@ from noetl.dsl.program import Program
 from noetl.engine.admission import admission_of
 from noetl.ports.executions.execution_store import ExecutionIdTakenError, VersionConflictError
 from noetl.services.executions.start_execution import created_by
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 from noetl.services.orchestrator.id_collisions import refuse_start
 
 
 def admitted(
-    events: Sequence[Event], deps: EngineDeps, handled: Handled
+    events: Sequence[Event], deps: EngineDeps, handled: BatchEffects
 ) -> tuple[list[Event], dict[int, NoetlError]]:
     """Return the batch without waiting Starts, and why some of its executions cannot begin."""
     found: list[Event] = []
@@ -72,7 +72,7 @@ def _resolved(
         return event, None
 
 
-def _waits(event: Start, program: Program, deps: EngineDeps, handled: Handled) -> bool:
+def _waits(event: Start, program: Program, deps: EngineDeps, handled: BatchEffects) -> bool:
     """Ask the store for a slot; True when the execution has to wait.
 
     Raises ConflictError(code="concurrency_limit"), TemplateError.

@@ -6,13 +6,13 @@ from noetl.domain import ids
 from noetl.domain.events import TimerFired
 from noetl.domain.state import decode_state
 from noetl.ports.executions.execution_store import Change
-from noetl.services.orchestrator.engine_deps import DueTimer, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, DueTimer
 
 MARKED = 100
 """Most runs of an execution that was cut short whose work is called off; what others report is superseded all the same."""
 
 
-def add_effects(change: Change, handled: Handled) -> None:
+def add_effects(change: Change, handled: BatchEffects) -> None:
     """Add the timers of ``change`` to ``handled``, and what it ended, dropped or redrove."""
     handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
     if change.end:

@@ -16,39 +16,41 @@ from noetl.domain.errors import as_exception
 from noetl.domain.events import CommandDone, Event, Start
 from noetl.domain.workers.direct_requests import LEASE_SECONDS, VERSION, DecideAnswer, DecideRequest, fitting
 from noetl.ports.queue import Delivery
-from noetl.services.executions.direct_starts import Begun
-from noetl.services.orchestrator.consume_events import Managed, MessageBatch, MessageDeps
+from noetl.services.executions.direct_starts import DecidedStarts
+from noetl.services.orchestrator.consume_events import EventBatchResult, MessageBatch, MessageDeps
 from noetl.services.orchestrator.select_worker import worker_of
 from noetl.services.orchestrator.sweep import sweep
 from noetl.services.support.lease_owner_id import direct_owner
 
 
 @dataclass(slots=True)
-class Answered:
+class AnsweredRequest:
     """The answer to a request, with its counts.
 
     ``managed``: what the batch did. ``handed``: commands in the answer. ``returned``: commands that the worker returned to their queues.
     """
 
     answer: DecideAnswer
-    managed: Managed
+    managed: EventBatchResult
     handed: int = 0
     returned: int = 0
 
 
-def answer_request(request: DecideRequest, deps: MessageDeps, deadline: Callable[[], float]) -> Answered:
+def answer_request(
+    request: DecideRequest, deps: MessageDeps, deadline: Callable[[], float]
+) -> AnsweredRequest:
     """Decide a worker's outcomes, and extend or end the leases that its request names.
 
     ``deadline`` returns the seconds left. Raises InfrastructureError; the worker then sends its outcomes through the queue.
     """
     returned = _update_leases(request, deps, deadline)
     if not request.outcomes:
-        return Answered(DecideAnswer(VERSION), Managed(), returned=returned)
+        return AnsweredRequest(DecideAnswer(VERSION), EventBatchResult(), returned=returned)
     batch = _Request(deps, deadline, request)
     managed = batch.handle([Delivery(str(place), "", text, 1) for place, text in enumerate(request.outcomes)])
     left = sorted({int(one) for one in managed.give_back})
     answer = DecideAnswer(VERSION, left, batch.texts)
-    return Answered(answer, managed, handed=len(batch.texts), returned=returned)
+    return AnsweredRequest(answer, managed, handed=len(batch.texts), returned=returned)
 
 
 class _Request(MessageBatch):
@@ -168,7 +170,9 @@ def _turn(event: CommandDone) -> tuple[int, str, int, int]:
 # --- starts -----------------------------------------------------------------------------------------
 
 
-def begin_executions(starts: Sequence[Start], deps: MessageDeps, deadline: Callable[[], float]) -> Begun:
+def begin_executions(
+    starts: Sequence[Start], deps: MessageDeps, deadline: Callable[[], float]
+) -> DecidedStarts:
     """Decide Starts that this process made, and publish the commands that follow.
 
     These Starts need no token.
@@ -177,7 +181,7 @@ def begin_executions(starts: Sequence[Start], deps: MessageDeps, deadline: Calla
 
 
 class _Starts(MessageBatch):
-    def begin(self, starts: Sequence[Start]) -> Begun:
+    def begin(self, starts: Sequence[Start]) -> DecidedStarts:
         pairs = [(Delivery(str(place), "", "", 1), start) for place, start in enumerate(starts)]
         try:
             self._decide(list[tuple[Delivery, Event]](pairs))
@@ -186,7 +190,7 @@ class _Starts(MessageBatch):
             self._publish()
         back = set(self.managed.give_back)
         left = [start for delivery, start in pairs if delivery.message_id in back]
-        return Begun(left, self.taken, self.managed.failed)
+        return DecidedStarts(left, self.taken, self.managed.failed)
 
     def _decide(self, pairs: list[tuple[Delivery, Event]]) -> None:
         error = self._try(pairs)

@@ -24,7 +24,7 @@ UNKNOWN_KEY_DELIVERIES = 3
 
 
 @dataclass(slots=True)
-class Admitted:
+class AuthenticBatch:
     """The events of a batch of messages, and the messages that are no event now.
 
     ``refused``: never retried, since they are no messages, or forged (which is recorded). ``unread``: the queue keeps them until a
@@ -45,7 +45,7 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class MessageAuthenticator:
     """The authentication of messages.
 
     ``keys(fresh)``: the key ring, read again when ``fresh`` (a rotation may have happened). ``clock``: epoch seconds.
@@ -57,14 +57,14 @@ class Door:
     clock: Callable[[], float]
     log: Callable[[str], None]
 
-    def admit(self, deliveries: list[Delivery], *, timers: bool = False) -> Admitted:
+    def admit(self, deliveries: list[Delivery], *, timers: bool = False) -> AuthenticBatch:
         """Sort deliveries into events, early, refused, unread and broken messages.
 
         ``timers``: they come from the queue that delays, to which no worker can send. Only there do messages wait, and commands: a
         worker must not reach another worker's queue through the engine.
 
         Raises InfrastructureError when the database is unreachable while something forged has to be recorded."""
-        found = Admitted()
+        found = AuthenticBatch()
         for delivery in deliveries:
             try:
                 message = unpack(delivery.body, self.results)
@@ -96,7 +96,7 @@ class Door:
                 self._broken(delivery, error, found)
         return found
 
-    def _broken(self, delivery: Delivery, error: BaseException, found: Admitted) -> None:
+    def _broken(self, delivery: Delivery, error: BaseException, found: AuthenticBatch) -> None:
         """Note a message that could not be read; the rest of the batch continues."""
         why = repr(as_exception(error))
         self.log(f"message {delivery.message_id} could not be looked at: {why}")
@@ -113,7 +113,7 @@ class Door:
         self.log(f"message {delivery.message_id} is dropped: execution {min(about)} has been removed")
         return True
 
-    def _sort(self, delivery: Delivery, message: Message, found: Admitted, timers: bool) -> None:
+    def _sort(self, delivery: Delivery, message: Message, found: AuthenticBatch, timers: bool) -> None:
         waits = message.command is not None or message.due > self.clock() + 0.5
         if waits and not timers:
             self._refuse(delivery, message, "only what is delayed waits, in a queue of its own", found)
@@ -127,7 +127,7 @@ class Door:
                 found.asked.append((message.event, message.asked))
 
     def _put_off(
-        self, delivery: Delivery, message: Message, error: InfrastructureError, found: Admitted
+        self, delivery: Delivery, message: Message, error: InfrastructureError, found: AuthenticBatch
     ) -> None:
         """Leave a message of an unknown key to its queue; refuse it after a few deliveries.
 
@@ -142,7 +142,7 @@ class Door:
         found.unread.append(delivery)
         found.away.append(error)
 
-    def _refuse(self, delivery: Delivery, message: Message, why: str, found: Admitted) -> None:
+    def _refuse(self, delivery: Delivery, message: Message, why: str, found: AuthenticBatch) -> None:
         self._tell(delivery, why)
         if message.event is not None:
             self._record(delivery, message.event)

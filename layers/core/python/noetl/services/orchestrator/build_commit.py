@@ -64,6 +64,7 @@ def make_change(
         waiting=tuple(command for d in each for command in d.waiting),
         close=tuple(_close(decisions)),
         drop_runs=tuple(run for d in each for run in d.drop_runs),
+        left_runs=tuple(run for d in each for run in d.left_runs),
         over_runs=tuple(run for d in each for run in d.over_runs),
         loops=tuple(
             _loop_row(start, last.state.program, last.state.priority, deps) for d in each for start in d.loops

@@ -21,9 +21,9 @@ from noetl.ports.revocations import Revocations
 from noetl.ports.workers import CommandLeases
 from noetl.services.messaging.back_off import USUAL, BackOff
 from noetl.services.messaging.send_events import signed_event
-from noetl.services.orchestrator.authenticate import Admitted, Door
+from noetl.services.orchestrator.authenticate import AuthenticBatch, MessageAuthenticator
 from noetl.services.orchestrator.dead_letters import lay_aside
-from noetl.services.orchestrator.engine_deps import DueTimer, EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, DueTimer, EngineDeps
 from noetl.services.orchestrator.failed_events import TRIES, after_failure, brief, is_outage
 from noetl.services.orchestrator.handle_events import handle_events
 from noetl.services.orchestrator.publish import Publisher
@@ -46,7 +46,7 @@ class MessageDeps:
     ``dead_letters``: (a queue) → the queue for its messages that the engine cannot handle; None: they stay.
     """
 
-    door: Door
+    door: MessageAuthenticator
     engine: EngineDeps
     publisher: Publisher
     revocations: Revocations
@@ -60,7 +60,7 @@ class MessageDeps:
 
 
 @dataclass(slots=True)
-class Managed:
+class EventBatchResult:
     """The outcome of a batch. ``give_back``: ids of messages that the queue has to keep."""
 
     give_back: list[str] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Managed:
 
 def handle_messages(
     deliveries: Sequence[Delivery], source: Queue, deps: MessageDeps, deadline: Callable[[], float]
-) -> Managed:
+) -> EventBatchResult:
     """Handle the messages of ``source``; return them to it during an outage.
 
     ``deadline`` returns the seconds left.
@@ -112,9 +112,9 @@ class MessageBatch:
         self.late: dict[int, list[Delivery]] = {}
         self.taken: set[tuple[int, str]] = set()
         """Starts that were refused, because another execution has their id."""
-        self.managed = Managed()
+        self.managed = EventBatchResult()
 
-    def handle(self, deliveries: list[Delivery]) -> Managed:
+    def handle(self, deliveries: list[Delivery]) -> EventBatchResult:
         try:
             admitted = self.deps.door.admit(deliveries, timers=self.source is self.deps.publisher.timers)
         except InfrastructureError as away:
@@ -178,7 +178,7 @@ class MessageBatch:
 
         Returns the error that the engine failed with; a part may have been committed before.
         """
-        handled, failure = Handled(), None
+        handled, failure = BatchEffects(), None
         try:
             handle_events([event for _, event in pairs], self.engine, handled)
         except BaseException as error:
@@ -225,7 +225,7 @@ class MessageBatch:
 
         Return the pause before the next attempt; None: the event is settled.
         """
-        handled = Handled()
+        handled = BatchEffects()
         try:
             if isinstance(error, InfrastructureError) and is_outage(error):
                 raise error
@@ -238,7 +238,7 @@ class MessageBatch:
         finally:
             self._take(handled, [event])
 
-    def _take(self, handled: Handled, inputs: Sequence[Event]) -> None:
+    def _take(self, handled: BatchEffects, inputs: Sequence[Event]) -> None:
         """Keep the commands, timers and events that ``inputs`` caused.
 
         Inputs that were handed back (they came early) stay with their queue.
@@ -258,7 +258,7 @@ class MessageBatch:
         """
         while self.follow and self.deadline() > MARGIN_SECONDS:
             events, self.follow = self.follow, []
-            handled = Handled()
+            handled = BatchEffects()
             try:
                 handle_events(events, self.engine, handled)
             except BaseException as broken:
@@ -300,7 +300,7 @@ class MessageBatch:
                 # A mark only saves work.
                 self.deps.log(f"work of {execution_id} could not be revoked: {as_exception(error)!r}")
 
-    def _relay(self, admitted: Admitted) -> None:
+    def _relay(self, admitted: AuthenticBatch) -> None:
         """Send early messages on: back to the delay queue, or a due command to its worker."""
         publisher = self.deps.publisher
         for delivery, message in admitted.early:

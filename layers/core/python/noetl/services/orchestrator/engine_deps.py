@@ -58,7 +58,7 @@ class DueTimer(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Handled:
+class BatchEffects:
     """The effects of a batch: commands to run and events to handle next, both durable already."""
 
     commands: list[Command] = field(default_factory=list)

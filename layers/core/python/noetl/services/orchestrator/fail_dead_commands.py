@@ -21,7 +21,7 @@ SHOWN = 4000
 
 
 @dataclass(slots=True)
-class Buried:
+class DeadBatchResult:
     """``give_back``: ids of messages that stay where they are."""
 
     give_back: list[str] = field(default_factory=list)
@@ -39,13 +39,13 @@ def bury(
     limit: int,
     log: Callable[[str], None],
     worker: Callable[[Command], str] = lambda command: command.pool,
-) -> Buried:
+) -> DeadBatchResult:
     """Report each dead command as failed with ``worker_lost``.
 
     The task's rules and retries may answer that error. ``worker``: names the worker whose queue gave the command up. No tool of the
     playbook is called. Raises InfrastructureError when the answers cannot be sent.
     """
-    buried = Buried()
+    buried = DeadBatchResult()
     answers: list[tuple[Delivery, Outgoing]] = []
     for delivery in deliveries:
         try:

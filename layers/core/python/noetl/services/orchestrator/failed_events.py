@@ -27,7 +27,7 @@ from noetl.domain.events import (
     Held,
     ItemsDone,
     Start,
-    WorkGotOn,
+    WorkAdvanced,
     encode_event,
 )
 from noetl.domain.facts.facts import Superseded, encode_facts
@@ -49,7 +49,7 @@ from noetl.services.history.execution_state import state_of
 from noetl.services.orchestrator.after_commit import add_effects
 from noetl.services.orchestrator.build_commit import make_change
 from noetl.services.orchestrator.decide import MISSING_PROGRAM
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 from noetl.services.orchestrator.handle_events import is_fenced
 from noetl.services.results.stored_bytes import outages
 
@@ -71,7 +71,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 def after_failure(
-    event: Event, error: Exception, tries: int, deps: EngineDeps, handled: Handled
+    event: Event, error: Exception, tries: int, deps: EngineDeps, handled: BatchEffects
 ) -> float | None:
     """Settle an event on which the engine failed for the ``tries``-th time.
 
@@ -84,7 +84,7 @@ def after_failure(
     deps.log(f"{what} failed, try {tries}: {brief(error)}")
     if tries < TRIES:
         return AGAIN_SECONDS[tries - 1]
-    if isinstance(event, WorkGotOn):
+    if isinstance(event, WorkAdvanced):
         return None  # It only hastens the next look at work outside.
     try:
         _give_up_on(event, error, deps, handled)
@@ -117,7 +117,7 @@ def _note(event: Event, error: Exception, deps: EngineDeps) -> None:
         deps.log(f"the failure of event {event.event_id!r} could not be recorded: {as_exception(unnoted)}")
 
 
-def _give_up_on(event: Event, error: Exception, deps: EngineDeps, handled: Handled) -> None:
+def _give_up_on(event: Event, error: Exception, deps: EngineDeps, handled: BatchEffects) -> None:
     """Fail the execution of ``event``. Raises what keeps that from being committed."""
     if deps.recent is not None:
         deps.recent.take(event.execution_id)
@@ -132,7 +132,7 @@ def _give_up_on(event: Event, error: Exception, deps: EngineDeps, handled: Handl
     )
 
 
-def _commit(event: Event, error: Exception, deps: EngineDeps, handled: Handled) -> None:
+def _commit(event: Event, error: Exception, deps: EngineDeps, handled: BatchEffects) -> None:
     inner = event.event if isinstance(event, Held) else event
     settled = tuple(dict.fromkeys(name for name in (inner.event_id, event.event_id) if _is_plain(name)))
     given_up = ids.given_up_event(inner.event_id)

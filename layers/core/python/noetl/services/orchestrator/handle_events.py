@@ -25,7 +25,7 @@ from noetl.domain.events import (
     Redrive,
     Resume,
     Start,
-    WorkGotOn,
+    WorkAdvanced,
 )
 from noetl.domain.facts.facts import Superseded
 from noetl.domain.ids import cascade_parent
@@ -53,7 +53,7 @@ from noetl.services.orchestrator.after_commit import add_effects
 from noetl.services.orchestrator.build_commit import make_change
 from noetl.services.orchestrator.complete_events import Completion
 from noetl.services.orchestrator.decide import decide_one
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 from noetl.services.orchestrator.execution_work import Decided, Work, settled_names
 from noetl.services.orchestrator.handle_items import handle_items
 from noetl.services.orchestrator.id_collisions import commit_with_free_ids, refuse_start, was_unborn
@@ -72,16 +72,18 @@ TRIES = 20
 """Most times that the engine decides a batch again after a version conflict."""
 
 
-def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | None = None) -> Handled:
+def handle_events(
+    events: Sequence[Event], deps: EngineDeps, handled: BatchEffects | None = None
+) -> BatchEffects:
     """Apply a batch of events. Returns the commands to run and the events to handle next.
 
     ``handled``: filled with what was committed, so that a caller can continue from there when this raises.
     Raises InfrastructureError when the store is unreachable (nothing was lost).
     """
-    handled = Handled() if handled is None else handled
+    handled = BatchEffects() if handled is None else handled
     holding = Holding()
     items: list[ItemsDone] = []
-    polls: list[Poll | WorkGotOn] = []
+    polls: list[Poll | WorkAdvanced] = []
     work: dict[int, Work] = {}
     batch, refused = admitted(holding.unwrap(events), deps, handled)
     for event in map(fitting, batch):
@@ -89,7 +91,7 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
             polls.append(poll)
         elif isinstance(event, ItemsDone):
             items.append(event)
-        elif not isinstance(event, (Held, WorkGotOn)):
+        elif not isinstance(event, (Held, WorkAdvanced)):
             found = work.setdefault(event.execution_id, Work(event.execution_id))
             found.events += in_order(event, found.events, deps.store)
             # A remembered snapshot does not show a pause or resume that was delivered before and did not fit then.
@@ -107,7 +109,7 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
     return handled
 
 
-def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
+def _handle(works: list[Work], deps: EngineDeps, handled: BatchEffects, holding: Holding) -> None:
     def decide_and_commit(taken: frozenset[int]) -> None:
         left = [work for work in works if work.events]
         for work in left:
@@ -138,7 +140,7 @@ def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Hold
     )
 
 
-def _refuse_starts(work: Work, deps: EngineDeps, handled: Handled) -> None:
+def _refuse_starts(work: Work, deps: EngineDeps, handled: BatchEffects) -> None:
     """Refuse and remove the Start of an execution whose id is taken."""
     work.trust = False
     for event in [event for event in work.events if isinstance(event, Start)]:
@@ -162,7 +164,7 @@ def _prepare(works: Iterable[Work], deps: EngineDeps) -> None:
             work.scopes.update(scopes)
 
 
-def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
+def _round(works: list[Work], deps: EngineDeps, handled: BatchEffects, holding: Holding) -> None:
     loaded, known = _read(works, deps)
     sizes = dict(known)
     executions = dict(loaded.executions)

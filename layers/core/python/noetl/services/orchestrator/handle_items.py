@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.commands import Command, ItemOutcome, LoopSlice, Rest
+from noetl.domain.commands import ChunkRest, Command, ItemOutcome, LoopSlice
 from noetl.domain.events import Event, ItemAwaits, ItemsDone, Parent
 from noetl.domain.facts.facts import Superseded, encode_facts
 from noetl.domain.outcomes.outcomes import CallbackRequest, Outcome, Patch, Suspend
@@ -22,7 +22,7 @@ from noetl.engine.decision import worker_pool
 from noetl.engine.outcomes import child_start_event, detached, replaced_ids, with_ids
 from noetl.ports.executions.execution_store import EventRow, ItemBatch, LoadRequest
 from noetl.services.orchestrator.build_commit import BUSY
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 from noetl.services.orchestrator.id_collisions import commit_with_free_ids
 from noetl.services.orchestrator.paused_events import Holding
 
@@ -46,7 +46,9 @@ def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
     return max(1, min(share, by_time, items * GROWTH))
 
 
-def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
+def handle_items(
+    events: Sequence[ItemsDone], deps: EngineDeps, handled: BatchEffects, holding: Holding
+) -> None:
     """Count a batch of item outcomes.
 
     Outcomes of a superseded command are recorded and change nothing. A message that must not come before an earlier one of its command, but
@@ -61,7 +63,7 @@ def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled
 
 
 def _count(
-    events: Sequence[ItemsDone], now: float, deps: EngineDeps, handled: Handled, holding: Holding
+    events: Sequence[ItemsDone], now: float, deps: EngineDeps, handled: BatchEffects, holding: Holding
 ) -> None:
     """Count the reports of one statement, and deal with those that it did not count."""
     answers, committed = commit_with_free_ids(
@@ -253,7 +255,7 @@ def _with_free_ids(event: ItemsDone, step: Step, taken: frozenset[int]) -> Items
     rest = event.rest
     if rest is not None:
         outcome = None if rest.outcome is None else free(rest.start, rest.outcome)
-        rest = Rest(rest.start, outcome, with_ids(rest.overlay, list[Patch], earlier))
+        rest = ChunkRest(rest.start, outcome, with_ids(rest.overlay, list[Patch], earlier))
     return msgspec.structs.replace(event, items=items, rest=rest)
 
 
@@ -280,7 +282,7 @@ def _continue_chunk(
     event: ItemsDone,
     step: Step,
     pool: str,
-    rest: Rest,
+    rest: ChunkRest,
     now: float,
     resumed: list[Command],
     waiting: list[Command],
@@ -307,7 +309,7 @@ def _command(
     piece: LoopSlice,
     outcome: Outcome | None,
     now: float,
-    rest: Rest | None = None,
+    rest: ChunkRest | None = None,
 ) -> Command:
     suspend = outcome.suspend if outcome is not None else None
     return Command(

@@ -11,7 +11,7 @@ from noetl.domain.events import ChildDone, Start
 from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
 from noetl.domain.state import ExecutionState
 from noetl.ports.executions.execution_store import ExecutionIdTakenError, ExecutionStore
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 
 Answer = TypeVar("Answer")
 MOST = 100_000
@@ -64,7 +64,7 @@ def _why(event: Start, store: ExecutionStore) -> str:
     return f"execution {event.execution_id} exists already, and {event.event_id} would begin another one"
 
 
-def refuse_start(event: Start, deps: EngineDeps, handled: Handled) -> None:
+def refuse_start(event: Start, deps: EngineDeps, handled: BatchEffects) -> None:
     """Report a Start whose execution id is taken or removed: its execution never begins.
 
     The report is durable.     A client's start is in ``handled.taken``, so that the client's door asks again. The store keeps the ids of

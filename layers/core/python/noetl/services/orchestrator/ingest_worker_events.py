@@ -1,7 +1,8 @@
 """Intake of the events that workers report over HTTP, one by one or in batches.
 
-Every body becomes a message as queues carry it, and passes the same check (``services/orchestrator/authenticate.Door``): a token states
-for which command the sender may report. A refused event is recorded beside the history that it names, reported to the sender, and
+Every body becomes a message as queues carry it, and passes the same check
+(``services/orchestrator/authenticate.MessageAuthenticator``): a token states for which command the sender may
+report. A refused event is recorded beside the history that it names, reported to the sender, and
 changes nothing.
 """
 
@@ -27,11 +28,11 @@ from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
 from noetl.domain.sizes.gate import check_tree, exceeded
 from noetl.domain.sizes.table import BATCH_EVENTS, INLINE_BYTES
 from noetl.domain.workers.command_token import Capability, read_capability
-from noetl.ports.event_batches import BatchStatus, EventBatch, EventBatches, EventTold
+from noetl.ports.event_batches import BatchStatus, EventBatch, EventBatches, ReportedEvent
 from noetl.ports.executions.execution_store import EventRow, ExecutionStore
 from noetl.ports.new_ids import IdTakenError
 from noetl.ports.queue import Delivery
-from noetl.services.orchestrator.authenticate import UNKNOWN_KEY_DELIVERIES, Door
+from noetl.services.orchestrator.authenticate import UNKNOWN_KEY_DELIVERIES, MessageAuthenticator
 from noetl.services.support.new_row_ids import TRIES, busy
 
 MOST_EVENTS = BATCH_EVENTS.value
@@ -48,7 +49,7 @@ SIGNS = frozenset({"command.claimed", "command.started", "command.heartbeat"})
 """Signs of life: they change nothing but the lease of their command."""
 
 
-class EventWish(msgspec.Struct, frozen=True):
+class EventReport(msgspec.Struct, frozen=True):
     """One reported event, in any of three bodies.
 
     * ``{v, token, event}``: a message as queues carry it.
@@ -76,7 +77,7 @@ class EventsDeps:
     turn) of a command that is running → False when its outcome is no longer wanted. ``refused``: counts, by reason.
     """
 
-    door: Door
+    door: MessageAuthenticator
     store: ExecutionStore
     batches: EventBatches
     forward: Callable[[Sequence[tuple[str, Event]]], None]
@@ -84,7 +85,7 @@ class EventsDeps:
     renew_lease: Callable[[int, str, int, int], bool] = lambda execution_id, command_id, attempt, turn: True
 
 
-def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
+def take_event(wish: EventReport, capability: str, deps: EventsDeps) -> ReportedEvent:
     """Admit one reported event and forward it to the engine. ``capability``: the header's.
 
     Raises InvalidInputError (it is none), InfrastructureError (also code="key_unknown": its sender repeats it)."""
@@ -95,7 +96,7 @@ def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
     return found.told[0]
 
 
-def read_event(wish: EventWish, capability: str) -> str:
+def read_event(wish: EventReport, capability: str) -> str:
     """Return the text of the message for a reported event.
 
     Raises InvalidInputError(code="event_invalid"), and "capability_invalid"."""
@@ -160,7 +161,7 @@ class _Found:
     ``told``: the answer for each message. ``admitted``: those for the engine. ``away``: why some can be neither admitted nor refused yet.
     """
 
-    told: list[EventTold]
+    told: list[ReportedEvent]
     admitted: list[tuple[str, Event]]
     away: InfrastructureError | None
 
@@ -174,7 +175,7 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
     deliveries = [Delivery(f"http-{place}", "", text, received) for place, text in enumerate(texts)]
     found = deps.door.admit(deliveries)
     let_in = {delivery.message_id: event for delivery, event in found.events}
-    told: list[EventTold] = []
+    told: list[ReportedEvent] = []
     admitted: list[tuple[str, Event]] = []
     for delivery in deliveries:
         event = let_in.get(delivery.message_id)
@@ -182,12 +183,12 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
             wanted = not _still_runs(event) or deps.renew_lease(
                 event.execution_id, event.command_id, event.attempt, event.turn
             )
-            told.append(EventTold(event.event_id, str(event.execution_id), wanted=wanted))
+            told.append(ReportedEvent(event.event_id, str(event.execution_id), wanted=wanted))
             if not _is_sign(event):
                 admitted.append((delivery.body, event))
             continue
         code = "event_unreadable" if delivery in found.unread else "event_refused"
-        told.append(EventTold("", "", code))
+        told.append(ReportedEvent("", "", code))
     away = next(iter(found.away), None)
     if away is None or final:
         for one in told:
@@ -213,7 +214,7 @@ def _is_sign(event: CommandDone | ItemsDone) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchWish:
+class EventBatchRequest:
     """A request to accept a batch of events.
 
     ``key``: of the caller, empty for none. ``batch_id``: made from the request. ``again``: the outcome of an earlier attempt with this id
@@ -221,14 +222,14 @@ class BatchWish:
     """
 
     batch_id: int
-    events: Sequence[EventWish]
+    events: Sequence[EventReport]
     key: str
     principal: str
     fingerprint: str
     again: bool = False
 
 
-def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
+def accept_batch(wish: EventBatchRequest, deps: EventsDeps) -> tuple[EventBatch, bool]:
     """Store a batch, to be handled later.
 
     Returns the batch and True; for a repeat under its key, the batch as it is now and False.
@@ -251,7 +252,7 @@ def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
     return batch, fresh
 
 
-def _keep_batch(wish: BatchWish, texts: list[str], deps: EventsDeps) -> tuple[EventBatch, bool]:
+def _keep_batch(wish: EventBatchRequest, texts: list[str], deps: EventsDeps) -> tuple[EventBatch, bool]:
     """Store a batch under the first id that no other batch has.
 
     A batch that is there already is the answer only when the request has a key, or its earlier attempt may have stored it.
@@ -272,7 +273,7 @@ def _keep_batch(wish: BatchWish, texts: list[str], deps: EventsDeps) -> tuple[Ev
     raise busy()
 
 
-def _placed(place: int, wish: EventWish) -> str:
+def _placed(place: int, wish: EventReport) -> str:
     try:
         return read_event(wish, "")
     except InvalidInputError as error:
@@ -329,7 +330,7 @@ def _give_up(batch_id: int, deps: EventsDeps) -> None:
     """
     batch = deps.batches.get(batch_id)
     if batch is not None and deps.door.clock() - batch.created_at > GIVE_UP_SECONDS:
-        told = [EventTold("", "", "batch_broken") for _ in range(batch.total)]
+        told = [ReportedEvent("", "", "batch_broken") for _ in range(batch.total)]
         deps.batches.end(batch_id, "failed", told)
 
 
@@ -343,7 +344,7 @@ def find_batch(batch_id: int, deps: EventsDeps) -> EventBatch:
     return batch
 
 
-def _record(batch: EventBatch, status: str, told: Sequence[EventTold], store: ExecutionStore) -> None:
+def _record(batch: EventBatch, status: str, told: Sequence[ReportedEvent], store: ExecutionStore) -> None:
     """Record a batch beside the histories of its executions: its arrival and its outcome."""
     rows: list[tuple[int, EventRow]] = []
     for execution_id in sorted({int(one.execution_id) for one in told if one.execution_id}):

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.domain.loop_resume import FAILED, Again, Places, indexes, ranges_of
+from noetl.domain.loop_resume import FAILED, LoopResume, Places, indexes, ranges_of
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.patches.scope_patches import PatchBuffer
-from noetl.engine.scopes.slot_view import Earlier
+from noetl.engine.scopes.slot_view import EarlierLoop
 from noetl.ports.executions.execution_store import ExecutionStore, LoopRow
 from noetl.services.results.stored_bytes import fetch
 
@@ -104,8 +104,8 @@ def _own(
 
 
 def earlier_loop(
-    deps: EngineDeps, execution_id: int, again: Again, *, fail_fast: bool, sequential: bool
-) -> Earlier:
+    deps: EngineDeps, execution_id: int, again: LoopResume, *, fail_fast: bool, sequential: bool
+) -> EarlierLoop:
     """Return what an ended loop run leaves to the run that continues it.
 
     Which items run again: the one that ``again`` names, or those that failed; and those that never ran, unless an iteration left the
@@ -122,13 +122,13 @@ def earlier_loop(
     picked = ranges_of(left.picked())
     if picked and newest.items is None and newest.items_ref is not None:
         fetch(deps.results, newest.items_ref)
-    return Earlier(oldest.total, picked, newest.items, newest.items_ref, left.patches.combined())
+    return EarlierLoop(oldest.total, picked, newest.items, newest.items_ref, left.patches.combined())
 
 
 class _Left:
     """The items of an ended loop that are left to run."""
 
-    def __init__(self, whole: int, again: Again, *, fail_fast: bool) -> None:
+    def __init__(self, whole: int, again: LoopResume, *, fail_fast: bool) -> None:
         self.again = again
         self.seen = bytearray(whole)
         self.failed: list[int] = []

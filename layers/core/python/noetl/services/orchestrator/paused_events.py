@@ -14,7 +14,7 @@ from noetl.domain.outcomes.report_checks import fitting
 from noetl.domain.workers.lease_owners import HELD
 from noetl.engine.pausing import Waiting
 from noetl.ports.executions.execution_store import Published
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 
 
 def held(event: Waiting | Start) -> Held | Start:
@@ -63,7 +63,7 @@ class Holding(msgspec.Struct):
             found.append(inner)
         return found
 
-    def hold(self, events: Sequence[Waiting | Start], deps: EngineDeps, handled: Handled) -> None:
+    def hold(self, events: Sequence[Waiting | Start], deps: EngineDeps, handled: BatchEffects) -> None:
         """Hold ``events`` until their executions continue.
 
         Events of executions that continued meanwhile are handed back.
@@ -83,7 +83,7 @@ class Holding(msgspec.Struct):
         if done:
             deps.store.record_superseded([], done)
 
-    def hand_back(self, events: Iterable[Event], handled: Handled) -> None:
+    def hand_back(self, events: Iterable[Event], handled: BatchEffects) -> None:
         """Return ``events`` to be handled again, every copy of them once.
 
         Each copy has a row or a message of its own, which stays until that copy is handled.

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from noetl.domain.events import CommandDone, Event, ItemsDone, WorkGotOn
+from noetl.domain.events import CommandDone, Event, ItemsDone, WorkAdvanced
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.ports.executions.execution_store import Poll
-from noetl.services.orchestrator.engine_deps import EngineDeps, Handled
+from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 
 
-def asks_again(event: Event) -> Poll | WorkGotOn | None:
+def asks_again(event: Event) -> Poll | WorkAdvanced | None:
     """Return the poll in ``event``; None when it reports anything else."""
-    if isinstance(event, WorkGotOn):
+    if isinstance(event, WorkAdvanced):
         return event
     if not isinstance(event, (CommandDone, ItemsDone)):
         return None
@@ -43,7 +43,7 @@ def _only(event: ItemsDone) -> Outcome | None:
     return event.items[0].outcome if len(event.items) == 1 else None
 
 
-def handle_polls(polls: Sequence[Poll | WorkGotOn], deps: EngineDeps, handled: Handled) -> None:
+def handle_polls(polls: Sequence[Poll | WorkAdvanced], deps: EngineDeps, handled: BatchEffects) -> None:
     """Issue the next turn of each poll, and wake commands early.
 
     Polls that come too late change nothing and leave no record. Raises InfrastructureError.
@@ -51,6 +51,6 @@ def handle_polls(polls: Sequence[Poll | WorkGotOn], deps: EngineDeps, handled: H
     again = [poll for poll in polls if isinstance(poll, Poll)]
     if again:
         handled.add(deps.store.ask_again(again, deps.owner), ())
-    woken = [(event.execution_id, event.command_id) for event in polls if isinstance(event, WorkGotOn)]
+    woken = [(event.execution_id, event.command_id) for event in polls if isinstance(event, WorkAdvanced)]
     if woken:
         handled.add(deps.store.wake_early(woken, deps.owner), ())

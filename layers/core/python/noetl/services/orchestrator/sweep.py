@@ -18,7 +18,7 @@ MARGIN_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class Swept:
+class SweepCounts:
     commands: int = 0
     events: int = 0
     timers: int = 0
@@ -32,12 +32,12 @@ def sweep(
     who: str,
     clock: Callable[[], float],
     deadline: Callable[[], float],
-) -> Swept:
+) -> SweepCounts:
     """Publish outbox rows and due timers until none are left or time is short.
 
     Raises InfrastructureError when the database is unreachable: the next sweep continues.
     """
-    swept = Swept()
+    swept = SweepCounts()
     while deadline() > MARGIN_SECONDS:
         # A row may come up in two rounds (a Start that got its slot in between): each publishes under a name of its own.
         owner = new_owner(clock(), LIFETIME, who)

@@ -64,7 +64,7 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
     """Analyze an execution. Raises NotFoundError, InfrastructureError."""
     info = find(deps.store, execution_id)
     outstanding = dict(deps.store.open_work(execution_id))
-    told, now, queued = _Told(), deps.clock(), []
+    told, now, queued = _HistoryPart(), deps.clock(), []
     if not info.version and info.status not in TERMINAL:
         queued = waits(deps.store, execution_id)
         findings = [limited(wait) for wait in queued] or [
@@ -97,7 +97,7 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
 
 
 @dataclass(slots=True)
-class _Told:
+class _HistoryPart:
     """The part of history that an analysis needs.
 
     ``worked``: step runs whose work succeeded. ``repeated``: step runs that a redrive replaced. ``changes``: requests from outside.
@@ -129,8 +129,8 @@ class _Told:
                 self.changes.append(change)
 
 
-def _told(store: ExecutionStore, execution_id: int) -> _Told:
-    told = _Told()
+def _told(store: ExecutionStore, execution_id: int) -> _HistoryPart:
+    told = _HistoryPart()
     while page := store.step_events(execution_id, after=told.progress.seq, limit=PAGE):
         for row in page:
             told.add(row)
@@ -147,7 +147,7 @@ def _told(store: ExecutionStore, execution_id: int) -> _Told:
 # --- what ended -------------------------------------------------------------------------------------
 
 
-def _over(info: ExecutionInfo, told: _Told, store: ExecutionStore) -> Iterator[Finding]:
+def _over(info: ExecutionInfo, told: _HistoryPart, store: ExecutionStore) -> Iterator[Finding]:
     progress = told.progress
     failed = failed_items(store, info.execution_id, list(progress.runs.values()))
     if info.status == "failed":
@@ -173,7 +173,7 @@ def _causes(found: FailedItems | None) -> str:
     return ": " + "; ".join(f"{one.count} × {one.code} ({one.message})" for one in found.errors[:3])
 
 
-def _failure(info: ExecutionInfo, told: _Told) -> Finding:
+def _failure(info: ExecutionInfo, told: _HistoryPart) -> Finding:
     progress = told.progress
     error = progress.error or error_of(info) or {}
     step = progress.error_step
@@ -204,7 +204,7 @@ class _Live:
         self,
         info: ExecutionInfo,
         state: ExecutionState,
-        told: _Told,
+        told: _HistoryPart,
         outstanding: Mapping[str, int],
         deps: AnalyzeDeps,
     ) -> None:

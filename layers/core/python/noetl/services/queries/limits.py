@@ -17,7 +17,7 @@ from noetl.ports.limit_store import KeyState, KeyUse, LimitStore, Wait
 _HIGHEST = 2**31 - 1
 
 
-class LimitWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LimitRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request to set the numbers of a limit.
 
     ``concurrent``: how many at once (0: nothing begins). ``rate``: how many begin every ``per`` seconds, ``burst`` at the same moment. An
@@ -98,7 +98,7 @@ def find_limit(store: LimitStore, key: str) -> LimitView:
     return view(found[0])
 
 
-def set_limit(store: LimitStore, key: str, wish: LimitWish, principal: str) -> LimitView:
+def set_limit(store: LimitStore, key: str, wish: LimitRequest, principal: str) -> LimitView:
     """Set a limit. Raises InvalidInputError for an invalid key or limit."""
     _key(key)
     if wish.concurrent is None and wish.rate is None:

@@ -59,6 +59,8 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     """When it continues, while it waits for a time (epoch seconds)."""
     failed_items: FailedItems | None = None
     """Items of its loop that failed, and why: of the latest loops, where they were read."""
+    cached_from: str | None = None
+    """The execution whose stored result it took from the cache."""
 
 
 class ParkedStep(msgspec.Struct, frozen=True):
@@ -412,6 +414,7 @@ def step_view(run: StepRun, now: float, failed: FailedItems | None = None) -> St
         error=run.error,
         until=run.until,
         failed_items=failed,
+        cached_from=run.cached_from or None,
     )
 
 

@@ -30,7 +30,7 @@ from noetl.services.redaction.secret_variants import (
     in_ascii,
     secret_texts,
 )
-from noetl.services.redaction.truncated_secrets import Cuts
+from noetl.services.redaction.truncated_secrets import TruncatedSecrets
 from noetl.templating import MappingScope, render
 
 CALLBACK = "$callback"
@@ -70,7 +70,7 @@ class Secrets:
         self._workload = workload or {}
         self._read: dict[str, Credential] = {}
         self._forms: list[_Form] = []
-        self._cuts: Cuts | None = None
+        self._cuts: TruncatedSecrets | None = None
         self._known: KnownSecrets | None = None
         """All forms, made when first needed."""
         self.callbacks: Callable[[str, int], str] | None = None
@@ -152,7 +152,7 @@ class Secrets:
         if not self._forms:
             return value
         if self._cuts is None:
-            self._cuts = Cuts(form.text for form in self._forms)
+            self._cuts = TruncatedSecrets(form.text for form in self._forms)
         cuts, redacted = self._cuts, self.redact(value)
         return _mapped(redacted, lambda text: cuts.mask(text, MASK))
 

@@ -15,7 +15,7 @@ _DOTS = "..."
 _Table = dict[str, list[str]]
 
 
-class Cuts:
+class TruncatedSecrets:
     """``forms``: whole texts, which were taken out before."""
 
     def __init__(self, forms: Iterable[str]) -> None:

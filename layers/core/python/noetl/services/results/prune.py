@@ -62,7 +62,7 @@ class PruneDeps:
     days: RetentionDays = RetentionDays()
 
 
-class PruneWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PruneRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request to prune.
 
     ``older_than_days``: since they ended; without it, the deployment's setting. ``dry_run``: only report.
@@ -91,7 +91,7 @@ class Pruned(msgspec.Struct, frozen=True):
     results: int = 0
 
 
-def prune(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
+def prune(wish: PruneRequest, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
     """Remove executions that ended before a moment.
 
     It ends when none is left or ``more_time`` says no.
@@ -114,7 +114,7 @@ def prune(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], bool]) -> Pr
     )
 
 
-def _prune_permanent(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
+def _prune_permanent(wish: PruneRequest, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
     before = deps.clock() - _seconds(wish, RetentionDays())
     if wish.dry_run:
         count = len(deps.retention.permanent(before, COUNTED))
@@ -205,7 +205,7 @@ def _remove(
     return removed, False
 
 
-def _seconds(wish: PruneWish, days: RetentionDays) -> float:
+def _seconds(wish: PruneRequest, days: RetentionDays) -> float:
     asked = days.executions if wish.older_than_days is None else wish.older_than_days
     if asked is None:
         raise InvalidInputError(

@@ -100,6 +100,13 @@ class Keeper:
         """Store a piece of a growing value; return its entry in the manifest."""
         return part_of(self._store(value, codec.encode(value), spec), len(value))
 
+    def stored(self, value: Any) -> dict[str, Any]:
+        """Store a value of any size, and return its reference.
+
+        Raises TaskError(code="result_too_large").
+        """
+        return self._store(value, codec.encode(value), None)
+
     def _whole(self, value: Mapping[str, Any], spec: ResultSpec | None) -> dict[str, Any]:
         """Store the manifest of a value that has grown; return its reference."""
         parts = list(value["parts"])

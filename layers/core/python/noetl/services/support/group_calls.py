@@ -24,7 +24,7 @@ class _Call(Generic[Asked]):
     answers: Sequence[Any] = ()
 
 
-class Together(Generic[Asked, Answer]):
+class GroupedCalls(Generic[Asked, Answer]):
     """Grouped calls of several threads.
 
     ``work`` answers many calls at once, in their order. A call that comes while no thread works is done at once, in its own thread. Calls

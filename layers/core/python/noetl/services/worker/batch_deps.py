@@ -81,7 +81,7 @@ class BatchDeps:
 
 
 @dataclass(slots=True)
-class Worked:
+class CommandBatchResult:
     """Result of a batch.
 
     ``give_back``: ids of messages that the queue has to keep; all others are done.

@@ -26,7 +26,7 @@ from noetl.domain.messages import VERSION, Message, NewerMessageError, event_gro
 from noetl.domain.text.masking import loggable
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.messaging.large_messages import pack, unpack
-from noetl.services.worker.batch_deps import BatchDeps, Worked
+from noetl.services.worker.batch_deps import BatchDeps, CommandBatchResult
 from noetl.services.worker.direct_outcomes import ASKED_BYTES, REQUEST_SECONDS, heartbeat, unanswered
 from noetl.services.worker.direct_outcomes import SECONDS as DIRECT_SECONDS
 from noetl.services.worker.ready_commands import Turns
@@ -87,7 +87,7 @@ class _Pool:
     threads: int = 0
 
 
-def work_batch(deliveries: Sequence[Delivery], deps: BatchDeps) -> Worked:
+def work_batch(deliveries: Sequence[Delivery], deps: BatchDeps) -> CommandBatchResult:
     """Run the commands of ``deliveries`` and send their outcomes.
 
     Returns when all are done or returned to the queue. It returns in time even when a call does not: what still runs at the end of
@@ -118,9 +118,9 @@ class _Batch:
         self.waiting_since = 0.0
         self.closed = False
         self.backs: dict[int, list[Delivery]] = {}
-        self.worked = Worked()
+        self.worked = CommandBatchResult()
 
-    def work(self, deliveries: Sequence[Delivery]) -> Worked:
+    def work(self, deliveries: Sequence[Delivery]) -> CommandBatchResult:
         self._admit(deliveries)
         for jobs in self._apart():
             self._start(jobs)

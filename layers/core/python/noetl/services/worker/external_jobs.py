@@ -22,7 +22,7 @@ LONGEST_DELAY = 900.0
 """Seconds between two questions, at most: what is given up is noticed when its task is asked again."""
 
 
-class Elsewhere:
+class ExternalJobs:
     """The external jobs of one command's tasks. ``log``: one line, without secrets."""
 
     def __init__(self, command: Command, deps: WorkerDeps, log: Callable[[str], None]) -> None:

@@ -23,7 +23,7 @@ from noetl.services.credentials.credentials import CredentialDeps, read_lasting
 
 
 @dataclass(frozen=True, slots=True)
-class GiveDeps:
+class ResolveDeps:
     """Dependencies of credential resolution. ``programs``: hash → Program.
 
     ``keys(fresh)``: what capability tokens are verified with; None: none are issued in this process. ``workspace``: the credential of
@@ -39,7 +39,7 @@ class GiveDeps:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ResolvedCredential:
     """A resolved credential. ``seconds``: for how long it may be used without asking again."""
 
     credential: Credential
@@ -55,7 +55,7 @@ class NotAllowedError(NoetlError):
     default_code = "command_refused"
 
 
-def give_to_command(capability: Capability, name: str, deps: GiveDeps) -> Given:
+def give_to_command(capability: Capability, name: str, deps: ResolveDeps) -> ResolvedCredential:
     """Return the credential ``name`` to an open command whose playbook names it.
 
     ``name`` is the credential's own. Raises NotAllowedError, NotFoundError(code="credential_not_found"), TaskError, InfrastructureError.
@@ -81,7 +81,7 @@ def give_to_command(capability: Capability, name: str, deps: GiveDeps) -> Given:
     return _read(name, deps, execution_id)
 
 
-def give_for_execution(execution_id: int, name: str, deps: GiveDeps) -> Given:
+def give_for_execution(execution_id: int, name: str, deps: ResolveDeps) -> ResolvedCredential:
     """Resolve ``keychain.<name>`` in an execution, for a caller that may read all credentials.
 
     A name that is no entry is a credential's own. Raises NotFoundError(code="execution_not_found" or "credential_not_found"), TaskError,
@@ -94,7 +94,7 @@ def give_for_execution(execution_id: int, name: str, deps: GiveDeps) -> Given:
     return _read(names.get(name, name), deps, execution_id)
 
 
-def give_for_playbook(program: Program, name: str, deps: GiveDeps, now: float) -> Given:
+def give_for_playbook(program: Program, name: str, deps: ResolveDeps, now: float) -> ResolvedCredential:
     """Resolve ``keychain.<name>`` outside of any execution, with the playbook's own workload."""
     from noetl.engine.keychain import names_at_start
 
@@ -103,16 +103,16 @@ def give_for_playbook(program: Program, name: str, deps: GiveDeps, now: float) -
     return _read(names.get(name, name), deps, None)
 
 
-def _read(name: str, deps: GiveDeps, execution_id: int | None) -> Given:
-    return Given(*read_lasting(name, deps.credentials, execution_id=execution_id))
+def _read(name: str, deps: ResolveDeps, execution_id: int | None) -> ResolvedCredential:
+    return ResolvedCredential(*read_lasting(name, deps.credentials, execution_id=execution_id))
 
 
-def _snapshot(execution_id: int, deps: GiveDeps, *commands: str) -> Snapshot | None:
+def _snapshot(execution_id: int, deps: ResolveDeps, *commands: str) -> Snapshot | None:
     request = LoadRequest(execution_id, scopes=("workload",), commands=commands)
     return deps.store.load([request]).executions.get(execution_id)
 
 
-def _names(program: Program, execution_id: int, snapshot: Snapshot, deps: GiveDeps) -> dict[str, str]:
+def _names(program: Program, execution_id: int, snapshot: Snapshot, deps: ResolveDeps) -> dict[str, str]:
     """Map the entries of a keychain to credentials.
 
     Templates of a keychain see the workload alone, so nothing else was read.

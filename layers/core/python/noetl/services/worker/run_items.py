@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from noetl.domain import ids
-from noetl.domain.commands import ItemOutcome, LoopSlice, Rest
+from noetl.domain.commands import ChunkRest, ItemOutcome, LoopSlice
 from noetl.domain.errors import TaskError
 from noetl.domain.events import Event, ItemsDone
 from noetl.domain.outcomes.outcomes import Outcome, Patch
@@ -63,14 +63,14 @@ class _Chunk:
             if self._unwanted(index, continued=continued) or (number and self.deps.withdrawn(self.command)):
                 break
             if number and self.deps.deadline() < self.runner.longest_seen:
-                self._send(closed=False, rest=Rest(index, overlay=self._visible()))
+                self._send(closed=False, rest=ChunkRest(index, overlay=self._visible()))
                 return
             outcome = self._item(index, continued=continued)
             if outcome.suspend is not None and self.sequential:
-                self._send(closed=False, rest=Rest(index, outcome, self._visible()))
+                self._send(closed=False, rest=ChunkRest(index, outcome, self._visible()))
                 return
             if self.runner.unbegun and not self._is_own(index):
-                self._send(closed=False, rest=Rest(index))
+                self._send(closed=False, rest=ChunkRest(index))
                 return
             if outcome.suspend is not None and self._is_own(index):
                 self.pending.append(ItemOutcome(index, outcome))
@@ -151,7 +151,7 @@ class _Chunk:
         reads = self.runner.reads
         return [patch for patch in self.written if _is_read(patch, reads)]
 
-    def _send(self, *, closed: bool, rest: Rest | None = None) -> None:
+    def _send(self, *, closed: bool, rest: ChunkRest | None = None) -> None:
         if not closed and rest is None and not self.pending:
             return
         command, now = self.command, self.deps.clock()

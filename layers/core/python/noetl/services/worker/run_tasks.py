@@ -39,7 +39,8 @@ from noetl.services.redaction.redaction import Secrets
 from noetl.services.results.artifacts import TaskArtifacts
 from noetl.services.results.hydrate_values import hydrated
 from noetl.services.results.store_results import Keeper, unpack
-from noetl.services.worker.external_jobs import Elsewhere
+from noetl.services.worker.cached_results import CachedResults
+from noetl.services.worker.external_jobs import ExternalJobs
 from noetl.services.worker.task_errors import (
     SECRET_IN_PAYLOAD,
     NotWantedError,
@@ -111,8 +112,11 @@ class TaskRunner:
         # Entries of a case may name their tasks alike, and one entry may run at two boundaries.
         apart = command.stage in ("case", "compensate")
         self.prefix = f"{command.execution_id}/{command.command_id if apart else command.run}"
-        self.elsewhere = Elsewhere(command, deps, self._log)
+        self.elsewhere = ExternalJobs(command, deps, self._log)
         self.placed = partial(task_line, command.execution_id, command.step)
+        self.cached = CachedResults(
+            deps.cache, deps.results, command, self.keeper, self.secrets, deps.now, self._log
+        )
         self.growing = command.loop is None
         self.reads = frozenset(pipeline.reads.names)
 
@@ -135,6 +139,8 @@ class TaskRunner:
         self.unbegun = False
         try:
             outcome = self._drive(run, machine, child)
+            for plan, value in run.to_cache:
+                self.cached.keep(plan, value)
             outcome = self._ready(run, outcome)
         except InfrastructureError:
             raise
@@ -188,8 +194,11 @@ class TaskRunner:
             if self._must_stop(timeout, calls):
                 self.unbegun = calls == 0
                 return run.park()
-            calls += 1
-            op = run.feed(self._call(op, run, timeout))
+            taken = self.cached.take(op.cache)
+            if taken is None:
+                calls += 1
+                taken = self._call(op, run, timeout)
+            op = run.feed(taken)
         return op.outcome
 
     def _must_stop(self, timeout: float, calls: int) -> bool:

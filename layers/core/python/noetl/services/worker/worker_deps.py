@@ -17,6 +17,7 @@ from noetl.domain.workers.container_jobs import Jobs, NoJobs
 from noetl.dsl.program import Program
 from noetl.ports.credentials import Credentials
 from noetl.ports.results import ResultStore
+from noetl.ports.task_cache import TaskCache
 from noetl.services.results.hydration import make_hydrate
 from noetl.services.results.stored_lists import StoredLists
 from noetl.services.worker.task_log_writer import LineKeeper
@@ -85,6 +86,8 @@ class WorkerDeps:
     callback_base: str = ""
     """The address that callbacks are answered at, as those outside reach it."""
     log: Callable[[str], None] = _silent
+    cache: TaskCache | None = None
+    """Where results of earlier calls are; None: every task is run."""
     lines: LineKeeper | None = None
     """Keeps what tasks print; None: it is only logged."""
 

@@ -27,7 +27,7 @@ TRANSIT_SECONDS = 5.0
 """How much longer than an earlier statement a later one may wait for a connection and travel."""
 
 
-class Doubt(msgspec.Struct, frozen=True):
+class AmbiguousCommit(msgspec.Struct, frozen=True):
     """A commit whose answer was lost.
 
     ``expected``: the version a main-lane commit was based on (-1: the item lane). ``limited``: it may have granted slots to any
@@ -41,13 +41,13 @@ class Doubt(msgspec.Struct, frozen=True):
     limited: bool = False
 
 
-class Doubts:
+class AmbiguousCommits:
     def __init__(self) -> None:
-        self._doubts: dict[Doubt, float] = {}
+        self._doubts: dict[AmbiguousCommit, float] = {}
         self._lock = threading.Lock()
 
     @contextmanager
-    def about(self, doubts: Sequence[Doubt]) -> Iterator[None]:
+    def about(self, doubts: Sequence[AmbiguousCommit]) -> Iterator[None]:
         """Around a write.
 
         The same commit succeeding later proves that the lost one was not carried out.
@@ -63,7 +63,7 @@ class Doubts:
             self.settle([doubt for doubt in doubts if doubt.expected >= 0])
 
     @contextmanager
-    def reading(self, doubts: Sequence[Doubt]) -> Iterator[None]:
+    def reading(self, doubts: Sequence[AmbiguousCommit]) -> Iterator[None]:
         """Guard the reading of an answer: what was committed is doubtful when that fails.
 
         Raises InfrastructureError (code ``outcome_unknown``).
@@ -79,7 +79,7 @@ class Doubts:
                 hint="what it gave out is claimed again; report this as a defect",
             ) from error
 
-    def of(self, owner: str) -> list[Doubt]:
+    def of(self, owner: str) -> list[AmbiguousCommit]:
         if not self._doubts:
             return []
         with self._lock:
@@ -88,7 +88,7 @@ class Doubts:
                 key=lambda doubt: (doubt.execution_id, doubt.run),
             )
 
-    def age(self, doubts: Sequence[Doubt]) -> float | None:
+    def age(self, doubts: Sequence[AmbiguousCommit]) -> float | None:
         """Return how many seconds ago, at most, one of those commits granted slots to others.
 
         None: none of them may have done so.
@@ -97,18 +97,18 @@ class Doubts:
             began = [self._doubts[doubt] for doubt in doubts if doubt.limited and doubt in self._doubts]
         return time.monotonic() - min(began) + TRANSIT_SECONDS if began else None
 
-    def settle(self, doubts: Sequence[Doubt]) -> None:
+    def settle(self, doubts: Sequence[AmbiguousCommit]) -> None:
         with self._lock:
             for doubt in doubts:
                 self._doubts.pop(doubt, None)
 
-    def _add(self, doubts: Sequence[Doubt], began: float) -> None:
+    def _add(self, doubts: Sequence[AmbiguousCommit], began: float) -> None:
         with self._lock:
             for doubt in doubts:
                 self._doubts.setdefault(doubt, began)
 
 
-def of_changes(changes: Sequence[Change], owner: str | None) -> list[Doubt]:
+def of_changes(changes: Sequence[Change], owner: str | None) -> list[AmbiguousCommit]:
     """Return the step runs whose commands a commit issues; run 0 means the events alone."""
     if owner is None:
         return []
@@ -116,19 +116,24 @@ def of_changes(changes: Sequence[Change], owner: str | None) -> list[Doubt]:
     for change in changes:
         runs = {0, *(command.run for command in change.issue), *(loop.run for loop in change.loops)}
         runs.update(int(wake.command_id.partition(".")[0]) for wake in change.wakes)
-        found += [Doubt(owner, change.execution_id, run, change.expected, change.limited) for run in runs]
+        found += [
+            AmbiguousCommit(owner, change.execution_id, run, change.expected, change.limited) for run in runs
+        ]
     return found
 
 
-def of_start(start: Start, created: CreatedExecution, owner: str | None) -> list[Doubt]:
+def of_start(start: Start, created: CreatedExecution, owner: str | None) -> list[AmbiguousCommit]:
     """Return the Start that ``create`` hands to its caller.
 
     One that begins later belongs to no process.
     """
-    return [Doubt(owner, start.execution_id, 0, -1)] if owner and created.starts_at is None else []
+    return [AmbiguousCommit(owner, start.execution_id, 0, -1)] if owner and created.starts_at is None else []
 
 
-def of_batches(batches: Sequence[ItemBatch], owner: str | None) -> list[Doubt]:
+def of_batches(batches: Sequence[ItemBatch], owner: str | None) -> list[AmbiguousCommit]:
     if owner is None:
         return []
-    return [Doubt(owner, batch.event.execution_id, batch.event.run, -1, batch.limited) for batch in batches]
+    return [
+        AmbiguousCommit(owner, batch.event.execution_id, batch.event.run, -1, batch.limited)
+        for batch in batches
+    ]

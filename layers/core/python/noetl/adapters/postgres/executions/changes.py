@@ -22,7 +22,7 @@ from noetl.adapters.postgres.executions.permits import (
     result_parts,
     whole_command,
 )
-from noetl.adapters.postgres.executions.unreadable_rows import Unread
+from noetl.adapters.postgres.executions.unreadable_rows import RowReader
 from noetl.adapters.postgres.literals import (
     EMPTY,
     documents,
@@ -196,7 +196,7 @@ class Writing:
         ended = [change.execution_id for change in self._changes if change.end]
         values["ended"] = numbers(ended) if ended else None
 
-    def committed(self, answers: list[Row], unread: Unread) -> Committed:
+    def committed(self, answers: list[Row], unread: RowReader) -> Committed:
         """Return what is given out.
 
         ``answers``: kind, execution, id, numbers, body, extra, loop. ``unread``: collects rows that cannot be read.
@@ -314,13 +314,14 @@ def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> N
             for wake in change.wakes
         ]
     rows["variables"] += variable_rows(execution, change.variables)
-    if change.cancel_children or change.drop_runs:
+    abandoned = dict.fromkeys(run for run in change.drop_runs if run not in change.left_runs)
+    if change.cancel_children or abandoned:
         reason = codec.encode(change.cancel_reason).decode()
         cascade = {"execution": execution, "reason": reason, "id": cascade_of(change)}
         if change.cancel_children:
             rows["cancels"].append({**cascade, "run": None, "spared": change.spared})
         if change.spared or not change.cancel_children:
-            rows["cancels"] += [{**cascade, "run": run} for run in dict.fromkeys(change.drop_runs)]
+            rows["cancels"] += [{**cascade, "run": run} for run in abandoned]
     rows["cancels"] += [
         {"execution": execution, "what": word.what, "id": word.event_id, "seq": word.seq}
         for word in change.words

@@ -24,7 +24,7 @@ from noetl.adapters.postgres.executions.changes import Writing
 from noetl.adapters.postgres.executions.item_lane import LOOPS, Counting, KnownLoops
 from noetl.adapters.postgres.executions.limit_store import creation
 from noetl.adapters.postgres.executions.permits import LOOP, integers, whole_command
-from noetl.adapters.postgres.executions.unreadable_rows import Unread
+from noetl.adapters.postgres.executions.unreadable_rows import RowReader
 from noetl.adapters.postgres.executions.views import PostgresLooking
 from noetl.adapters.postgres.literals import documents, flag, number, numbers, records, text, texts, unname
 from noetl.adapters.postgres.variables import variable_rows
@@ -77,7 +77,7 @@ class PostgresExecutionStore(PostgresLooking):
         self.database = Database(database, pooled=pooled) if isinstance(database, str) else database
         self.fetched = frozenset[str]()
         self._loops = KnownLoops(loops)
-        self._doubts = ambiguous_commits.Doubts()
+        self._doubts = ambiguous_commits.AmbiguousCommits()
 
     def close(self) -> None:
         self.database.close()
@@ -95,7 +95,7 @@ class PostgresExecutionStore(PostgresLooking):
         doubtful = ambiguous_commits.of_changes(changes, owner)
         with self._doubts.about(doubtful):
             answers = self.database.run("commit_limited" if writing.rare else "commit_changes", parameters)
-        unread = Unread()
+        unread = RowReader()
         with self._doubts.reading(doubtful):
             committed = writing.committed(answers, unread)
         unread.set_aside(self.database, owner or "")
@@ -116,7 +116,7 @@ class PostgresExecutionStore(PostgresLooking):
             answers = self.database.run(
                 "commit_items_limited" if counting.rare else "commit_items", parameters
             )
-        unread = Unread()
+        unread = RowReader()
         with self._doubts.reading(doubtful):
             answer = counting.answer(answers, unread)
         unread.set_aside(self.database, owner or "")
@@ -285,7 +285,7 @@ class PostgresExecutionStore(PostgresLooking):
             **handover_params.offer(offer),
             **handover_params.trust(lost),
         }
-        unread = Unread()
+        unread = RowReader()
         found = [
             unread.command(int(row[0] or b""), (row[1] or b"").decode(), partial(self._claimed, row))
             for row in self.database.run("claim_commands", asked)
@@ -320,7 +320,7 @@ class PostgresExecutionStore(PostgresLooking):
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
         self._settle_doubts(owner)
         rows = self.database.run("claim_outbox", {"owner": text(owner), "limit": number(limit)})
-        unread = Unread()
+        unread = RowReader()
         found = [
             unread.event(int(execution or b""), (identity or b"").decode(), payload)
             for _, payload, execution, identity in rows

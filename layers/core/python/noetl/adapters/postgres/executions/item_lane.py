@@ -21,7 +21,7 @@ from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.executions.command_rows import payload
 from noetl.adapters.postgres.executions.outbox import outbox_parts
 from noetl.adapters.postgres.executions.permits import Slots, integers, moved_parts, result_parts
-from noetl.adapters.postgres.executions.unreadable_rows import Unread
+from noetl.adapters.postgres.executions.unreadable_rows import RowReader
 from noetl.adapters.postgres.literals import documents, flags, numbers, records, text, texts
 from noetl.domain import ids
 from noetl.domain.commands import Command
@@ -131,7 +131,7 @@ class Counting:
                     self._continued.append((batch, command, waiting))
         return found
 
-    def answer(self, rows: list[Row], unread: Unread) -> tuple[list[ItemsCommitted], Committed]:
+    def answer(self, rows: list[Row], unread: RowReader) -> tuple[list[ItemsCommitted], Committed]:
         """Return the answer to each batch, and what is given out.
 
         ``unread``: collects rows that cannot be read.
@@ -198,7 +198,7 @@ class Counting:
         commands = slots.given_out(self._resumed(continued, unread) + self._new_chunks(loops, unread))
         return answers, Committed(tuple(commands), tuple(outbox + made))
 
-    def _resumed(self, continued: dict[int, list[int]], unread: Unread) -> list[Command]:
+    def _resumed(self, continued: dict[int, list[int]], unread: RowReader) -> list[Command]:
         found = []
         for position, (attempt, first, past) in sorted(continued.items()):
             batch, command, waiting = self._continued[position]
@@ -212,7 +212,7 @@ class Counting:
             found.append(msgspec.structs.replace(whole, attempt=attempt))
         return found
 
-    def _new_chunks(self, loops: dict[LoopKey, list[int]], unread: Unread) -> list[Command]:
+    def _new_chunks(self, loops: dict[LoopKey, list[int]], unread: RowReader) -> list[Command]:
         found: list[Command] = []
         for key, (_, _, cursor, end, chunk, *_) in sorted(loops.items()):
             if cursor == end:

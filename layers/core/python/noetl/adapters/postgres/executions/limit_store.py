@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.executions import permits, query_params
 from noetl.adapters.postgres.executions.permits import integers
-from noetl.adapters.postgres.executions.unreadable_rows import Unread, moment
+from noetl.adapters.postgres.executions.unreadable_rows import RowReader, moment
 from noetl.adapters.postgres.literals import number, numbers, text
 from noetl.domain import codec
 from noetl.domain.events import Event, Start, encode_event
@@ -32,7 +32,7 @@ class PostgresLimits:
             "on_excess": text(admission.on_excess),
             "priority": number(admission.priority),
         }
-        unread = Unread()
+        unread = RowReader()
         answer = permits.admitted(self.database.run("admit_execution", values), owner, unread)
         unread.set_aside(self.database, owner or "")
         return answer

@@ -15,7 +15,7 @@ import msgspec
 
 from noetl.adapters.loops import OUTCOME, chunk_command, completed
 from noetl.adapters.postgres.connection import Row
-from noetl.adapters.postgres.executions.unreadable_rows import Unread
+from noetl.adapters.postgres.executions.unreadable_rows import RowReader
 from noetl.adapters.postgres.literals import EMPTY, name, numbers, records
 from noetl.domain import codec
 from noetl.domain.commands import Command
@@ -105,7 +105,7 @@ def moved_parts(batches: Sequence[ItemBatch]) -> dict[str, bytes | None]:
     }
 
 
-def admitted(answers: Sequence[Row], owner: str | None, unread: Unread) -> tuple[Admitted, list[Event]]:
+def admitted(answers: Sequence[Row], owner: str | None, unread: RowReader) -> tuple[Admitted, list[Event]]:
     """Read the answer of ``noetl.admit_execution``.
 
     ``unread``: collects rows that cannot be read.
@@ -124,7 +124,7 @@ def admitted(answers: Sequence[Row], owner: str | None, unread: Unread) -> tuple
 class Slots:
     """Collects the input of a commit. ``unread``: the part of it that cannot be read."""
 
-    def __init__(self, unread: Unread) -> None:
+    def __init__(self, unread: RowReader) -> None:
         self.unread = unread
         self.waits: set[Key] = set()
         self.delays: dict[Key, float] = {}

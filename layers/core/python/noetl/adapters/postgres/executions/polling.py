@@ -14,7 +14,7 @@ from noetl.adapters.loops import stripped
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.executions.command_rows import payload
 from noetl.adapters.postgres.executions.permits import integers, whole_command
-from noetl.adapters.postgres.executions.unreadable_rows import Unread
+from noetl.adapters.postgres.executions.unreadable_rows import RowReader
 from noetl.adapters.postgres.literals import numbers, text, texts
 from noetl.domain.commands import Command
 from noetl.ports.executions.execution_store import Poll
@@ -32,7 +32,7 @@ def ask_again(database: Database, polls: Sequence[Poll], owner: str | None) -> l
     asked = list(by_key.values())
     rows = database.run("read_open_commands", _fences(asked))
     commands: dict[Key, Command] = {}
-    unread = Unread()
+    unread = RowReader()
     for execution, identity, counts, body, child, loop in rows:
         key = (int(execution or b""), (identity or b"").decode())
         whole = unread.command(*key, partial(whole_command, key[0], integers(counts), body, child, loop))
@@ -66,7 +66,7 @@ def wake_early(database: Database, commands: Sequence[Key], owner: str | None) -
         "owner": text(owner or ""),
     }
     found = []
-    unread = Unread()
+    unread = RowReader()
     for execution, identity, counts, body, child, loop in database.run("wake_early", values):
         key = (int(execution or b""), (identity or b"").decode())
         found.append(

@@ -58,7 +58,7 @@ def moment(column: bytes | None, what: str) -> float | None:
     return None
 
 
-class Unread:
+class RowReader:
     """Reads rows of one answer, and remembers those that cannot be read."""
 
     def __init__(self) -> None:

@@ -437,6 +437,14 @@ CREATE TABLE noetl.result_hold (
 );
 CREATE INDEX result_hold_held ON noetl.result_hold (held_id);
 
+-- Where results of earlier calls are, for tasks with a cache. Only the reference is here: the result belongs to its execution.
+CREATE TABLE noetl.task_cache (
+    key TEXT COLLATE "C" PRIMARY KEY,
+    entry JSON NOT NULL,
+    expires_at TIMESTAMPTZ NOT NULL
+);
+CREATE INDEX task_cache_expires ON noetl.task_cache (expires_at);
+
 -- One row of what a writing function returns to its caller.
 CREATE TYPE noetl.answer AS (
     kind TEXT,

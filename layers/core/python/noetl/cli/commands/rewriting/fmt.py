@@ -22,7 +22,7 @@ STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class FormatOptions:
     """``check`` and ``diff`` write nothing; ``canonical`` also rewrites spellings and forms."""
 
     check: bool = False
@@ -31,7 +31,7 @@ class Wishes:
     as_json: bool = False
 
 
-def fmt(targets: Sequence[str], wishes: Wishes) -> int:
+def fmt(targets: Sequence[str], wishes: FormatOptions) -> int:
     """Format files (folders: every playbook below), or stdin for ``-``.
 
     All are read before the first is written.
@@ -67,7 +67,7 @@ def _texts(targets: Sequence[str]) -> list[tuple[Path, str]]:
     return [(path, playbook_text(path)) for path in playbook_files(targets)]
 
 
-def _stdin(wishes: Wishes) -> int:
+def _stdin(wishes: FormatOptions) -> int:
     try:
         text = sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -86,7 +86,7 @@ def _stdin(wishes: Wishes) -> int:
     return errors.FAILED if asking and made.text != text else errors.DONE
 
 
-def _formatted(text: str, name: str, wishes: Wishes) -> Formatted | None:
+def _formatted(text: str, name: str, wishes: FormatOptions) -> Formatted | None:
     """Return the formatted text; None when it cannot be read, after reporting every problem."""
     from noetl.dsl.diagnostics import InvalidPlaybookError
     from noetl.formatting.format import canonical_text, format_text
@@ -104,7 +104,7 @@ def _formatted(text: str, name: str, wishes: Wishes) -> Formatted | None:
         return None
 
 
-def _tell(name: str, text: str, made: Formatted, wishes: Wishes) -> None:
+def _tell(name: str, text: str, made: Formatted, wishes: FormatOptions) -> None:
     changed = made.text != text
     if wishes.as_json:
         out_json(_report(name, changed, made))

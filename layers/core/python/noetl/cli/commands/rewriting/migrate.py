@@ -26,7 +26,7 @@ _SCRIPT_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class MigrateOptions:
     """Without any of them the changes are explained and nothing is written."""
 
     check: bool = False
@@ -45,7 +45,7 @@ class _Read:
     problems: tuple[Any, ...] = ()
 
 
-def migrate(targets: Sequence[str], wishes: Wishes) -> int:
+def migrate(targets: Sequence[str], wishes: MigrateOptions) -> int:
     """Rewrite playbooks (folders: every playbook below; ``-``: stdin).
 
     A file that would not run afterwards is left as it is.
@@ -78,7 +78,7 @@ def migrate(targets: Sequence[str], wishes: Wishes) -> int:
     return _code(read, wishes)
 
 
-def _stdin(wishes: Wishes) -> int:
+def _stdin(wishes: MigrateOptions) -> int:
     try:
         text = sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -105,7 +105,10 @@ def _migrated(text: str, name: str, path: Path | None) -> _Read:
 
 
 def files_of(path: Path | None) -> Callable[[str], str | None]:
-    """Return what reads the files that a playbook names: beside it, or below the working directory."""
+    """Return a reader of the files that a playbook names.
+
+    It finds them beside the playbook, or below the working directory.
+    """
 
     def read_file(name: str) -> str | None:
         bases = [] if path is None else [path.parent.resolve(), Path.cwd().resolve()]
@@ -142,7 +145,7 @@ def migrated_text(path: Path) -> str:
     return made.text
 
 
-def _code(read: Sequence[_Read], wishes: Wishes) -> int:
+def _code(read: Sequence[_Read], wishes: MigrateOptions) -> int:
     if any(one.made is None or not one.made.runs for one in read):
         return errors.USAGE
     if wishes.check and any(one.made is not None and one.made.changed for one in read):
@@ -150,7 +153,7 @@ def _code(read: Sequence[_Read], wishes: Wishes) -> int:
     return errors.DONE
 
 
-def _summary(read: Sequence[_Read], wishes: Wishes) -> str:
+def _summary(read: Sequence[_Read], wishes: MigrateOptions) -> str:
     refused = sum(one.made is None or not one.made.runs for one in read)
     changed = sum(one.made is not None and one.made.changed and one.made.runs for one in read)
     verb = "rewritten" if wishes.write else "would be rewritten"
@@ -160,7 +163,7 @@ def _summary(read: Sequence[_Read], wishes: Wishes) -> str:
 # --- what is shown ---
 
 
-def _tell(one: _Read, wishes: Wishes) -> None:
+def _tell(one: _Read, wishes: MigrateOptions) -> None:
     if wishes.as_json:
         out_json(_report(one, wishes))
         return
@@ -184,7 +187,7 @@ def _tell(one: _Read, wishes: Wishes) -> None:
     _verdict(name, made, wishes)
 
 
-def _verdict(name: str, made: Migrated, wishes: Wishes) -> None:
+def _verdict(name: str, made: Migrated, wishes: MigrateOptions) -> None:
     if not made.runs:
         left = len(made.refusals) + len(made.problems)
         places = "1 place is" if left == 1 else f"{left} places are"
@@ -226,7 +229,7 @@ def _diff(name: str, made: Migrated) -> None:
         out(text.rstrip("\n"))
 
 
-def _report(one: _Read, wishes: Wishes) -> dict[str, Any]:
+def _report(one: _Read, wishes: MigrateOptions) -> dict[str, Any]:
     made = one.made
     problems = one.problems if made is None else made.problems
     report: dict[str, Any] = {

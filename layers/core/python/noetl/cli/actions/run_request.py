@@ -11,8 +11,8 @@ from noetl.cli import errors
 from noetl.cli.actions.labels import parse_labels
 from noetl.cli.actions.playbook_files import full, playbook_text
 from noetl.cli.client import runtime_access
-from noetl.cli.client.protocol import StartWish
-from noetl.cli.options import Where
+from noetl.cli.client.protocol import NewExecution
+from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from noetl.dsl.program import Program
 
 
-class RunWish(msgspec.Struct, frozen=True):
+class RunRequest(msgspec.Struct, frozen=True):
     """What is started, and how.
 
     ``key``: an idempotency key, or empty. ``priority`` None: the playbook's own.
@@ -36,13 +36,15 @@ class RunWish(msgspec.Struct, frozen=True):
     strict: bool = False
     labels: Sequence[str] = ()
     dry_run: bool = False
+    no_cache: bool = False
 
-    def start(self, payload: dict[str, Any]) -> StartWish:
-        return StartWish(payload, self.priority, self.key, parse_labels(self.labels))
+    def start(self, payload: dict[str, Any]) -> NewExecution:
+        labels = parse_labels(self.labels)
+        return NewExecution(payload, self.priority, self.key, labels, no_cache=self.no_cache)
 
 
 def checked_text(
-    target: str, at: Where, *, warn: bool, runs: bool = False, strict: bool = False
+    target: str, at: CommandTarget, *, warn: bool, runs: bool = False, strict: bool = False
 ) -> tuple[str | None, Program | None]:
     """Read the text of a playbook file and compile it; None for a path of the catalog.
 

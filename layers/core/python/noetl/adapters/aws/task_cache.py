@@ -1,0 +1,43 @@
+"""Places of cached task results in the results bucket.
+
+A rule of the bucket removes entries by their age; the results that they refer to lie below their executions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.adapters.aws.clients import FAILURES, answering, away
+from noetl.adapters.aws.s3_streams import is_missing
+from noetl.domain import codec
+from noetl.ports.task_cache import CachedResult
+
+_DECODER = codec.decoder(CachedResult)
+
+
+class S3TaskCache:
+    """Entries as objects of S3.
+
+    Keys: ``cached/<key>``. ``lists``: whether the role may list the bucket.
+    """
+
+    def __init__(self, bucket: str, client: Any, *, lists: bool = True) -> None:
+        self._bucket, self._client, self._lists = bucket, client, lists
+
+    def get(self, key: str) -> CachedResult | None:
+        try:
+            data: bytes = self._client.get_object(Bucket=self._bucket, Key=f"cached/{key}")["Body"].read()
+        except FAILURES as error:
+            if is_missing(error, lists=self._lists):
+                return None
+            raise away(error, "s3") from error
+        try:
+            return codec.decode_as(_DECODER, data)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+
+    def put(self, entry: CachedResult) -> None:
+        with answering("s3"):
+            self._client.put_object(Bucket=self._bucket, Key=f"cached/{entry.key}", Body=codec.encode(entry))

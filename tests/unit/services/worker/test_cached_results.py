@@ -1,0 +1,123 @@
+"""The cache of task results: what a worker takes from it, and what it never gives."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.adapters.memory.results import MemoryResultStore
+from noetl.adapters.memory.task_cache import MemoryTaskCache
+from noetl.domain.commands import Command, FrozenScope
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.kinds import TaskContext
+from noetl.domain.outcomes.outcomes import Outcome
+from tests.unit.services.worker.test_run_command import CANARY, Worker
+
+CACHED = "workflow:\n  - step: s\n    tool: { kind: tool, v: 1, cache: 1h }\n"
+PATH = {"path": "etl/daily"}
+
+
+class Cached:
+    """A worker with a cache, whose tool counts its calls. Each run is an execution of its own."""
+
+    def __init__(self, body: str = CACHED, answer: Any = None, cache: Any = None) -> None:
+        self.calls = 0
+        self.answer = answer or (lambda calls, context: {"call": calls})
+        self.now = 1000.0
+        self.worker = Worker(body, self._tool, cache=cache or MemoryTaskCache(), now=lambda: self.now)
+        self.results: MemoryResultStore = self.worker.results
+        self.executions = 100
+
+    def _tool(self, params: dict[str, object], context: TaskContext) -> Any:
+        self.calls += 1
+        return self.answer(self.calls, context)
+
+    def run(self, **fields: Any) -> Outcome:
+        self.executions += 1
+        job = fields.pop("job", PATH)
+        scope = FrozenScope(job=job, **fields.pop("scope", {}))
+        command: Command = self.worker.command(scope=scope, **fields)
+        return self.worker.outcome(msgspec.structs.replace(command, execution_id=self.executions))
+
+
+def test_a_hit_says_whose_result_it_is_and_the_task_is_not_run():
+    cached = Cached()
+    first, second = cached.run(), cached.run()
+    assert (first.result, second.result, cached.calls) == ({"call": 1}, {"call": 1}, 1)
+    source = {"execution_id": "101", "step": "s", "run": 1, "at": "1970-01-01T00:16:40.000Z"}
+    assert second.meta["cached"] == source and "cached" not in first.meta
+    assert [(one.name, one.payload) for one in second.trace] == [("task.cached", source)]
+
+
+def test_a_result_counts_from_the_call_that_made_it_and_for_one_playbook_and_start():
+    cached = Cached()
+    cached.run()
+    assert cached.run(job={"path": "another"}).result == {"call": 2}
+    assert cached.run(job={**PATH, "no_cache": True}).result == {"call": 3}
+    assert cached.run().result == {"call": 3}, "a start without the cache still fills it"
+    cached.now += 3599
+    assert cached.run().result == {"call": 3}
+    cached.now += 2
+    assert cached.run().result == {"call": 4}
+
+
+def test_a_result_whose_execution_was_removed_is_made_again():
+    cached = Cached(answer=lambda calls, context: {"call": calls, "large": "x" * 100_000})
+    first = cached.run()
+    taken = cached.run()
+    assert f"/{101}/" in first.result["ref"] and f"/{102}/" in taken.result["ref"], "the taker has its own"
+    cached.results.delete_execution(101)
+    assert cached.worker.deps.hydrate(taken.result)["call"] == 1
+    assert cached.run().meta.get("cached") is None
+    assert cached.calls == 2
+
+
+def test_results_with_secrets_or_with_references_are_not_kept():
+    secret = Cached(answer=lambda calls, context: {"token": context.credential("warehouse").data["password"]})
+    for _ in range(2):
+        assert CANARY not in str(secret.run().result)
+    artifact = {"kind": "result_ref", "ref": "noetl://execution/5/result/s/0-0", "store": "memory"}
+    referring = Cached(answer=lambda calls, context: [artifact])
+    for _ in range(2):
+        referring.run()
+    assert (secret.calls, referring.calls) == (2, 2)
+
+
+class Away:
+    def get(self, key: str) -> None:
+        raise InfrastructureError("the database is away")
+
+    put = get
+
+
+def test_an_unreachable_cache_fails_no_task():
+    cached = Cached(cache=Away())
+    assert cached.run().result == {"call": 1} and cached.run().result == {"call": 2}
+    assert len(cached.worker.logged) == 4
+
+
+REFERRING = """workflow:
+  - step: s
+    tool: { kind: tool, v: "{{ workload.table }}", cache: { ttl: "{{ workload.ttl }}" } }
+"""
+
+
+def test_a_large_input_counts_by_its_content_whichever_execution_made_it():
+    cached = Cached(REFERRING)
+    for owner, data in ((1, b"[1]"), (2, b"[1]"), (3, b"[2]")):
+        uri, digest = f"noetl://execution/{owner}/result/t/0-0", hashlib.sha256(data).hexdigest()
+        cached.results.put(uri, data)
+        table = {"kind": "result_ref", "ref": uri, "store": "memory", "sha256": digest, "size": len(data)}
+        cached.run(scope={"workload": {"table": table, "ttl": 60}})
+        assert cached.calls == {1: 1, 2: 1, 3: 2}[owner]
+
+
+@pytest.mark.parametrize("ttl", [0, "31d", "soon", None])
+def test_a_time_to_live_that_is_none_fails_the_task_with_its_place(ttl: Any):
+    cached = Cached(REFERRING)
+    outcome = cached.run(scope={"workload": {"table": 1, "ttl": ttl}})
+    assert outcome.error is not None and outcome.error.code == "cache_ttl"
+    assert outcome.error.position is not None and cached.calls == 0
