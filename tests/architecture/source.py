@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,8 +25,13 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), filename=str(path))
 
 
-def imported(path: Path) -> Iterator[tuple[str, int]]:
+@functools.cache
+def imported(path: Path) -> tuple[tuple[str, int], ...]:
     """Dotted names that a module imports anywhere in it, with the line: ``time``, ``datetime.datetime``."""
+    return tuple(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[tuple[str, int]]:
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,45 +42,52 @@ def first_line(docstring: ast.Constant) -> str:
     return str(docstring.value).strip().partition("\n")[0]
 
 
-def place(path: Path, node: ast.Constant, text: str) -> str:
-    return f"{name(path)}:{node.lineno}: {text[:120]}"
+Line = tuple[int, str]
+"""A text of a module, with the number of its line."""
+
+
+@functools.cache
+def texts(path: Path) -> tuple[list[Line], list[Line]]:
+    """Read the first docstring lines and the other texts of a module; it is parsed once for all tests."""
+    module = tree(path)
+    documents = {id(docstring): docstring for docstring in docstrings(module)}
+    messages = [
+        (node.lineno, node.value)
+        for node in ast.walk(module)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in documents
+        and " " in node.value
+    ]
+    return [(one.lineno, first_line(one)) for one in documents.values()], messages
+
+
+def place(path: Path, line: Line) -> str:
+    return f"{name(path)}:{line[0]}: {line[1][:120]}"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_first_docstring_lines_use_no_banned_word(package: str) -> None:
     found = [
-        place(path, docstring, first_line(docstring))
-        for path in modules(package)
-        for docstring in docstrings(tree(path))
-        if BANNED.search(first_line(docstring))
+        place(path, line) for path in modules(package) for line in texts(path)[0] if BANNED.search(line[1])
     ]
     assert not found, "CONTRIBUTING.md says what to write instead"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_messages_use_no_banned_word(package: str) -> None:
-    found = []
-    for path in modules(package):
-        module = tree(path)
-        documents = {id(docstring) for docstring in docstrings(module)}
-        found += [
-            place(path, node, node.value)
-            for node in ast.walk(module)
-            if isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and id(node) not in documents
-            and " " in node.value
-            and BANNED.search(node.value)
-        ]
+    found = [
+        place(path, line) for path in modules(package) for line in texts(path)[1] if BANNED.search(line[1])
+    ]
     assert not found, "CONTRIBUTING.md says what to write instead"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_first_docstring_lines_are_short(package: str) -> None:
     long = [
-        place(path, docstring, first_line(docstring))
+        place(path, line)
         for path in modules(package)
-        for docstring in docstrings(tree(path))
-        if len(first_line(docstring)) > MOST_COLUMNS
+        for line in texts(path)[0]
+        if len(line[1]) > MOST_COLUMNS
     ]
     assert not long, f"a first line has at most {MOST_COLUMNS} columns"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -38,7 +39,10 @@ def _imports(path: Path) -> set[str]:
     return found & NAMES.keys() - {_name(path)}
 
 
-GRAPH = {name: _imports(path) for name, path in NAMES.items()}
+@functools.cache
+def _graph() -> dict[str, set[str]]:
+    """Made by the first test: at collection every process of the suite would parse the whole package."""
+    return {name: _imports(path) for name, path in NAMES.items()}
 
 
 def test_a_folder_has_at_most_25_modules():
@@ -48,6 +52,7 @@ def test_a_folder_has_at_most_25_modules():
 
 def _circles() -> list[set[str]]:
     """Groups of modules that reach each other (Tarjan's strongly connected components of more than one)."""
+    graph = _graph()
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -56,7 +61,7 @@ def _circles() -> list[set[str]]:
     def visit(name: str) -> None:
         index[name] = low[name] = len(index)
         stack.append(name)
-        for other in GRAPH[name]:
+        for other in graph[name]:
             if other not in index:
                 visit(other)
                 low[name] = min(low[name], low[other])
@@ -68,7 +73,7 @@ def _circles() -> list[set[str]]:
             if len(group) > 1:
                 found.append(group)
 
-    for name in GRAPH:
+    for name in graph:
         if name not in index:
             visit(name)
     return found
@@ -81,7 +86,7 @@ def test_modules_import_each_other_in_no_circle():
 def test_a_shipped_module_has_a_shipped_importer():
     """Or it is named as text (an entry point, a kind of the registry), or is a program of its own in a folder that is one."""
     imported: dict[str, set[str]] = defaultdict(set)
-    for name, others in GRAPH.items():
+    for name, others in _graph().items():
         for other in others:
             imported[other].add(name)
     texts = [path.read_text("utf-8") for path in NAMES.values()]

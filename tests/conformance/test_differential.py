@@ -17,7 +17,7 @@ from noetl.testing.play_case import Observed
 from tests.conformance.cases import Case, compact, load_history, play, played, sources_of
 from tests.conformance.memory import CASES, in_memory
 from tests.conformance.test_conformance import check_flow, check_outcome, check_tools
-from tests.parts import sampled
+from tests.parts import parted, sampled
 
 TWINS = [name for name, case in CASES.items() if case.twin.exists()]
 FULLY_CONVERTED = 145
@@ -99,13 +99,17 @@ def _unaddressed(calls: Any) -> Any:
     return json.loads(re.sub(r"noetl://execution/[0-9]+/(result/[^/\"]*)/[0-9a-f-]{36}", r"\1", text))
 
 
-@pytest.mark.parametrize(("backend", "name"), played(TWINS, on_postgres(TWINS)), indirect=["backend"])
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    played(TWINS, on_postgres(TWINS), in_memory=sampled(TWINS, of_each=4)),
+    indirect=["backend"],
+)
 def test_a_twin_does_the_same(name: str, backend: Any, worker: Any) -> None:
     case = CASES[name]
     same(case, {"playbook.yaml": case.twin.read_text()}, backend, worker)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", parted(CASES, sampled(CASES, of_each=3)))
 def test_formatting_twice_changes_nothing(name: str) -> None:
     for file, text in sources_of(CASES[name]).items():
         once = format_text(text, source_name=file).text
@@ -117,6 +121,7 @@ def comments(text: str) -> list[str]:
     return sorted(found.strip() for found in re.findall(r"(?:^|\s)(#[^\n\"']*)$", text, re.MULTILINE))
 
 
+@pytest.mark.full
 def test_how_much_is_said_in_both_forms() -> None:
     converted = sum(len(made.converted) for case in CASES.values() for made in canonical(case).values())
     assert converted >= FULLY_CONVERTED

@@ -20,7 +20,7 @@ from noetl.testing.memory import MemoryBackend
 from noetl.testing.play_case import Observed
 from tests.conformance.cases import Case, find_cases, play
 from tests.conformance.test_conformance import check_flow, check_laws, check_outcome
-from tests.parts import repeated
+from tests.parts import parted, repeated, sampled
 
 SEEDS = repeated(gate=4, full=20)
 MARGIN = 60.0
@@ -68,7 +68,7 @@ def margins(monkeypatch: pytest.MonkeyPatch, name: str) -> Margins:
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", parted(CASES, sampled(CASES, of_each=6)))
 def test_the_order_in_which_commands_end_changes_nothing(name: str, worker, margins: Margins) -> None:
     """With several seeds; a case in which no two commands are ever ready has one order, which is played twice."""
     case = CASES[name]

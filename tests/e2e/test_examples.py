@@ -1,6 +1,7 @@
 """Every example through the deployed API, held to what the tests of local runs say about it.
 
-The tests are those of ``tests/integration/examples``; here ``local`` is the deployment.
+The tests are those of ``tests/integration/examples``; here ``local`` is the deployment. ``make test`` plays one of each example here, and
+all of them there.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -25,6 +28,9 @@ OTHERWISE = {"test_an_operator_decides"}
 """Has its own test, in ``test_control.py``: who decided is told by the API's authorizer."""
 
 
+RUNS = re.compile(r'local\.run\("(\w+)"')
+
+
 def _shared(module: Any) -> dict[str, Any]:
     return {
         name: test
@@ -36,7 +42,28 @@ def _shared(module: Any) -> dict[str, Any]:
     }
 
 
-globals().update(_shared(by_hand) | _shared(printed) | _shared(weather))
+TESTS = _shared(by_hand) | _shared(printed) | _shared(weather)
+
+
+def _sample(tests: dict[str, Any]) -> dict[str, Any]:
+    """Leave to ``make test-full`` all but the first test of each example."""
+    played: set[str] = set()
+    found = {}
+    for name, test in tests.items():
+        examples = set(RUNS.findall(inspect.getsource(test)))
+        found[name] = test if examples - played else pytest.mark.full(_copy(test))
+        played |= examples
+    return found
+
+
+def _copy(test: FunctionType) -> FunctionType:
+    """Copy a test, so that a mark counts here alone."""
+    copied = FunctionType(test.__code__, test.__globals__, test.__name__, test.__defaults__, test.__closure__)
+    copied.__dict__.update(vars(test))
+    return copied
+
+
+globals().update(_sample(TESTS))
 observations = weather.observations
 
 
@@ -66,9 +93,7 @@ def api() -> Iterator[Api]:
 
 
 def test_no_example_is_left_out() -> None:
-    sources = "".join(
-        inspect.getsource(test) for test in (_shared(by_hand) | _shared(printed) | _shared(weather)).values()
-    )
+    sources = "".join(inspect.getsource(test) for test in TESTS.values())
     folders = [folder.name for folder in EXAMPLES.iterdir() if (folder / "README.md").exists()]
     missing = [name for name in folders if f'local.run("{name}"' not in sources]
     assert missing == []
