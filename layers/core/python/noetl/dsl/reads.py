@@ -182,7 +182,7 @@ def unset_parameters(task: Task) -> set[str]:
 
 @lru_cache(maxsize=512)
 def _parameters(code: str) -> tuple[str, ...]:
-    """Return the names that code reads from scope: parameters of ``main``, and what it asks ``context`` for."""
+    """Return the names that code reads: parameters of ``main``, and keys of ``context``."""
     if "main" not in code and "context" not in code:
         return ()
     try:

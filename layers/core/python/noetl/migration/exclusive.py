@@ -1,4 +1,7 @@
-"""Proof that of several guards at most one is true: comparisons of the same value that contradict each other."""
+"""Proof that of several guards at most one is true.
+
+Comparisons of the same value contradict each other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Programs of playbooks in an older dialect: the rules rewrite the text, and the compiler takes the result.
+"""Programs of playbooks in an older dialect.
+
+The rules rewrite the text, and the compiler takes the result.
 
 Only a text that does not compile as it is comes here, and only rules that keep its meaning are applied. Positions of the program and of its
 warnings are those of the author's text.
@@ -14,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.kinds import KindLookup
 from noetl.domain.sizes.table import MIGRATED_BYTES
@@ -50,9 +53,10 @@ class Rewritten(msgspec.Struct, frozen=True, array_like=True):
         return (found, start) if start > 0 else (found, max(column - (start + _KEPT), 1))
 
 
+_REWRITTEN = codec.decoder(Rewritten)
 _LEAD = re.compile(r"\s*(?:- +)*")
 _KEPT = 10_000
-"""A difference of indentation is stored less this number, to be told from a column."""
+"""A difference of indentation is stored less this number, so that it is never a column."""
 
 
 def compile_any(
@@ -64,13 +68,15 @@ def compile_any(
     semantics: int = SEMANTICS,
     refused: InvalidPlaybookError | None = None,
 ) -> tuple[Compiled, str]:
-    """Compile a playbook of any dialect; return what its rewriting was, or an empty text for one of today.
+    """Compile a playbook of any dialect; return its rewriting, too.
+
+    It is an empty text for a playbook of today.
 
     ``rewritten``: the rewriting of an earlier compilation, which is taken again. ``refused``: what the compiler says of the text, if that is
     known. Raises InvalidPlaybookError.
     """
     if rewritten:
-        known = msgspec.json.decode(rewritten, type=Rewritten)
+        known = codec.decode_as(_REWRITTEN, rewritten.encode())
         return _of(known, _decoded(text) or "", source_name, kinds, semantics, ()), rewritten
     try:
         if refused is not None:
@@ -91,7 +97,7 @@ def compile_any(
         if unclear:
             raise InvalidPlaybookError(unclear, source_name=source_name) from invalid
     known = rewriting_of(made)
-    return _of(known, made.original, source_name, kinds, semantics, _warnings(made)), msgspec.json.encode(
+    return _of(known, made.original, source_name, kinds, semantics, _warnings(made)), codec.encode(
         known
     ).decode()
 
@@ -101,10 +107,13 @@ _UNCLEAR = "is that what it means? `noetl migrate --write FILE` rewrites the fil
 
 
 def identity_of(text: str | bytes, rewritten: str) -> str | bytes:
-    """Return the text whose hash is that of the program: of an older dialect what both texts say."""
+    """Return the text whose hash is that of the program.
+
+    Of an older dialect it holds both texts.
+    """
     if not rewritten:
         return text
-    known = msgspec.json.decode(rewritten, type=Rewritten)
+    known = codec.decode_as(_REWRITTEN, rewritten.encode())
     return "\0".join((OLDER, _decoded(text) or "", known.text))
 
 

@@ -192,7 +192,10 @@ def result_view(value: Any, hydrate: Hydrate | None) -> Any:
 
 
 def previous_view(value: Any, hydrate: Hydrate | None) -> Any:
-    """Return ``_prev``: the result; ``_prev.data`` is the result, too, where it has no such key."""
+    """Return ``_prev``: the result.
+
+    ``_prev.data`` is the result, too, where it has no such key.
+    """
     seen = result_view(value, hydrate)
     if value is None or isinstance(seen, LayeredView) or not isinstance(seen, View):
         return seen
@@ -243,11 +246,17 @@ def error_map(error: ErrorInfo | None) -> dict[str, Any] | None:
 
 
 def response_view(last: LatestOutcome, hydrate: Hydrate | None) -> Any:
-    """Return ``response``: the body's keys, then ``status_code``, ``headers``, ``data``."""
+    """Return ``response``: the body's keys, then ``status_code``, ``headers``, ``data``.
+
+    ``status`` is the code, too.
+    """
     body = last.result
     around = {**(last.envelope or {}), "data": body}
     whole = {**around, **body} if isinstance(body, Mapping) and not is_ref(body) else around
-    return ResponseView((body, around, {"body": body}), whole, hydrate)
+    more = {"body": body}
+    if "status_code" in around:
+        more["status"] = around["status_code"]
+    return ResponseView((body, around, more), whole, hydrate)
 
 
 def this_view(last: LatestOutcome, hydrate: Hydrate | None) -> Any:

@@ -147,7 +147,10 @@ def _playbook_of(
 
 
 def _compile(path: Path, kinds: Registry) -> Program:
-    """Compiled once per text and process, if it is of today's dialect. Raises InvalidPlaybookError."""
+    """Compile a playbook once per text and process.
+
+    One of an older dialect is compiled each time. Raises InvalidPlaybookError.
+    """
     source, text = str(path.resolve()), path.read_bytes()
     try:
         return compile_cached(text, source_name=source, kinds=kinds).program

@@ -1,4 +1,4 @@
-"""Values as code reads them: results of calls have further names, and ``context`` looks names up.
+"""Values as code reads them: further names of results, and the names of ``context``.
 
 Templates read ``body`` of an HTTP answer and ``command_0`` of a SQL result, which no result stores. Code finds them, too: a lookup that would
 find nothing answers them. Length, iteration, equality and what is returned stay those of the stored mapping.
@@ -49,7 +49,7 @@ class HttpResult(Result):
 
 
 class SqlResult(Result):
-    """What SQL returned: ``command_<n>`` is the result of one statement, and ``row_count`` is always there."""
+    """What SQL returned: ``command_<n>`` is the result of one statement."""
 
     __slots__ = ()
 
@@ -65,7 +65,10 @@ class SqlResult(Result):
 
 
 def readable(value: Any, depth: int = 0) -> Any:
-    """Return a value with its results as ``Result``; every other value is the same object."""
+    """Return a value with its results as ``Result``.
+
+    Every other value is the same object.
+    """
     if type(value) is dict:
         known = _result(value)
         if known is not value or depth == _DEPTH:
@@ -87,7 +90,10 @@ def _result(value: dict[str, Any]) -> dict[str, Any]:
 
 
 class Context(Mapping[str, Any]):
-    """Names of the playbook, looked up when they are read; those of the task's input come first."""
+    """Names of the playbook, looked up when they are read.
+
+    Those of the task's input come first.
+    """
 
     def __init__(self, values: Mapping[str, Any], ask: Callable[[list[str]], Mapping[str, Any]]) -> None:
         self._known = dict(values)

@@ -1,4 +1,7 @@
-"""Steps of generation 1 that call an API: their result is the whole answer, with its status and headers."""
+"""Steps of generation 1 that call an API.
+
+Their result is the whole answer, with its status and headers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _EVENT = frozenset({"case", "retry", "sink", "save", "vars", "when"})
 
 
 def apply(page: Page) -> None:
-    """Write arcs, which make it a step of the canonical form: there, an answer is the result as a whole."""
+    """Write arcs: in a step of the canonical form, the whole answer is the result."""
     if text_of(page.root.get("apiVersion")) != _FIRST:
         return
     for step in page.steps():
@@ -35,7 +38,10 @@ def _calls_http(step: Map) -> bool:
 
 
 def _arcs(following: Entry) -> Map | None:
-    """Return the arcs of a plain ``next``; None for one with conditions, which another rule makes arcs of."""
+    """Return the arcs of a plain ``next``; None for one with conditions.
+
+    Another rule makes arcs of those.
+    """
     value = following.value
     items = value.entries if isinstance(value, List) else [Entry(None, value, line=following.line)]
     for item in items:
