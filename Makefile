@@ -70,10 +70,19 @@ lint: $(READY) ## style, types, direction of imports
 # What make test plays of the tests: those that make test-full alone plays have the marker `full`.
 PART ?= -m "not full"
 
+# In a new clone two processes compile the tests, a half each; else every process of the suite would compile all of them at once.
+COMPILED := $(VENV)/.compiled
+COLLECT := $(BIN)/python -m pytest -q -n 0 --collect-only --ignore=tests/bench
+HALF := tests/unit tests/architecture tests/conformance
+$(COMPILED): $(READY)
+	@$(COLLECT) $(HALF) >/dev/null 2>&1 & half=$$!; \
+	$(COLLECT) $(HALF:%=--ignore=%) tests >/dev/null 2>&1 || true; wait $$half || true
+	@touch $@
+
 # Types are checked beside the tests, which wait much of their time: for a database, a deployment, or time itself. So there are three
 # processes of them on two cores.
 .PHONY: test
-test: $(READY) ## style, types, direction of imports, and the tests: of what is alike a sample (the table in CONTRIBUTING.md)
+test: $(READY) $(COMPILED) ## style, types, direction of imports, and the tests: of what is alike a sample (the table in CONTRIBUTING.md)
 	@$(MAKE) --no-print-directory lint >$(VENV)/lint.txt 2>&1 & linting=$$!; passed=0; \
 	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --durations=20 --ignore=tests/bench $(PART) tests || passed=$$?; \
 	wait $$linting || passed=$$?; cat $(VENV)/lint.txt; exit $$passed

@@ -18,6 +18,8 @@ from .ui_config import UiConfig, ui_problems
 Auth = Literal["iam", "jwt", "none"]
 Egress = Literal["none", "endpoints", "nat", "both"]
 Nat = Literal["gateway", "instance"]
+Reach = Literal["public", "private"]
+Code = Literal["outside", "isolated"]
 Deploys = Literal["at-once", "canary"]
 
 DATABASE_FUNCTIONS = ("api", "engine", "decide", "scheduler", "maintenance", "migrate")
@@ -148,6 +150,8 @@ class NetworkConfig:
     flow_logs: bool = True
     private_workers: bool = False
     """Workers of the kinds that are not isolated run in the VPC (to reach databases there), others outside it."""
+    code: Code = "outside"
+    """Workers that run code of playbooks: `outside` the VPC, with the internet, or `isolated` in subnets that only endpoints lead out of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +225,23 @@ class ApiConfig:
     burst_limit: int = 200
     domain_name: str = ""
     certificate_arn: str = ""
+    reach: Reach = "public"
+    """`private`: a REST API that answers inside the VPC alone, and in networks that are connected with it."""
+    vpc_endpoint: str = ""
+    """Of a private API: an endpoint of execute-api that exists; empty: one is made."""
+    callers: tuple[str, ...] = ()
+    """Of a private API: ranges of connected networks that may reach its endpoint, beside the VPC's own."""
+    waf: bool = False
+    """AWS WAF in front, with a REST API for it."""
+    waf_rate: int = 2000
+    """Requests of one address in five minutes, beyond which it is refused."""
     scopes: Mapping[str, str] = field(default_factory=dict)
     """Pattern of a caller's name → scopes, separated by spaces (NOETL_SCOPES). Empty: every caller that the gateway admits may do everything."""
+
+    @property
+    def rest(self) -> bool:
+        """Whether it is a REST API: an HTTP API can be neither private nor behind WAF (ADR 83)."""
+        return self.waf or self.reach == "private"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,6 +430,14 @@ def _network_problems(env: Environment) -> list[str]:
         found.append("egress none is for the environment `local`: functions could not reach their queues")
     if network.private_workers and network.egress not in ("nat", "both"):
         found.append("private_workers need egress nat or both, or http tasks could not reach anything")
+    if network.code == "isolated" and network.egress not in ("endpoints", "both"):
+        found.append(
+            "network.code isolated needs egress endpoints or both: its workers would not reach their queue"
+        )
+    if network.code == "isolated" and (env.workers.long or env.workers.fargate_kinds or env.containers):
+        found.append(
+            "network.code isolated is for functions: turn workers.long, workers.fargate_kinds and containers off, which pull images"
+        )
     if network.existing is not None:
         return [*found, *_existing_problems(network.existing)]
     if (network.egress in ("nat", "both")) != (network.nat_gateways > 0):
@@ -498,6 +525,32 @@ def _api_problems(env: Environment) -> list[str]:
         found.append("auth jwt needs jwt_issuer (https://…) and jwt_audience")
     if bool(api.domain_name) != bool(api.certificate_arn):
         found.append("domain_name and certificate_arn go together")
+    return [*found, *_rest_problems(env)]
+
+
+def _rest_problems(env: Environment) -> list[str]:
+    api, found = env.api, []
+    if api.rest and api.auth != "iam":
+        found.append(
+            f"api.reach private and api.waf need auth iam, not {api.auth}: a REST API has no authorizer for tokens of any issuer; "
+            "with jwt, CloudFront is in front (ui), and ui.web_acl_arn guards it"
+        )
+    if api.reach == "private":
+        if not env.network.private_workers:
+            found.append(
+                "api.reach private needs network.private_workers: workers ask the API for credentials"
+            )
+        if api.domain_name:
+            found.append("a private API has no domain_name: point a name of your DNS at its endpoint")
+        if api.vpc_endpoint and not re.fullmatch(r"vpce-[0-9a-f]{8,17}", api.vpc_endpoint):
+            found.append(
+                f"api.vpc_endpoint {api.vpc_endpoint!r} is no id of an endpoint (vpce-0123456789abcdef0)"
+            )
+        found += [f"api.callers {problem}" for one in api.callers if (problem := _cidr_problem(one, 8, 32))]
+    elif api.vpc_endpoint or api.callers:
+        found.append("api.vpc_endpoint and api.callers are for api.reach private")
+    if not 10 <= api.waf_rate <= 2_000_000_000:
+        found.append(f"api.waf_rate {api.waf_rate} is not between 10 and 2,000,000,000")
     return found
 
 

@@ -52,8 +52,8 @@ class NoetlEnvironment(Construct):
         api = self.stacks.api
         arn = api.format_arn(
             service="execute-api",
-            resource=api.http.api.api_id,
-            resource_name=f"$default/{method}/{path.lstrip('/')}",
+            resource=api.http.api_id,
+            resource_name=f"{api.http.stage_name}/{method}/{path.lstrip('/')}",
         )
         return iam.Grant.add_to_principal(
             grantee=grantee, actions=["execute-api:Invoke"], resource_arns=[arn]

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from noetl.services.catalog.files_beside import text_with_files
+
 from .config import ConfigError
 from .places import BUILDS, HOME
 
@@ -27,21 +29,32 @@ def playbook_files(folders: Sequence[str]) -> Iterator[Path]:
 def staged(folders: Sequence[str]) -> Path:
     """A folder with these playbooks at their paths below the root that has them, named by their content."""
     files = {
-        path.relative_to(_found(folder)[0]): path for folder in folders for path in playbook_files([folder])
+        path.relative_to(_found(folder)[0]): _with_files(path)
+        for folder in folders
+        for path in playbook_files([folder])
     }
     digest = hashlib.sha256()
-    for name, path in files.items():
-        digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for name, data in files.items():
+        digest.update(f"{name}\0".encode() + hashlib.sha256(data).digest())
     folder = STAGED / digest.hexdigest()[:16]
     if not folder.is_dir():
         STAGED.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".staging-", dir=STAGED))
-        for name, path in files.items():
+        for name, data in files.items():
             to = scratch / name
             to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, to)
+            to.write_bytes(data)
         _move(scratch, folder)
     return folder
+
+
+def _with_files(path: Path) -> bytes:
+    """A playbook with its modules behind it; what is not UTF-8 is left to the compiler."""
+    data = path.read_bytes()
+    try:
+        return text_with_files(data.decode("utf-8"), path).encode("utf-8")
+    except UnicodeDecodeError:
+        return data
 
 
 def _found(folder: str) -> tuple[Path, Path]:

@@ -46,6 +46,8 @@ class Platform:
     closed_placement: Placement | None
     vpc: ec2.IVpc | None
     outer_subnets: ec2.SubnetSelection | None
+    api_endpoint: ec2.IVpcEndpoint | None
+    code_placement: Placement | None
     code: str
 
     def function_name(self, name: str) -> str:

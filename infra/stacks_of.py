@@ -94,6 +94,8 @@ def build(app: Construct, config: Environment, kinds: KindLookup) -> Stacks:
         closed_placement=network.closed_placement if network else None,
         vpc=network.vpc if network else None,
         outer_subnets=network.outer_subnets if network else None,
+        code_placement=network.code_placement if network else None,
+        api_endpoint=network.api_endpoint if network else None,
         code=digest_of(build_layer("core", target_of(config))),
     )
     engine = EngineStack(app, name("Engine"), platform=platform, **common("Engine"))

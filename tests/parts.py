@@ -46,6 +46,10 @@ def parted(
     ]
 
 
+ABOUT_A_LIMIT = parted([-1, 0, 1], [0, 1])
+"""One below a limit, at it, and one above; ``make test`` leaves the first to ``make test-full``."""
+
+
 def repeated(gate: int, full: int) -> int:
     """How often one test repeats what it does, in ``make test`` and in ``make test-full``."""
     return full if WHOLE else gate

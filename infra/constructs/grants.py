@@ -214,7 +214,7 @@ def seal_credentials(key: kms.IKey) -> Grant:
     )
 
 
-def ask_for_credentials(scope: Construct, api_id: str, exported: str) -> Grant:
+def ask_for_credentials(scope: Construct, api_id: str, exported: str, stage: str) -> Grant:
     """One route of the API: credentials, for the command that a worker runs.
 
     ``exported``: name under which the API's stack exports its id.
@@ -223,7 +223,7 @@ def ask_for_credentials(scope: Construct, api_id: str, exported: str) -> Grant:
         scope,
         "execute-api",
         api_id,
-        "$default/GET/api/keychain/*",
+        f"{stage}/GET/api/keychain/*",
         ["Invoke"],
         "the route ends with an execution and a name",
         shown=exported,

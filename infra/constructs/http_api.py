@@ -50,6 +50,7 @@ class HttpApi(Construct):
     ) -> None:
         super().__init__(scope, id)
         self._env = env
+        self.stage_name = "$default"
         domain = self._domain()
         self.api = gateway.HttpApi(
             self,
@@ -101,6 +102,10 @@ class HttpApi(Construct):
         self.exported = str(stack.resolve(stack.export_value(self.api.api_id))["Fn::ImportValue"])
         if env.api.auth == "none":
             nag.acknowledge(self.api, "APIG4", "an emulator on this machine authenticates no caller")
+
+    @property
+    def api_id(self) -> str:
+        return str(self.api.api_id)
 
     def _authorizer(self) -> gateway.IHttpRouteAuthorizer:
         settings = self._env.api

@@ -16,11 +16,11 @@ from constructs import Construct
 from ..config import ConfigError
 from ..constructs import grants, nag
 from ..constructs.grants import Grant, give
-from ..constructs.http_api import HttpApi
 from ..constructs.jobs import Jobs
 from ..constructs.layers import Layers
 from ..constructs.python_function import Placement, PythonFunction, log_group
 from ..constructs.queue_with_dlq import QueueWithDlq
+from ..constructs.rest_api import ApiDoor
 from ..shared import Platform
 from ..workers import TIMEOUT, Worker
 
@@ -33,7 +33,7 @@ def worker_grants(
     platform: Platform,
     worker: Worker,
     queue: QueueWithDlq,
-    api: HttpApi | None,
+    api: ApiDoor | None,
     direct: bool,
 ) -> list[Grant]:
     """Its queue, its results, the engine's queue; secrets of playbooks only for workers that run none of their code. ``api``: where it asks
@@ -55,11 +55,11 @@ def worker_grants(
     if direct:
         statements.append(grants.grant(["lambda:InvokeFunction"], [platform.target_arn(scope, "decide")]))
     if api is not None:
-        statements.append(grants.ask_for_credentials(scope, api.api.api_id, api.exported))
+        statements.append(grants.ask_for_credentials(scope, api.api_id, api.exported, api.stage_name))
     return statements
 
 
-def _asks(worker: Worker, api: HttpApi, *, reaches: bool) -> HttpApi | None:
+def _asks(worker: Worker, api: ApiDoor, *, reaches: bool) -> ApiDoor | None:
     """The API, for a worker that may have credentials and gets as far."""
     return api if reaches and not worker.isolated else None
 
@@ -79,9 +79,9 @@ def _is_direct(platform: Platform, worker: Worker) -> bool:
 
 
 def _placement(platform: Platform, worker: Worker) -> Placement | None:
-    """Outside the VPC what runs code of playbooks, so that there is no way from it to the database."""
+    """Code of playbooks runs outside the VPC, or in isolated subnets; neither has a way to the database."""
     if worker.isolated:
-        return None
+        return platform.code_placement
     return platform.worker_placement if worker.needs_network else platform.closed_placement
 
 
@@ -97,7 +97,7 @@ class FunctionWorker(Construct):
         worker: Worker,
         queue: QueueWithDlq,
         layers: Layers,
-        api: HttpApi,
+        api: ApiDoor,
         jobs: Jobs | None = None,
     ) -> None:
         """``jobs``: containers that the worker may run."""
@@ -143,7 +143,7 @@ class FargateWorker(Construct):
         queue: QueueWithDlq,
         cluster: ecs.ICluster,
         image: ecs.ContainerImage,
-        api: HttpApi,
+        api: ApiDoor,
     ) -> None:
         super().__init__(scope, id)
         self._platform = platform

@@ -12,6 +12,7 @@ from ..constructs import grants
 from ..constructs.http_api import HttpApi
 from ..constructs.layers import Layers
 from ..constructs.python_function import log_group
+from ..constructs.rest_api import ApiDoor, RestApi
 from ..shared import Platform
 from ..stacks import StackArguments
 from ..triggers import Triggers
@@ -79,13 +80,19 @@ class ApiStack(cdk.Stack):
             ),
             grants.grant_any(["secretsmanager:ListSecrets"], "AWS does not limit lists to a prefix"),
         )
-        self.http = HttpApi(
-            self,
-            "Http",
-            env=config,
-            function=self.function.target,
-            access_log=log_group(self, "AccessLog", config, "access", platform.data.data_key),
-        )
+        log = log_group(self, "AccessLog", config, "access", platform.data.data_key)
+        self.http: ApiDoor
+        if config.api.rest:
+            self.http = RestApi(
+                self,
+                "Rest",
+                env=config,
+                function=self.function.target,
+                access_log=log,
+                endpoint=platform.api_endpoint,
+            )
+        else:
+            self.http = HttpApi(self, "Http", env=config, function=self.function.target, access_log=log)
         cdk.CfnOutput(self, "ApiEndpoint", value=self.http.url)
         cdk.CfnOutput(self, "ApiAuth", value=config.api.auth)
-        cdk.CfnOutput(self, "ApiId", value=self.http.api.api_id)
+        cdk.CfnOutput(self, "ApiId", value=self.http.api_id)

@@ -26,7 +26,7 @@ ENDPOINTS = {
 }
 """Services that the functions in the VPC call (S3 has a gateway, which costs nothing)."""
 LAMBDA = {"Lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_}
-"""What the API calls as well where triggers may read queues."""
+"""What the API calls as well where triggers may read queues, and isolated workers to hand over outcomes."""
 
 _NAT_INSTANCE = {
     "EC26": "the NAT instance holds no data: its disk is the image",
@@ -38,7 +38,9 @@ _NAT_INSTANCE = {
 
 class NetworkStack(cdk.Stack):
     """``engine_placement``: for functions that use the database. ``worker_placement``: for workers that the environment keeps inside;
-    ``closed_placement``: for those of them whose kinds need no network. ``outer_subnets``: public ones, for what runs outside of it."""
+    ``closed_placement``: for those of them whose kinds need no network;
+    ``code_placement``: for code of playbooks, where it is isolated. ``outer_subnets``: public ones, for what runs outside of it.
+    ``api_endpoint``: of a private API."""
 
     def __init__(
         self, scope: Construct, id: str, *, config: Environment, **stack: Unpack[StackArguments]
@@ -67,11 +69,14 @@ class NetworkStack(cdk.Stack):
             self.worker_placement = Placement(self.vpc, outgoing, self.worker_group)
             closed = inner if network.egress == "both" and existing is None else outgoing
             self.closed_placement = Placement(self.vpc, closed, self.worker_group)
+        self.code_placement = self._code_placement(inner) if network.code == "isolated" else None
         public = existing is None or bool(existing.public_subnets)
         self.outer_subnets = ec2.SubnetSelection(subnet_group_name="public") if public else None
         if network.egress in ("endpoints", "both"):
-            services = ENDPOINTS | LAMBDA if config.triggers.queues else ENDPOINTS
+            lambda_too = config.triggers.queues or network.code == "isolated"
+            services = ENDPOINTS | LAMBDA if lambda_too else ENDPOINTS
             self._add_endpoints(network.endpoint_zones, services)
+        self.api_endpoint = self._api_endpoint(config) if config.api.reach == "private" else None
         if isinstance(self.vpc, ec2.Vpc):
             self._equip(self.vpc, config)
 
@@ -139,6 +144,14 @@ class NetworkStack(cdk.Stack):
             self, id, vpc=self.vpc, description=description, allow_all_outbound=not closed
         )
 
+    def _code_placement(self, inner: ec2.SubnetSelection) -> Placement:
+        """Subnets without a route out, and a group that reaches endpoints of AWS alone."""
+        group = self._group("CodeGroup", "Code of playbooks: reaches endpoints of AWS only", closed=True)
+        group.add_egress_rule(
+            ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "endpoints of AWS: no route leads further"
+        )
+        return Placement(self.vpc, inner, group)
+
     def _open_database(self, config: Environment) -> None:
         """Rules inside the group itself where the emulator knows no others."""
         port = ec2.Port.tcp(5432)
@@ -172,6 +185,30 @@ class NetworkStack(cdk.Stack):
                 security_groups=[group],
                 subnets=ec2.SubnetSelection(subnets=subnets),
             )
+
+    def _api_endpoint(self, config: Environment) -> ec2.IVpcEndpoint:
+        """The way to a private API. Its names stay as they are for other APIs: this one has a name of its endpoint."""
+        if config.api.vpc_endpoint:
+            return ec2.InterfaceVpcEndpoint.from_interface_vpc_endpoint_attributes(
+                self, "ApiEndpoint", vpc_endpoint_id=config.api.vpc_endpoint, port=443
+            )
+        group = self._group(
+            "ApiEndpointGroup", "The private API: reached from inside, and by its callers", closed=True
+        )
+        for source in (self.vpc.vpc_cidr_block, *config.api.callers):
+            group.add_ingress_rule(ec2.Peer.ipv4(source), ec2.Port.tcp(443), "callers of the API")
+        nag.acknowledge(
+            group, "EC23", "the VPC's own range, known at deploy, and those that the environment names"
+        )
+        subnets = self.vpc.select_subnets(subnet_group_name="inner").subnets[: config.network.endpoint_zones]
+        return self.vpc.add_interface_endpoint(
+            "ApiEndpoint",
+            service=ec2.InterfaceVpcEndpointAwsService.APIGATEWAY,
+            open=False,
+            private_dns_enabled=False,
+            security_groups=[group],
+            subnets=ec2.SubnetSelection(subnets=subnets),
+        )
 
     def _add_flow_logs(self, vpc: ec2.Vpc, config: Environment) -> None:
         """Sealed with a key of their own: the stack of the other keys comes after this one."""

@@ -21,7 +21,7 @@ from noetl.runtime.server.ui_build import ui_folder
 
 from ..config import ConfigError, Environment
 from ..constructs import nag
-from ..constructs.http_api import HttpApi
+from ..constructs.rest_api import ApiDoor
 from ..shared import Platform
 from ..stacks import StackArguments
 from ..stacks.engine import EngineStack
@@ -64,7 +64,7 @@ class WebStack(cdk.Stack):
         platform: Platform,
         ui: UiConfig,
         engine: EngineStack,
-        api: HttpApi,
+        api: ApiDoor,
         **stack: Unpack[StackArguments],
     ) -> None:
         """Raises ConfigError where the UI is not built."""
@@ -133,7 +133,7 @@ class WebStack(cdk.Stack):
         brought.node.add_dependency(policy)
 
     def _distribution(
-        self, build: Path, ui: UiConfig, config: Environment, api: HttpApi
+        self, build: Path, ui: UiConfig, config: Environment, api: ApiDoor
     ) -> cloudfront.Distribution:
         certificate = ui.certificate_arn and acm.Certificate.from_certificate_arn(
             self, "Certificate", ui.certificate_arn
@@ -170,7 +170,7 @@ class WebStack(cdk.Stack):
             nag.acknowledge(made, rule, reason)
         if not ui.web_acl_arn:
             nag.acknowledge(
-                made, "CFR2", "ui.web_acl_arn puts a firewall in front, where the account has one"
+                made, "CFR2", "ui.web_acl_arn puts a firewall in front, where the account has one (ADR 83)"
             )
         return made
 

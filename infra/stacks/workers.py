@@ -13,10 +13,10 @@ from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
 from ..config import ConfigError
-from ..constructs.http_api import HttpApi
 from ..constructs.jobs import Jobs
 from ..constructs.kind_worker import FargateWorker, FunctionWorker
 from ..constructs.layers import Layers
+from ..constructs.rest_api import ApiDoor
 from ..shared import Platform
 from ..stacks import StackArguments
 from ..workers import Worker
@@ -26,7 +26,7 @@ class WorkersStack(cdk.Stack):
     """``functions`` and ``services`` by worker."""
 
     def __init__(
-        self, scope: Construct, id: str, *, platform: Platform, api: HttpApi, **stack: Unpack[StackArguments]
+        self, scope: Construct, id: str, *, platform: Platform, api: ApiDoor, **stack: Unpack[StackArguments]
     ) -> None:
         super().__init__(scope, id, **stack)
         self._platform = platform

@@ -19,9 +19,10 @@ from noetl.local.layout import Layout
 from tests import outages
 from tests.e2e.remote import ASK, Remote
 from tests.integration.examples.api import Api, ApiServer, Request
+from tests.parts import repeated
 from tests.waiting import PATIENCE, wait_until
 
-EXECUTIONS = 20
+EXECUTIONS = repeated(gate=6, full=20)
 FEW = 6
 """Executions of each of the outages that a soak makes."""
 DELIVERIES = 7

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.api.table import ROUTES
+from tests.parts import repeated
 from tests.unit.api.ground import GATED, Ground
 
 _values = st.recursive(
@@ -46,7 +47,7 @@ _headers = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=repeated(gate=100, full=400))
 @given(
     st.sampled_from(ROUTES),
     _bodies,

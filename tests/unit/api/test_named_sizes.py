@@ -52,6 +52,7 @@ from noetl.domain.sizes.table import (
     WORKERS,
     Size,
 )
+from tests.parts import ABOUT_A_LIMIT
 from tests.unit.api.ground import HELLO, Ground, Reply
 from tests.unit.api.test_events_in import body_of
 from tests.unit.api.test_sizes import live
@@ -306,7 +307,7 @@ FITS = {
 """Status of what is short enough, and has another flaw: these doors take nothing that a test can make as long as it likes."""
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize("case", CASES)
 def test_a_request_at_its_limit(ground: Ground, case: str, over: int) -> None:
     size, ask, status, code = CASES[case]

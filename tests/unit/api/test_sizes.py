@@ -29,6 +29,7 @@ from noetl.dsl.json_schema.check import misfits
 from noetl.dsl.json_schema.effort import Effort
 from noetl.services.automations.fire_schedule import fire_schedule
 from noetl.services.executions.start_playbook import StartDeps
+from tests.parts import ABOUT_A_LIMIT
 from tests.unit.api.ground import GATED, HELLO, Ground
 from tests.unit.api.test_callbacks import FREE
 from tests.unit.api.test_events_in import deliver, message
@@ -150,7 +151,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize(
     ("door", "size", "make"), CASES, ids=[f"{door.__name__}-{size.name}" for door, size, _ in CASES]
 )
@@ -194,7 +195,7 @@ def test_a_key_of_any_text_comes_out_as_it_went_in(ground, key):
     assert ground.store.slots(int(execution_id))[("workload", key)] == key
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize(("op", "value"), [("add", 1), ("remove", None), ("copy", None)])
 def test_the_names_in_a_json_patch(ground, op, value, over):
     name = "k" * (NAME.value + over)
@@ -239,7 +240,7 @@ def test_copies_of_copies_do_not_fill_the_memory(ground):
     assert ("ctx", "a") not in ground.store.slots(int(execution_id))
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 def test_texts_of_a_change(ground, over):
     execution_id = live(ground)
     wanted = 422 if over > 0 else None
@@ -260,7 +261,7 @@ def test_texts_of_a_change(ground, over):
     assert ground.ask("POST", f"/api/executions/{execution_id}/cancel", cancel).status == (wanted or 202)
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 def test_a_webhook_takes_what_its_payload_may_be(ground, over):
     """The body stands two levels deep in ``event``."""
     made = ground.register() and ground.ask(
@@ -286,7 +287,7 @@ def test_two_happenings_whose_ids_differ_at_their_end_are_two(ground):
     assert [reply.json["status"] for reply in replies] == ["started", "started", "existing"]
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 def test_a_worker_that_writes_a_name_fails_its_own_step(ground, over):
     command = ground.issued(HELLO)
     patches = [Patch("ctx", "k" * (NAME.value + over), 1)]
@@ -357,7 +358,7 @@ def answer_checked(ground: Ground, schema: Schema) -> str:
 
 
 @pytest.mark.parametrize("costly", SCHEMAS, ids=lambda size: size.name, indirect=True)
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize("door", [start_checked, answer_checked])
 def test_what_is_held_against_a_schema_at_its_limit(ground, request, costly, door, over):
     schema, documents = costly

@@ -38,7 +38,7 @@ from noetl.domain.sizes.table import (
     TRIGGER_TEXT,
     Size,
 )
-from tests.parts import parted
+from tests.parts import ABOUT_A_LIMIT, parted
 from tests.unit.api.ground import HELLO
 from tests.unit.api.test_sizes import SCHEMAS, costly, digits, keyed, keys, nested
 from tests.unit.cli.fake_runtime import Database
@@ -55,7 +55,7 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize("size", MADE, ids=lambda size: size.name)
 @pytest.mark.parametrize("command", FILES)
 def test_a_document_at_its_limit(both, tmp_path: Path, command: str, size, over: int) -> None:
@@ -68,7 +68,7 @@ def test_a_document_at_its_limit(both, tmp_path: Path, command: str, size, over:
             assert "Traceback" not in ran.err
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize(
     "command",
     ["run hello.yaml --set", "exec demo/hello --set", "ctx patch WAITING --set", "vars set WAITING --set"],
@@ -84,14 +84,14 @@ def test_names_and_numbers_of_set(both, command: str, over: int) -> None:
             assert over <= 0 or f"more than {most}" in ran.out + ran.err
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 def test_the_reason_of_a_change(both, over: int) -> None:
     for command in ("cancel WAITING", "pause WAITING", "ctx patch WAITING --set a=1"):
         for ran in both(f"{command} --reason {'r' * (REASON.value + over)}"):
             assert ran.code == (USAGE if over > 0 else 0), ran
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 def test_how_far_ahead_a_start_lies(both, over: int) -> None:
     for ran in both(f"exec demo/hello --at {instant(Database().now + AHEAD_SECONDS.value + over)}"):
         assert ran.code == (USAGE if over > 0 else 0), ran
@@ -99,7 +99,7 @@ def test_how_far_ahead_a_start_lies(both, over: int) -> None:
 
 
 @pytest.mark.parametrize("costly", SCHEMAS, ids=lambda size: size.name, indirect=True)
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 def test_what_is_held_against_a_schema_at_its_limit(both, tmp_path: Path, request, costly, over: int) -> None:
     schema, documents = costly
     (tmp_path / "checked.yaml").write_text(
@@ -126,7 +126,7 @@ COMMANDS = {
 """What a command is given, its limit, and the exit code of what fits: no playbook has so long a path here."""
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize("case", COMMANDS)
 def test_what_a_command_is_given_at_its_limit(both, case: str, over: int) -> None:
     size, command, fits = COMMANDS[case]
@@ -136,7 +136,7 @@ def test_what_a_command_is_given_at_its_limit(both, case: str, over: int) -> Non
         assert "Traceback" not in ran.err
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 def test_the_operations_of_a_patch(both, tmp_path: Path, over: int) -> None:
     operations = [{"op": "add", "path": "/a", "value": 1}] * (PATCH_OPERATIONS.value + over)
     (tmp_path / "patch.json").write_text(json.dumps(operations))
@@ -175,7 +175,7 @@ def sized(count: int) -> str:
     return json.dumps({"a": "x" * (count - len('{"a":""}'))}, separators=(",", ":"))
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize("name", ["document.json", "document.yaml"])
 @pytest.mark.parametrize("size", [*MADE, DOCUMENT_BYTES], ids=lambda size: size.name)
 def test_a_payload_is_read_alike_in_either_form(tmp_path: Path, name: str, size: Size, over: int) -> None:
@@ -195,7 +195,7 @@ def test_a_payload_is_read_alike_in_either_form(tmp_path: Path, name: str, size:
     assert told.hint and str(size.value) in told.message
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize(
     ("size", "text"),
     [
@@ -228,7 +228,7 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize("case", NAMED)
 def test_a_name_at_its_limit_here_and_at_a_server(both, case: str, over: int) -> None:
     size, command = NAMED[case]
@@ -240,7 +240,7 @@ def test_a_name_at_its_limit_here_and_at_a_server(both, case: str, over: int) ->
             ), ran
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 def test_the_keys_of_one_set(over: int) -> None:
     name = ".".join("k" * (SET_DEPTH.value + over))
     if over <= 0:
@@ -251,7 +251,7 @@ def test_the_keys_of_one_set(over: int) -> None:
     assert (refused.value.code, refused.value.details["limit"]) == ("invalid_set", SET_DEPTH.name)
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_a_priority(both, sign: str, over: int) -> None:
     for ran in both(f"exec demo/hello --priority={sign}{PRIORITY.value + over}"):
@@ -259,7 +259,7 @@ def test_a_priority(both, sign: str, over: int) -> None:
         assert over <= 0 or str(PRIORITY.value) in ran.err
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 def test_the_labels_of_one_start(both, over: int) -> None:
     words = " ".join(f"--label l{number}=v" for number in range(LABELS.value + over))
     for ran in both(f"exec demo/hello {words}"):
@@ -299,7 +299,7 @@ def test_a_playbook_at_its_limit(noetl, tmp_path: Path, case: str, over: int) ->
             assert "Traceback" not in ran.err
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 def test_the_path_of_a_playbook(both, tmp_path: Path, over: int) -> None:
     """Here and at a server: what is refused is not kept, and what is kept can be run by its path, which no file could be called."""
     path = "n" * (PATH.value + over)

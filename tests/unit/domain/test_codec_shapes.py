@@ -26,6 +26,7 @@ from noetl.domain.state import ExecutionState, Token, decode_state, encode_state
 from noetl.dsl.program import Program
 from noetl.ports.executions.execution_store import LoopRow
 from noetl.services.orchestrator.summarize_loop import Brief
+from tests.parts import repeated
 
 ROOT = Path(noetl.__file__).parent
 HOSTILE = (
@@ -140,7 +141,7 @@ def _same(left: Any, right: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=repeated(gate=10, full=25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_written_is_read_back_equal(name, data):
     shape = SHAPES[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,8 @@ from noetl.domain.sizes.table import (
     DIAGNOSTICS,
     IDENTIFIER,
     INTEGER_DIGITS,
+    MODULES,
+    MODULES_BYTES,
     NAME,
     PATH,
     PATTERN,
@@ -75,6 +78,12 @@ def templates(count: int) -> str:
     entries = "".join(f"        k{number}: '{{{{ workload.a }}}}'\n" for number in range(count))
     step = "workflow:\n  - step: start\n    tool:\n      kind: noop\n      args:\n"
     return HEAD + META + "workload: {a: 1}\n" + step + entries
+
+
+def modules(count: int, text: str = "") -> str:
+    named = ", ".join(f"m{number}.py" for number in range(count))
+    texts = "".join(f"m{number}.py: {json.dumps(text)}\n" for number in range(count))
+    return f"{HEAD}{META}modules: [{named}]\n{ONE}--- # files of this version\n{texts}"
 
 
 def limits(count: int) -> str:
@@ -144,6 +153,8 @@ CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
     "schema": (SCHEMA_CHECKS, "input-schema", lambda n: HEAD + META + f"input:\n  allOf: [{'true, ' * (n - 1)}]\n" + ONE, 5),
     "depth of input": (SCHEMA_DEPTH, "input-schema", lambda n: HEAD + META + f"input: {inside(n)}\n" + ONE, 4),
     "depth of a callback": (SCHEMA_DEPTH, "kind-params", waiting, 6),
+    "modules": (MODULES, "too-many-entries", modules, 4),
+    "bytes of modules": (MODULES_BYTES, "modules-too-large", lambda n: modules(1, "#" * (n - 1) + "\n"), 4),
     "limits": (STEP_LIMITS, "too-many-entries", limits, 9),
 }  # fmt: skip
 LONG = (STEPS, SCHEMA_CHECKS, PLAYBOOK_VALUES)

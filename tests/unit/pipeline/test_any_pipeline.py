@@ -12,6 +12,7 @@ from noetl.domain.commands import FrozenScope
 from noetl.domain.outcomes.outcomes import ErrorInfo, Patch
 from noetl.dsl import program as p
 from noetl.pipeline import Item, Surroundings
+from tests.parts import repeated
 
 from .conftest import drive
 
@@ -189,7 +190,9 @@ scripts = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=repeated(gate=50, full=150), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(pipelines(), scripts)
 def test_any_pipeline_ends_alike_however_often_it_is_interrupted(
     pipeline: p.Pipeline, script: dict[str, list[Any]]

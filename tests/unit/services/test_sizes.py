@@ -49,12 +49,13 @@ from noetl.runtime.settings import Settings
 from noetl.services.messaging.large_messages import pack
 from noetl.services.worker import task_log_writer
 from tests.doubles.task_logs import MemoryTaskLogs
+from tests.parts import ABOUT_A_LIMIT
 from tests.unit.api.ground import Ground
 from tests.unit.api.test_events_in import deliver, message
 from tests.unit.services.worker.test_run_command import Worker
 from tests.unit.services.worker.test_task_log_writer import Command as Printing
 
-OVER = pytest.mark.parametrize("over", [-1, 0, 1])
+OVER = pytest.mark.parametrize("over", ABOUT_A_LIMIT)
 
 
 def nested(levels: int) -> Any:

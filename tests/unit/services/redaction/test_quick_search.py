@@ -12,6 +12,7 @@ from noetl.services.redaction import quick_search, redacting_stream, search_spel
 from noetl.services.redaction.redacting_stream import StreamMask
 from noetl.services.redaction.search_blocks import Span, merged
 from noetl.services.redaction.search_spellings import ROUNDS, KnownSecrets
+from tests.parts import repeated
 
 SEPARATORS = (b"", b"", b"", b":", b" ", b"\n", b"\\n", b"0x", b", ")
 
@@ -101,7 +102,7 @@ def gapped(secrets: list[bytes]) -> tuple[list[bytes], list[bytes]]:
     return hexadecimal, [one[: len(one) - len(one) % 4] for one in whole if len(one) >= 8]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=repeated(gate=100, full=300), deadline=None)
 @given(cases())
 @example(([b"a%41b"], b"&amp; a%2541b"))
 @example(([b"abAB"], b"%61\\u0062&#65;&#x42;"))
@@ -117,7 +118,7 @@ def test_finds_what_a_search_without_signs_finds(case: tuple[list[bytes], bytes]
     assert known.found_in(data) == reference(known, secrets, data)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=repeated(gate=20, full=60), deadline=None)
 @given(cases())
 def test_masks_the_same_wherever_a_stream_is_cut(case: tuple[list[bytes], bytes]) -> None:
     secrets, data = case

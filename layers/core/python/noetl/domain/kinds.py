@@ -284,6 +284,8 @@ class TaskContext:
     """Seconds until the task's time-out is over; with ``pending`` it counts from the first call on."""
     jobs: Jobs = field(default_factory=NoJobs)
     """Containers that run as work of their own."""
+    modules: Mapping[str, str] = field(default_factory=dict)
+    """Path → text of the Python files that are shipped with the playbook."""
     wake: str = ""
     """Names the suspended task to those outside who may wake it before its delay is over (``domain.events.WorkAdvanced``)."""
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 import msgspec
 
 from noetl.domain.kinds import KindLookup
+from noetl.domain.sizes.table import PLAYBOOK_BYTES
+from noetl.domain.text.version_text import split_version
 from noetl.dsl.checks import check_program
 from noetl.dsl.diagnostics import Diagnostic, Diagnostics
 from noetl.dsl.expressions import BUILT_INS, GLOBALS
@@ -27,6 +30,7 @@ from noetl.dsl.yaml_text.loader import load
 from noetl.dsl.yaml_text.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
 _CACHED = 256
+FILES = ("the files of a version", "write each one as its path and its text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +48,20 @@ def compile_playbook(
     kinds: KindLookup,
     strict: bool = False,
     semantics: int = SEMANTICS,
+    shipped: bool = True,
 ) -> Compiled:
-    """Compile a playbook. Raises InvalidPlaybookError with every problem and warning.
+    """Compile a version: a playbook with its files behind it.
+
+    Raises InvalidPlaybookError with every problem and warning.
 
     ``strict``: spellings of older generations are errors, and what is declared and never used is warned of.
-    ``semantics``: the meaning of the language that the program keeps (``versions.semantics_of``).
+    ``semantics``: the meaning of the language that the program keeps (``versions.semantics_of``). ``shipped``: false for the playbook alone,
+    whose files are not missed.
     """
     diagnostics = Diagnostics()
-    root = load(text, diagnostics)
+    playbook, behind = _split(text)
+    root = load(playbook, diagnostics)
+    files = _files(playbook, behind, diagnostics)
     if root is None:
         diagnostics.raise_errors(source_name)
         raise AssertionError("a document is either a tree or has problems")
@@ -62,12 +72,37 @@ def compile_playbook(
     if diagnostics.has_errors():
         _add_other_problems(root, diagnostics, source_name, kinds)
         diagnostics.raise_errors(source_name)
-    lowering = Lowering(kinds, diagnostics, strict=strict, semantics=semantics)
+    lowering = Lowering(
+        kinds, diagnostics, strict=strict, semantics=semantics, files=files if shipped else None
+    )
     program = _lower_and_check(lowering, root, source_name)
     diagnostics.raise_errors(source_name)
     return Compiled(
         msgspec.structs.replace(program, hash=program_hash(text, semantics)), diagnostics.sorted()
     )
+
+
+def _split(text: str | bytes) -> tuple[str | bytes, str]:
+    """Return the playbook, and what is behind it.
+
+    Text that is not UTF-8 is left to the loader.
+    """
+    if len(text) > 2 * PLAYBOOK_BYTES.value:
+        return text, ""
+    try:
+        playbook, files = split_version(text.decode("utf-8") if isinstance(text, bytes) else text)
+    except UnicodeDecodeError:
+        return text, ""
+    return (playbook, files) if files else (text, "")
+
+
+def _files(playbook: str | bytes, behind: str, diagnostics: Diagnostics) -> dict[str, Any]:
+    """Read the files behind a playbook, whose problems have the lines of the whole text."""
+    if not behind:
+        return {}
+    lines = playbook.count("\n") if isinstance(playbook, str) else 0
+    root = load("\n" * lines + behind, diagnostics, FILES)
+    return {} if root is None else root.plain()
 
 
 def _lower_and_check(lowering: Lowering, root: Mapping, source_name: str) -> Program:

@@ -248,6 +248,8 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     """Outcome (``completed``, ``failed``, ``cancelled``) → the first of ``last_steps`` that runs before the end."""
     last_steps: tuple[str, ...] = ()
     """Those of ``on_success``, ``on_failure`` and ``finally``: only the end of an execution leads to them."""
+    modules: dict[str, str] = {}
+    """Path → text of the Python files that are shipped with this version, for tasks of Python to import."""
 
     def step(self, name: str) -> Step:
         """Return the step called ``name``. Raises KeyError."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindLookup
+from noetl.domain.text.version_text import split_version
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import Diagnostics, InvalidPlaybookError
 from noetl.dsl.yaml_text.loader import load
@@ -35,11 +36,12 @@ def format_text(text: str, *, source_name: str) -> Formatted:
 
     Raises InvalidPlaybookError for a text that cannot be read.
     """
-    document = read(text, source_name)
+    playbook, files = split_version(text)
+    document = read(playbook, source_name)
     order(document)
     made = write(document)
-    _check_same(text, made, source_name)
-    return Formatted(made)
+    _check_same(playbook, made, source_name)
+    return Formatted(made + files)
 
 
 @dataclass(slots=True)
@@ -59,8 +61,9 @@ def canonical_text(text: str, *, source_name: str, kinds: KindLookup) -> Formatt
     A document with anchors keeps its words: the text behind an alias is written once and may be read in several ways.
     Raises InvalidPlaybookError for a playbook that does not compile.
     """
-    compile_playbook(text, source_name=source_name, kinds=kinds)
-    document = read(text, source_name)
+    compile_playbook(text, source_name=source_name, kinds=kinds, shipped=False)
+    playbook, files = split_version(text)
+    document = read(playbook, source_name)
     if document.anchors:
         return format_text(text, source_name=source_name)
     respell(document, kinds)
@@ -71,7 +74,7 @@ def canonical_text(text: str, *, source_name: str, kinds: KindLookup) -> Formatt
     if _problem(made, source_name, kinds) is not None:
         made = _one_by_one(document, changes, kept, source_name, kinds)
     kept.sort(key=lambda one: one.line)
-    return Formatted(made, tuple(change.name for change in changes), tuple(kept))
+    return Formatted(made + files, tuple(change.name for change in changes), tuple(kept))
 
 
 def _changes(document: Document, kinds: KindLookup) -> tuple[list[_Change], list[UnconvertedStep]]:
@@ -134,7 +137,7 @@ def _defect(source_name: str, problem: str) -> PlaybookError:
 
 def _problem(text: str, source_name: str, kinds: KindLookup) -> str | None:
     try:
-        compile_playbook(text, source_name=source_name, kinds=kinds)
+        compile_playbook(text, source_name=source_name, kinds=kinds, shipped=False)
     except InvalidPlaybookError as invalid:
         return str(invalid).splitlines()[0]
     return None

@@ -24,7 +24,7 @@ Order = tuple[tuple[str, ...], tuple[str, ...]]
 
 _ROOT: Order = (
     (
-        *("apiVersion", "kind", "metadata", "input", "workload", "keychain"),
+        *("apiVersion", "kind", "metadata", "input", "workload", "modules", "keychain"),
         *("executor", "workbook", "workflow", "on_success", "on_failure", "finally"),
     ),
     (),

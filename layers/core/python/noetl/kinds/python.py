@@ -151,7 +151,9 @@ def _hint(name: str, memory_bytes: int) -> str:
     if name == "NameError":
         return "what the code needs from the playbook is passed under args"
     if name == "ModuleNotFoundError":
-        return "the library must be installed where workers run"
+        return (
+            "name a file beside the playbook under `modules:`; a library must be installed where workers run"
+        )
     if name == "MemoryError":
         return f"a python task may use {memory_bytes} bytes of memory"
     if name == "SystemExit":

@@ -5,12 +5,14 @@ It explains each change and proves the result.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from noetl.domain.kinds import KindLookup
+from noetl.domain.text.version_text import split_version
 from noetl.dsl.compiler import Compiled, compile_playbook
 from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 from noetl.formatting.nodes import Document
@@ -70,13 +72,15 @@ def migrate_text(
 
     Of a playbook that compiles as it is, a rule that would change its program is left out, unless it repairs what can only fail.
     """
-    original = _compiled(text, source_name, kinds)
+    playbook, files = split_version(text)
+    original = _compiled(playbook, source_name, kinds)
     left_out: set[str] = set()
     while True:
-        attempt = _Attempt(Page(read(text, source_name), kinds, read_file), source_name, original)
+        attempt = _Attempt(Page(read(playbook, source_name), kinds, read_file), source_name, original)
         wrong = attempt.run([rule for rule in RULES if rule.name not in left_out])
         if wrong is None:
-            return attempt.result(text)
+            made = attempt.result(playbook)
+            return dataclasses.replace(made, original=text, text=made.text + files) if files else made
         left_out.add(wrong.name)
 
 
@@ -150,7 +154,7 @@ class _Attempt:
 
 def _compiled(text: str, source_name: str, kinds: KindLookup) -> Compiled | tuple[Diagnostic, ...]:
     try:
-        return compile_playbook(text, source_name=source_name, kinds=kinds)
+        return compile_playbook(text, source_name=source_name, kinds=kinds, shipped=False)
     except InvalidPlaybookError as invalid:
         return invalid.diagnostics
 

@@ -95,6 +95,8 @@ class Surroundings:
     """None: nothing here waits for a callback, and ``callback`` is a name like any other."""
     part: Callable[[Any, ResultSpec | None], dict[str, Any]] | None = None
     """(a piece of what ``accumulate`` gathers) → its entry in a manifest; it is stored in the result store. None: all stays in the state."""
+    modules: str = ""
+    """What differs between two versions of the playbook's modules; empty: it has none."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:

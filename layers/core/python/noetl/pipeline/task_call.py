@@ -132,6 +132,8 @@ def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> 
     if spec.key is None:
         read = {name: value for name in spec.names if (value := _named(run, name)) is not None}
         parts: Any = [task.kind, frame.input or {}, params, read]
+        if run.around.modules and task.kind == "python":
+            parts.append(run.around.modules)
     else:
         parts = run.render(spec.key)
         if parts is None or parts == "":

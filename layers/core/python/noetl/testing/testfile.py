@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from noetl.dsl.shape import check_shape, place_of
 from noetl.dsl.yaml_text.loader import load
 from noetl.dsl.yaml_text.tree import Mapping as MappingTree
 from noetl.kinds.registry import Registry
+from noetl.services.catalog.files_beside import text_with_files
 from noetl.services.catalog.register_playbook import is_playbook
 from noetl.testing.document import TestDocument, check_form, epoch, is_choice
 
@@ -151,7 +153,10 @@ def _compile(path: Path, kinds: Registry) -> Program:
 
     One of an older dialect is compiled each time. Raises InvalidPlaybookError.
     """
-    source, text = str(path.resolve()), path.read_bytes()
+    source = str(path.resolve())
+    text: str | bytes = path.read_bytes()
+    with suppress(UnicodeDecodeError):  # the compiler names the byte
+        text = text_with_files(path.read_bytes().decode(), path)
     try:
         return compile_cached(text, source_name=source, kinds=kinds).program
     except InvalidPlaybookError as refused:

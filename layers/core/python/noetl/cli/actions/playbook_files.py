@@ -6,6 +6,7 @@ import errno
 from pathlib import Path
 
 from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.services.catalog.files_beside import text_with_files
 
 _SUFFIXES = (".yaml", ".yml")
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
@@ -18,13 +19,13 @@ def full(target: str) -> str:
 
 
 def playbook_text(target: str) -> str | None:
-    """Read a playbook file.
+    """Read a playbook file, with its modules behind it.
 
     None when ``target`` is no file and may be a path in the catalog.
     """
     path = Path(target)
     try:
-        return path.read_bytes().decode("utf-8")
+        return text_with_files(path.read_bytes().decode("utf-8"), path)
     except IsADirectoryError:
         found = ", ".join(sorted(p.name for p in path.iterdir() if p.suffix in _SUFFIXES)[:5])
         raise InvalidInputError(

@@ -150,13 +150,27 @@ def playbook_text(path: Path) -> str:
         ) from None
 
 
+def version_text(path: Path) -> str | bytes:
+    """Read a playbook with its modules behind it.
+
+    What is not UTF-8 is left to the compiler. Raises NotFoundError and InvalidInputError.
+    """
+    from noetl.services.catalog.files_beside import text_with_files
+
+    data = read_playbook(path)
+    try:
+        return text_with_files(data.decode("utf-8"), path)
+    except UnicodeDecodeError:
+        return data
+
+
 def _check(path: Path, *, strict: bool) -> tuple[Sequence[Any], Program | None]:
     from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
     from noetl.migration.older import compile_any
 
     try:
-        text, kinds = read_playbook(path), runtime_access.kinds()
+        text, kinds = version_text(path), runtime_access.kinds()
         if strict:
             done = compile_playbook(text, source_name=str(path), kinds=kinds, strict=strict)
         else:
@@ -191,7 +205,7 @@ def graph(target: str, form: str) -> int:
         raise InvalidInputError(
             f"{form!r} is not a format of a graph", code="invalid_format", hint=f"one of {', '.join(GRAPHS)}"
         )
-    text = read_playbook(Path(target))
+    text = version_text(Path(target))
     compiled, _ = compile_any(text, source_name=target, kinds=runtime_access.kinds())
     if form == "json":
         out(pretty(to_json(compiled.program)))

@@ -16,6 +16,7 @@ from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note, out, out_json
 from noetl.domain.errors import InvalidInputError, PlaybookError
 from noetl.services.automations.schedules import ScheduleView
+from noetl.services.catalog.files_beside import text_with_files
 from noetl.services.catalog.register_playbook import SUFFIXES, is_playbook
 
 _CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b|\bplaybook["']?\s*:""")
@@ -30,7 +31,8 @@ def register(targets: Sequence[str], *, as_json: bool, at: CommandTarget, migrat
     ``migrate``: as today's language has them; files stay as they are.
     """
     playbooks = [
-        (file, migrated_text(file) if migrate else playbook_text(file)) for file in playbook_files(targets)
+        (file, text_with_files(migrated_text(file) if migrate else playbook_text(file), file))
+        for file in playbook_files(targets)
     ]
     refuse_collisions(playbooks)
     with open_place(at) as place:
@@ -53,7 +55,7 @@ def register(targets: Sequence[str], *, as_json: bool, at: CommandTarget, migrat
 
 def _readable(file: Path) -> str | None:
     try:
-        return playbook_text(file)
+        return text_with_files(playbook_text(file), file)
     except InvalidInputError:
         return None
 

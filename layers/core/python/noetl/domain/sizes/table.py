@@ -179,6 +179,12 @@ SCHEMA_CHECKS = _size("schema_checks", "playbooks", 10_000, "operations",
 SCHEMA_DEPTH = _size("schema_depth", "playbooks", 32, "levels",
     "lists and mappings nested in a JSON Schema: `input`, or the schema of a callback",
     "the compiler (`input-schema`, `kind-params`), tasks (`kind_params`) and the engine (`size_limit`)")
+MODULES = _size("modules", "playbooks", 50, "entries",
+    "files of `modules`",
+    f"{_COMPILER} (`too-many-entries`)")
+MODULES_BYTES = _size("modules_bytes", "playbooks", 512 * KIB, "bytes",
+    "the text of all files of `modules` of a playbook",
+    f"{_COMPILER} (`modules-too-large`)")
 DIAGNOSTICS = _size("diagnostics", "playbooks", 100, "entries",
     "problems of a playbook that are listed",
     f"{_COMPILER}, which counts the rest")

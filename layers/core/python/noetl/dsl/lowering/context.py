@@ -140,6 +140,8 @@ class Lowering:
     """Older spellings and unused names are looked for too."""
     semantics: int = SEMANTICS
     """The meaning of the language that the program keeps."""
+    files: dict[str, Any] | None = None
+    """What is shipped behind the playbook, by path; None: nothing is missed."""
     uses: list[TemplateUse] = field(default_factory=list)
     names: Names = field(default_factory=Names)
     workbook: dict[str, Mapping] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
 from noetl.dsl.lowering.endings import lower_endings
 from noetl.dsl.lowering.failures import with_default_on_error
 from noetl.dsl.lowering.limits import lower_concurrency
+from noetl.dsl.lowering.modules import lower_modules
 from noetl.dsl.lowering.pipelines import lower_body, lower_sink
 from noetl.dsl.lowering.starts import lower_schedule, lower_triggers
 from noetl.dsl.lowering.steps import Defaults, lower_step
@@ -72,6 +73,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
         steps=(*steps, *endings),
         last=last,
         last_steps=tuple(step.name for step in endings),
+        modules=lower_modules(lowering, root.get("modules"), lowering.files),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
 from noetl.domain.limits import MOST
-from noetl.domain.sizes.table import STEPS
+from noetl.domain.sizes.table import MODULES, STEPS
 from noetl.dsl.model.caches import Cache
 from noetl.dsl.model.endings import Last
 from noetl.dsl.model.event import CaseEntry, GoTo, Target
@@ -369,6 +369,7 @@ class Document(Strict):
     metadata: Metadata
     workload: dict[str, Any] | None = None
     input: dict[str, Any] | None = None
+    modules: list[str] | None = Field(default=None, max_length=MODULES.value)
     keychain: list[KeychainBlock] | None = None
     executor: ExecutorBlock | None = None
     workbook: Workbook | None = None

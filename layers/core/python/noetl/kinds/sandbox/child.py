@@ -70,6 +70,7 @@ class Child:
         self._buffer = bytearray()
         self._calls = 0
         self._closed = False
+        self._modules: Mapping[str, str] = {}
         self._ready = False
         self._disk = DiskUse(self._confined.folder, limits.disk_bytes)
         self._memory = self._confined.memory_use(limits.memory_bytes)
@@ -103,7 +104,9 @@ class Child:
         output = LogLines(watch.log)
         call_id = f"{self._calls}-{os.urandom(8).hex()}"
         self._calls += 1
-        request = call_frame(call_id, code, values, watch.context.timeout)
+        request = call_frame(
+            call_id, code, values, watch.context.timeout, self._unsent(watch.context.modules)
+        )
         try:
             self._send(request, watch, output)
             if not self._ready:
@@ -120,6 +123,13 @@ class Child:
         self.worn = bool(answer.pop("worn", False))
         answer["lines"] = output.lines
         return answer
+
+    def _unsent(self, modules: Mapping[str, str]) -> Mapping[str, str] | None:
+        """Return the modules of a playbook when the process does not have them yet."""
+        if modules == self._modules:
+            return None
+        self._modules = modules
+        return modules
 
     def let_go(self) -> None:
         """Let the process end, and do not wait for that; ``close`` is still to be called."""

@@ -31,6 +31,7 @@ from noetl.runtime.aws.deliveries import CloudDeliveries
 from noetl.runtime.aws.events import events_in
 from noetl.runtime.aws.parts import CloudParts, open_parts, task_logs
 from noetl.runtime.aws.readiness import pools, queue_urls, readiness
+from noetl.runtime.aws.rest_events import as_http_api, as_rest_answer, is_of_rest
 from noetl.runtime.aws.results import make_link
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.telemetry import Invocation, telemetry
@@ -85,6 +86,8 @@ class CloudApi:
     def handle(self, event: dict[str, Any], context: Any, call: Invocation) -> dict[str, Any]:
         """Answer one request, and record its result in ``call``."""
         self._call = call
+        of_rest = is_of_rest(event)
+        event = as_http_api(event) if of_rest else event
         before = self._kms_calls()
         try:
             answer = self._resolve(event, context)
@@ -93,7 +96,7 @@ class CloudApi:
                 self._database.close()
         _tell(call, event, answer)
         self._count("KmsCalls", self._kms_calls() - before)
-        return answer
+        return as_rest_answer(answer) if of_rest else answer
 
     def _kms_calls(self) -> int:
         cipher = self._deps.credentials.cipher if self._deps is not None else None

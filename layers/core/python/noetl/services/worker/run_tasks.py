@@ -5,6 +5,7 @@ Everything that the items of a command share is prepared once, in ``TaskRunner``
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from functools import partial
@@ -84,6 +85,7 @@ class TaskRunner:
         self.source_name = program.source_name
         key = deps.callback_key(command) if pipeline.calls_back else ""
         self.settings = deps.settings_of(program)
+        self.modules = program.modules
         assert deps.hydrate is not None
         self.hydrate = deps.hydrate
         self.around = Surroundings(
@@ -101,6 +103,7 @@ class TaskRunner:
             aliases_of(program),
             callback_tokens(command, key, deps.callback_base, self.secrets) if pipeline.calls_back else None,
             lambda value, spec: self.keeper.part(self.secrets.redact(value), spec),
+            hashlib.sha256(codec.encode(program.modules)).hexdigest() if program.modules else "",
         )
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}
@@ -349,6 +352,7 @@ class TaskRunner:
             left=self.elsewhere.left(op, op.timeout or self._default_timeout(op.kind)),
             wake=self.elsewhere.wake(item),
             jobs=self.deps.jobs,
+            modules=self.modules,
         )
 
     def _read_again(self, params: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from .confine import Confinement, confine
+from .modules import install, line_of
 from .order import from_arguments
 from .plain import NotJsonError, plain
 from .usercode import FILENAME, execute
@@ -91,7 +92,9 @@ class _Session:
 
     def answer(self, request: bytes) -> None:
         """Run one call and send its outcome. ``request``: see ``noetl.kinds.sandbox.request``."""
-        call_id, code, names, made, values, seconds = marshal.loads(request)
+        call_id, code, names, made, values, seconds, shipped = marshal.loads(request)
+        if shipped is not None:
+            install(shipped)
         sys.stdout, sys.stderr = self._streams
         _allow_cpu(seconds)
 
@@ -159,20 +162,30 @@ def _problem(call_id: str, code: str, message: str) -> dict[str, Any]:
 def _describe(error: BaseException, code: str) -> dict[str, Any]:
     """Describe an error and its place in the user's code, without frames of libraries."""
     trace: list[tuple[int, str]] = []
+    shown: list[str] = []
+    lines = code.splitlines()
+
+    def source(line: int) -> str:
+        return lines[line - 1].strip()[:200] if 0 < line <= len(lines) else ""
+
+    def show(line: int, name: str) -> None:
+        where = "the code" if name in ("<module>", "__body__") else name
+        shown.append(f"line {line}, in {where}: {source(line)}")
+
     column = None
     step = error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == FILENAME:
             trace.append((step.tb_lineno, step.tb_frame.f_code.co_name))
+            show(*trace[-1])
             column = _byte_column(step)
+        elif found := line_of(step.tb_frame.f_code.co_filename, step.tb_lineno):
+            shown.append(f"{found[0]} line {step.tb_lineno}, in {step.tb_frame.f_code.co_name}: {found[1]}")
         step = step.tb_next
     if isinstance(error, SyntaxError) and error.filename == FILENAME and error.lineno:
         trace.append((error.lineno, "<module>"))
+        show(*trace[-1])
         column = None
-    lines = code.splitlines()
-
-    def source(line: int) -> str:
-        return lines[line - 1].strip()[:200] if 0 < line <= len(lines) else ""
 
     return {
         "type": type(error).__name__[:100],
@@ -180,10 +193,7 @@ def _describe(error: BaseException, code: str) -> dict[str, Any]:
         "line": trace[-1][0] if trace else None,
         "column": _column(code, trace[-1][0], column) if trace else None,
         "source": source(trace[-1][0]) if trace else "",
-        "traceback": [
-            f"line {line}, in {'the code' if name in ('<module>', '__body__') else name}: {source(line)}"
-            for line, name in trace[-TRACE_FRAMES:]
-        ],
+        "traceback": shown[-TRACE_FRAMES:],
     }
 
 

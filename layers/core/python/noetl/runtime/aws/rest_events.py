@@ -1,0 +1,48 @@
+"""Events of a REST API (payload format 1.0) in the form of an HTTP API (2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Event = dict[str, Any]
+
+
+def is_of_rest(event: Event) -> bool:
+    """Check whether a REST API has sent the event."""
+    return "httpMethod" in event
+
+
+def as_http_api(event: Event) -> Event:
+    """Return an event of a REST API in the form of an HTTP API."""
+    about = event.get("requestContext") or {}
+    caller = (about.get("identity") or {}).get("userArn")
+    return {
+        "version": "2.0",
+        "rawPath": event.get("path") or "/",
+        "headers": _joined(event.get("multiValueHeaders"), event.get("headers")),
+        "queryStringParameters": _joined(
+            event.get("multiValueQueryStringParameters"), event.get("queryStringParameters")
+        ),
+        "body": event.get("body"),
+        "isBase64Encoded": event.get("isBase64Encoded", False),
+        "requestContext": {
+            "http": {"method": event["httpMethod"]},
+            "requestId": about.get("requestId"),
+            # The path of such an event has no stage in it.
+            "stage": "$default",
+            "authorizer": {"iam": {"userArn": caller}} if caller else {},
+        },
+    }
+
+
+def as_rest_answer(answer: Event) -> Event:
+    """Return an answer without what a REST API refuses."""
+    return {name: value for name, value in answer.items() if name != "cookies"}
+
+
+def _joined(many: Mapping[str, Any] | None, one: Mapping[str, Any] | None) -> dict[str, str]:
+    """Values of a repeated name, joined by commas as an HTTP API does."""
+    if many:
+        return {name: ",".join(map(str, values)) for name, values in many.items()}
+    return {name: str(value) for name, value in (one or {}).items()}

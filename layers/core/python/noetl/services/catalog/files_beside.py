@@ -1,0 +1,77 @@
+"""Files that are shipped with a version.
+
+They are read from the folder of the playbook, and written behind its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from noetl.domain.sizes.table import MODULES, MODULES_BYTES
+from noetl.domain.text.version_text import join_version, module_name, split_version
+from noetl.dsl.diagnostics import Diagnostics
+from noetl.dsl.yaml_text.loader import load
+from noetl.dsl.yaml_text.tree import items_of, text_of
+
+_KEY = "modules"
+
+
+class UnreadableFileError(Exception):
+    """A file that is there and cannot be shipped; the message says why."""
+
+
+ReadFile = Callable[[str], bytes | None]
+"""Path below the playbook's folder → bytes; None: there is no such file. Raises UnreadableFileError."""
+
+
+def with_files(text: str, read: ReadFile) -> str:
+    """Add the files that a playbook names to its text, unless they are there already.
+
+    A file that cannot be read is left to the compiler, which knows the place in the playbook.
+    """
+    if _KEY not in text or split_version(text)[1]:
+        return text
+    root = load(text, Diagnostics())
+    if root is None:
+        return text
+    found: dict[str, str | None] = {}
+    reasons: dict[str, str] = {}
+    for item in items_of(root.get(_KEY))[: MODULES.value]:
+        path = text_of(item) or ""
+        if module_name(path) is None:
+            continue
+        try:
+            data = read(path)
+            if data is not None:
+                found[path] = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            found[path], reasons[path] = None, f"it is not UTF-8 text (byte {error.start})"
+        except UnreadableFileError as error:
+            found[path], reasons[path] = None, str(error)
+    return join_version(text, found, reasons)
+
+
+def reading_beside(playbook: Path) -> ReadFile:
+    """Return what reads files of the folder that a playbook lies in."""
+    folder = playbook.parent.resolve()
+
+    def read(path: str) -> bytes | None:
+        place = folder / path
+        try:
+            if not place.resolve().is_relative_to(folder):
+                raise UnreadableFileError("it is a link that leads out of the playbook's folder")
+            if not place.is_file():
+                return None
+            with place.open("rb") as file:
+                data = file.read(MODULES_BYTES.value + 1)
+        except (OSError, ValueError) as error:
+            raise UnreadableFileError(getattr(error, "strerror", None) or str(error)) from None
+        return data
+
+    return read
+
+
+def text_with_files(text: str, playbook: Path) -> str:
+    """Add the files beside a playbook file to its text."""
+    return with_files(text, reading_beside(playbook))
