@@ -21,6 +21,7 @@ test("pictures", async ({ page, server, ui }) => {
   const pages: Record<string, string> = {
     home: "",
     executions: "executions",
+    filters: "executions?principal=token:owner&after=2026-01-01T00:00Z",
     graph: `executions/${failed}?run=2`,
     timeline: `executions/${failed}?view=timeline`,
     events: `executions/${failed}?view=events`,
@@ -35,6 +36,8 @@ test("pictures", async ({ page, server, ui }) => {
     playbooks: "playbooks",
     playbook: "playbooks/sales/orders",
     editor: "playbooks/sales/orders?view=edit",
+    tests: `playbooks/sales/orders?view=tests&from=${failed}`,
+    counted: `executions/${counted}`,
     run: "playbooks/sales/orders?view=run",
     approvals: "approvals",
     schedules: "schedules",
@@ -49,6 +52,10 @@ test("pictures", async ({ page, server, ui }) => {
   for (const name of shown) {
     await page.goto(`${ui.address}/ui/${pages[name]}`);
     await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+    if (name === "tests") {
+      await page.getByRole("button", { name: "Run the tests" }).click();
+      await expect(page.getByRole("heading", { name: "Coverage" })).toBeVisible();
+    }
     for (const [width, colorScheme] of looks) {
       await page.setViewportSize({ width, height: width === 1200 ? 760 : 900 });
       await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });

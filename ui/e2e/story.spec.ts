@@ -1,18 +1,10 @@
 /** What people do with the UI, against a real server. */
 import { readFile } from "node:fs/promises";
 
-import type { Locator } from "@playwright/test";
-
 import { GATE, HELLO, ORDERS, REFUND } from "./playbooks";
 import { startProxy } from "./proxy.mjs";
 import { DIST, expect, test } from "./test";
-
-/** Replace the whole text of an editor as its keys do. */
-async function write(editor: Locator, text: string): Promise<void> {
-  await editor.press("Control+a");
-  await editor.press("Delete");
-  await editor.page().keyboard.insertText(text);
-}
+import { write } from "./writing";
 
 /** The text of a draft in the browser's database; runs inside of the page. */
 function keptDraft(name: string): Promise<string> {

@@ -112,6 +112,8 @@ def exchange(ground: Ground, name: str):
         "getPlaybookGraph": "/api/catalog/demo/hello/graph",
         "getPlaybookSchema": "/api/catalog/demo/hello/schema",
         "listExecutions": "/api/executions",
+        "getExecutionStats": "/api/executions/stats",
+        "listFailures": "/api/executions/failures",
         "getExecution": f"/api/executions/{execution_id}",
         "getExecutionStatus": f"/api/executions/{execution_id}/status",
         "getExecutionEvents": f"/api/executions/{execution_id}/events",
@@ -124,6 +126,7 @@ def exchange(ground: Ground, name: str):
 
 
 PUBLISHED = {
+    "testPlaybook": ("POST", "/api/catalog/test", {"content": HELLO, "tests": "cases: [{ name: one }]"}),
     "migratePlaybook": ("POST", "/api/catalog/migrate", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybook": ("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybooks": ("POST", "/api/catalog/register/batch", {"items": [{"content": HELLO}]}),
@@ -164,6 +167,7 @@ def exchange_history(ground: Ground, name: str):
         "listSqlViews": ("/api/sql", {}),
         "getExecutionState": (f"/api/executions/{one}/state", {}),
         "compareExecutions": ("/api/compare", {"a": one, "b": one}),
+        "recordTest": (f"/api/executions/{one}/test", {}),
     }[name]
     return ground.ask("GET", path, query=query)
 
@@ -221,6 +225,8 @@ def exchange_callback(ground: Ground, name: str):
     place = f"/api/executions/{ground.run(text)}/callbacks"
     listed = ground.ask("GET", place)
     path = f"/api/callbacks/{listed.json['callbacks'][0]['token']}"
+    if name == "listOpenCallbacks":
+        return ground.ask("GET", "/api/callbacks")
     if name == "getCallback":
         return ground.ask("GET", path, authorizer={})
     return ground.ask("POST", path, {"ok": 1}, authorizer={}) if name == "answerCallback" else listed

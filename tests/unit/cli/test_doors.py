@@ -90,8 +90,8 @@ UNKNOWN += (
     "result 7",
     "status x",
 )
-OF_A_SERVER = {"worker start", "ui"}
-"""Runs here, for the server that its options name: there is no doing it without."""
+OF_A_SERVER = {"worker start", "ui", "test"}
+"""Runs here, for the server that its options name, or (`test --from`) with what that server recorded."""
 REMOTE_PAGE = Path(__file__).parents[3] / "docs" / "remote.md"
 
 

@@ -8,7 +8,7 @@ from noetl.adapters.aws.clients import forget_clients
 from noetl.domain.errors import InvalidInputError
 from noetl.runtime.aws import worker as cloud_worker
 from noetl.runtime.aws.settings import CloudSettings
-from noetl.runtime.aws.worker import CloudWorker, open_worker
+from noetl.runtime.aws.worker import CloudWorker, open_worker, reachable
 from tests.unit.services.batch_bench import Bench
 
 ENVIRONMENT = {
@@ -89,3 +89,10 @@ def test_a_function_with_little_time_gives_calls_what_it_has():
     worker.work(bench.put(bench.command(1)), lambda: 20.0)
     ((_, event),) = bench.said()
     assert event.outcome.result == 13.0, "20 s less the margin and a tenth"
+
+
+def test_the_address_of_a_callback_is_by_path_at_an_emulator():
+    gateway = "https://ab12cd.execute-api.eu-central-1.amazonaws.com"
+    assert reachable(gateway, "") == gateway
+    assert reachable(gateway, "http://127.0.0.1:4566/") == "http://127.0.0.1:4566/_aws/execute-api/ab12cd"
+    assert reachable("https://noetl.example.com", "http://127.0.0.1:4566") == "https://noetl.example.com"

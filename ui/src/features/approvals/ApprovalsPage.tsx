@@ -1,28 +1,50 @@
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect } from "react";
 
+import type { Schemas } from "../../api/client";
 import { isTyping } from "../../app/keys";
 import { Page } from "../../app/Page";
+import { useScope } from "../../app/SessionContext";
+import { Button } from "../../design/Button";
 import { Empty } from "../../design/Empty";
 import { Loaded } from "../../design/Loaded";
 import { Note } from "../../design/Note";
 import { ExecutionLink } from "../execution/Header";
 import { AnswerForm } from "./AnswerForm";
-import { type Approvals, approvals } from "./queries";
+import { approvals } from "./queries";
 
 export default function ApprovalsPage() {
+  const allowed = useScope("execute");
   useRowKeys();
-  const query = useQuery({ ...approvals(), refetchInterval: 10_000 });
+  const query = useInfiniteQuery({ ...approvals(), refetchInterval: 10_000, enabled: allowed });
+  if (!allowed) {
+    return (
+      <Page title="Approvals">
+        <Note tone="idle">
+          <p>Open questions, and their answers, need the scope execute.</p>
+        </Note>
+      </Page>
+    );
+  }
   return (
     <Page title="Approvals">
-      <Loaded query={query}>{(answer) => <List answer={answer} />}</Loaded>
+      <Loaded query={query}>{({ pages }) => <List pages={pages} />}</Loaded>
+      {query.hasNextPage ? (
+        <div>
+          <Button disabled={query.isFetchingNextPage} onPress={() => void query.fetchNextPage()}>
+            Show more
+          </Button>
+        </div>
+      ) : null}
     </Page>
   );
 }
 
-function List({ answer }: { answer: Approvals }) {
-  if (answer.open.length === 0) {
+function List({ pages }: { pages: Schemas["CallbackPage"][] }) {
+  const open = pages.flatMap((page) => page.callbacks);
+  const leftOut = pages.reduce((sum, page) => sum + page.left_out, 0);
+  if (open.length === 0) {
     return (
       <Empty title="Nothing waits for an answer.">
         <p>A playbook waits with a task of the kind wait; its question then appears here.</p>
@@ -31,20 +53,23 @@ function List({ answer }: { answer: Approvals }) {
   }
   return (
     <>
-      {answer.more ? (
+      <p className="muted small" role="status">
+        {open.length} {open.length === 1 ? "question" : "questions"}, the oldest execution first; j and k go from one to the next.
+      </p>
+      {leftOut > 0 ? (
         <Note tone="idle">
-          <p>Only the newest executions that wait are shown.</p>
+          <p>{leftOut} more questions of loops are not shown; they follow as these are answered.</p>
         </Note>
       ) : null}
-      {answer.open.map(({ executionId, path, callback }) => (
+      {open.map((callback) => (
         <article key={callback.token} className="card stack" data-triage tabIndex={-1} aria-label={callback.message || callback.step}>
           <div className="row spread">
-            <Link to="/playbooks/$" params={{ _splat: path }}>
-              {path}
+            <Link to="/playbooks/$" params={{ _splat: callback.path }}>
+              {callback.path}
             </Link>
-            <ExecutionLink id={executionId} />
+            <ExecutionLink id={callback.execution_id} />
           </div>
-          <AnswerForm executionId={executionId} callback={callback} />
+          <AnswerForm executionId={callback.execution_id} callback={callback} />
         </article>
       ))}
     </>

@@ -1,42 +1,20 @@
-import { queryOptions } from "@tanstack/react-query";
+import { type InfiniteData, infiniteQueryOptions } from "@tanstack/react-query";
 
 import { api, read, type Schemas } from "../../api/client";
 
-export interface Approval {
-  executionId: string;
-  path: string;
-  callback: Schemas["OpenCallbackView"];
-}
+type Page = Schemas["CallbackPage"];
 
-const MOST_EXECUTIONS = 40;
-
-export interface Approvals {
-  open: Approval[];
-  /** More executions wait than were looked at. */
-  more: boolean;
-}
-
-/** Open callbacks of the newest executions that wait. */
+/** Open callbacks of all executions, the oldest executions first. */
 export const approvals = () =>
-  queryOptions({
+  infiniteQueryOptions({
     queryKey: ["approvals"],
-    queryFn: async (): Promise<Approvals> => {
-      const waiting = await read(
-        api.GET("/api/executions", { params: { query: { status: "waiting", limit: MOST_EXECUTIONS } } }),
-      );
-      const found = await Promise.all(
-        waiting.executions.map(async ({ execution_id, path }) => {
-          const { callbacks } = await read(
-            api.GET("/api/executions/{execution_id}/callbacks", { params: { path: { execution_id } } }),
-          );
-          return callbacks.map((callback): Approval => ({ executionId: execution_id, path, callback }));
-        }),
-      );
-      return { open: found.flat(), more: waiting.next !== null };
-    },
+    queryFn: ({ pageParam }) => read(api.GET("/api/callbacks", { params: { query: { after: pageParam } } })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
   });
 
-/** The list without a question that was answered. */
-export function withoutAnswered(before: Approvals, token: string): Approvals {
-  return { ...before, open: before.open.filter(({ callback }) => callback.token !== token) };
+/** The pages without a question that was answered. */
+export function withoutAnswered(before: InfiniteData<Page, unknown>, token: string): typeof before {
+  const pages = before.pages.map((page) => ({ ...page, callbacks: page.callbacks.filter((one) => one.token !== token) }));
+  return { ...before, pages };
 }

@@ -3,11 +3,12 @@ import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirro
 import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
 import { EditorState, type Text } from "@codemirror/state";
 import { Decoration, EditorView, highlightActiveLine, keymap } from "@codemirror/view";
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 
 import { yamlView } from "./extensions";
 import type { Mark } from "./marks";
 import { useShadowView } from "./useShadowView";
+import { templateValues, type ValueOf } from "./values";
 
 interface CodeProps {
   label: string;
@@ -15,12 +16,21 @@ interface CodeProps {
   identity: string;
   text: string;
   marks?: Mark[];
+  /** Lines with branches, and whether all of a line's were reached. */
+  reached?: ReadonlyMap<number, boolean>;
+  /** The value of a template of the text, shown at the pointer or by Control+I. */
+  templateValue?: ValueOf;
   onChange?: (text: string) => void;
+  /** Control+Enter in the text. */
+  onRun?: () => void;
 }
 
+const still = [EditorState.readOnly.of(true), EditorView.editable.of(false)];
 const NO_MARKS: Mark[] = [];
 
-export default function CodeView({ label, identity, text, marks = NO_MARKS, onChange }: CodeProps) {
+export default function CodeView({ label, identity, text, marks = NO_MARKS, reached, templateValue, onChange, onRun }: CodeProps) {
+  const runner = useRef(onRun);
+  runner.current = onRun;
   const { host, view } = useShadowView(identity, (parent, root) => {
     const state = EditorState.create({
       doc: text,
@@ -28,7 +38,9 @@ export default function CodeView({ label, identity, text, marks = NO_MARKS, onCh
         yamlView,
         lintGutter(),
         EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
-        onChange ? editing(onChange) : [EditorState.readOnly.of(true), EditorView.editable.of(false), failedLines(marks)],
+        onRun ? keymap.of([{ key: "Mod-Enter", run: () => (runner.current?.(), true) }]) : [],
+        reached ? reachedLines(reached) : [],
+        onChange ? editing(onChange) : [templateValue ? templateValues(templateValue) : still, failedLines(marks)],
       ],
     });
     return new EditorView({ state, parent, root });
@@ -61,6 +73,18 @@ function failedLines(marks: Mark[]) {
     Decoration.set(
       marks.map((mark) => Decoration.line({ class: "cm-failed-line" }).range(lineOf(view.state.doc, mark).from)),
       true,
+    ),
+  );
+}
+
+/** A mark at the beginning of each line with branches: taken, or not taken by any case. */
+function reachedLines(reached: ReadonlyMap<number, boolean>) {
+  return EditorView.decorations.of((view) =>
+    Decoration.set(
+      [...reached]
+        .filter(([line]) => line >= 1 && line <= view.state.doc.lines)
+        .sort(([a], [b]) => a - b)
+        .map(([line, all]) => Decoration.line({ class: all ? "cm-reached-line" : "cm-missed-line" }).range(view.state.doc.line(line).from)),
     ),
   );
 }

@@ -4,7 +4,7 @@ import { lazy, Suspense, useState } from "react";
 
 import { ActionButton, Button } from "../../design/Button";
 import type { BulkAction } from "./bulk";
-import { type ExecutionsSearch, isFiltered, startedAfter } from "./search";
+import { bulkFilter, type ExecutionsSearch, isFiltered } from "./search";
 
 const BulkDialog = lazy(() => import("./BulkDialog"));
 
@@ -19,7 +19,7 @@ export function BulkBar({ ids, search, done }: { ids: ReadonlySet<string>; searc
   const [asked, setAsked] = useState<BulkAction | null>(null);
   const [byFilter, setByFilter] = useState(false);
   if (ids.size === 0) return null;
-  const filter = byFilter ? filterOf(search) : { ids: [...ids] };
+  const filter = byFilter ? bulkFilter(search, Date.now()) : { ids: [...ids] };
   const title = byFilter ? "all that fit the filter" : `${ids.size} selected`;
   return (
     <div className="bulk row spread" role="region" aria-label="Selected executions">
@@ -73,9 +73,4 @@ function CompareLink({ ids }: { ids: string[] }) {
       Compare
     </Link>
   );
-}
-
-function filterOf(search: ExecutionsSearch) {
-  const { age, ...filter } = search;
-  return { ...filter, started_after: startedAfter(age, Date.now()) };
 }

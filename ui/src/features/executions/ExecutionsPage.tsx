@@ -12,7 +12,7 @@ import { Skeleton } from "../../design/Skeleton";
 import { BulkBar } from "./BulkBar";
 import { ExecutionsTable } from "./ExecutionsTable";
 import { Filters } from "./Filters";
-import { type ExecutionsSearch, isFiltered } from "./search";
+import { type ExecutionsSearch, isFiltered, listQuery } from "./search";
 import { useExecutions } from "./useExecutions";
 
 export default function ExecutionsPage() {
@@ -76,14 +76,28 @@ function NothingListed({ filtered }: { filtered: boolean }) {
   );
 }
 
+const FILTERS = {
+  status: "status",
+  path: "path",
+  version: "version",
+  parent: "parent",
+  after: "started_after",
+  before: "started_before",
+  text: "text",
+  error_code: "error_code",
+  principal: "principal",
+} as const;
+
+/** An age stays an age in the command, which counts from the moment it runs. */
 function commands(search: ExecutionsSearch): { path: string; command: string } {
-  const query = new URLSearchParams();
   const words = ["noetl", "list"];
-  for (const name of ["status", "path", "version", "parent"] as const) {
-    const value = search[name];
-    if (value === undefined) continue;
-    query.set(name, String(value));
-    words.push("--filter", shellWord(`${name}=${value}`));
+  const filter = (text: string) => words.push("--filter", shellWord(text));
+  for (const name of Object.keys(FILTERS) as (keyof typeof FILTERS)[]) {
+    if (search[name] !== undefined) filter(`${FILTERS[name]}=${search[name]}`);
   }
+  if (search.age && !search.after) filter(`started_after=${search.age}`);
+  for (const label of (search.labels ?? "").split(",").filter(Boolean)) filter(`label=${label}`);
+  const entries = Object.entries(listQuery(search, Date.now())).filter(([, value]) => value !== undefined);
+  const query = new URLSearchParams(entries as [string, string][]);
   return { path: `/api/executions${query.size > 0 ? `?${query}` : ""}`, command: words.join(" ") };
 }

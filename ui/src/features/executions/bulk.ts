@@ -4,7 +4,7 @@ import { api, read, type Schemas } from "../../api/client";
 export type BulkAction = "cancel" | "pause" | "resume" | "redrive";
 
 /** Ask for one of the bulk actions. */
-export function steer(action: BulkAction, body: Schemas["ManyWish"]): Promise<Schemas["SteeredMany"]> {
+export function steer(action: BulkAction, body: Schemas["BulkRequest"]): Promise<Schemas["SteeredMany"]> {
   switch (action) {
     case "cancel":
       return read(api.POST("/api/executions/cancel", { body }));

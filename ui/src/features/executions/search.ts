@@ -12,7 +12,18 @@ export interface ExecutionsSearch {
   version?: number;
   parent?: string;
   age?: Age;
+  /** Started from this moment on, and before that one (RFC 3339). */
+  after?: string;
+  before?: string;
+  text?: string;
+  error_code?: string;
+  principal?: string;
+  /** `name=value` with commas between them. */
+  labels?: string;
 }
+
+/** What the form hides until it is asked for. */
+export const MORE = ["after", "before", "error_code", "principal", "labels"] as const;
 
 export function executionsSearch(search: RawSearch): ExecutionsSearch {
   const parent = textOf(search, "parent");
@@ -22,6 +33,45 @@ export function executionsSearch(search: RawSearch): ExecutionsSearch {
     version: numberOf(search, "version"),
     parent: parent && /^\d{1,19}$/.test(parent) ? parent : undefined,
     age: oneOf(search, "age", Object.keys(AGES) as Age[]),
+    after: momentOf(search, "after"),
+    before: momentOf(search, "before"),
+    text: textOf(search, "text"),
+    error_code: textOf(search, "error_code"),
+    principal: textOf(search, "principal"),
+    labels: labelsOf(search),
+  };
+}
+
+function momentOf(search: RawSearch, name: string): string | undefined {
+  const text = textOf(search, name);
+  const millis = text === undefined ? Number.NaN : Date.parse(text);
+  return Number.isNaN(millis) ? undefined : new Date(millis).toISOString();
+}
+
+/** Only whole labels, so that a bent link still lists something. */
+function labelsOf(search: RawSearch): string | undefined {
+  const labels = (textOf(search, "labels") ?? "").split(",").filter((label) => /^[^=]+=/.test(label.trim()));
+  return labels.length > 0 ? labels.map((label) => label.trim()).join(",") : undefined;
+}
+
+/** The filter as `GET /api/executions` takes it. */
+export function listQuery({ age, after, before, version, ...query }: ExecutionsSearch, now: number) {
+  return {
+    ...query,
+    version: version === undefined ? undefined : String(version),
+    started_after: after ?? startedAfter(age, now),
+    started_before: before,
+  };
+}
+
+/** The filter as the bulk actions take it. */
+export function bulkFilter({ age, after, before, labels, ...filter }: ExecutionsSearch, now: number) {
+  const pairs = (labels ?? "").split(",").filter(Boolean).map((label) => [label.slice(0, label.indexOf("=")), label.slice(label.indexOf("=") + 1)]);
+  return {
+    ...filter,
+    labels: labels === undefined ? undefined : (Object.fromEntries(pairs) as Record<string, string>),
+    started_after: after ?? startedAfter(age, now),
+    started_before: before,
   };
 }
 

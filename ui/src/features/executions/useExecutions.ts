@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useEffect, useMemo } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
-import { type ExecutionsSearch, startedAfter } from "./search";
+import { type ExecutionsSearch, listQuery } from "./search";
 
 export type ExecutionRow = Schemas["ExecutionSummary"];
 
@@ -11,20 +11,8 @@ const PAGE = 100;
 const MOST_IDS = 100;
 
 function fetchPage(search: ExecutionsSearch, after: string | undefined) {
-  const { age, version, ...query } = search;
-  return read(
-    api.GET("/api/executions", {
-      params: {
-        query: {
-          ...query,
-          version: version === undefined ? undefined : String(version),
-          started_after: startedAfter(age, Date.now()),
-          after,
-          limit: PAGE,
-        },
-      },
-    }),
-  );
+  const query = { ...listQuery(search, Date.now()), after, limit: PAGE };
+  return read(api.GET("/api/executions", { params: { query } }));
 }
 
 export function useExecutions(search: ExecutionsSearch) {

@@ -9,11 +9,13 @@ import { Loaded } from "../../design/Loaded";
 import type { Flowchart } from "./flowchart";
 import { type Layout, NODE_HEIGHT } from "./sizes";
 import type { NodeState } from "./overlay";
+import { SelfArc } from "./SelfArc";
 import { StepNode, type StepNodeData } from "./StepNode";
 import { useLayout } from "./useLayout";
 
 const MARGIN_PX = 72;
 const NODE_TYPES = { step: StepNode };
+const EDGE_TYPES = { self: SelfArc };
 const NO_STATES: ReadonlyMap<string, NodeState> = new Map();
 const NONE_TAKEN: ReadonlySet<string> = new Set();
 
@@ -23,6 +25,8 @@ interface GraphProps {
   states?: ReadonlyMap<string, NodeState>;
   /** The arcs over which tokens came. */
   taken?: ReadonlySet<string>;
+  /** Steps by name, and whether a case of the tests entered them. */
+  reached?: ReadonlyMap<string, boolean>;
   selected?: string;
   select: (step: string) => void;
 }
@@ -47,7 +51,7 @@ function heightOf(positions: Layout): number {
   return Math.max(...Object.values(positions).map(({ y }) => y), 0) + NODE_HEIGHT + 2 * MARGIN_PX;
 }
 
-function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, selected, select, positions }: GraphProps & { positions: Layout }) {
+function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selected, select, positions }: GraphProps & { positions: Layout }) {
   const theme = useTheme();
   const nodes = useMemo(
     () =>
@@ -56,10 +60,10 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, selected, select
           id: step.id,
           type: "step",
           position: positions[step.id] ?? { x: 0, y: 0 },
-          data: { step, state: states.get(step.name), selected: step.name === selected, select: () => select(step.name) },
+          data: { step, state: states.get(step.name), reached: reached?.get(step.name), selected: step.name === selected, select: () => select(step.name) },
         }),
       ),
-    [chart, states, selected, select, positions],
+    [chart, states, reached, selected, select, positions],
   );
   const edges = useMemo(
     () => chart.arcs.map(
@@ -67,6 +71,7 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, selected, select
         id: arc.id,
         source: arc.source,
         target: arc.target,
+        type: arc.source === arc.target ? "self" : undefined,
         label: arc.label || undefined,
         className: `arc-${arc.kind}${taken.has(arc.id) ? " arc-taken" : ""}`,
         markerEnd: { type: MarkerType.ArrowClosed, color: taken.has(arc.id) ? "var(--good)" : "var(--line-strong)" },
@@ -80,6 +85,7 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, selected, select
       nodes={nodes}
       edges={edges}
       nodeTypes={NODE_TYPES}
+      edgeTypes={EDGE_TYPES}
       colorMode={theme}
       fitView
       fitViewOptions={{ maxZoom: 1, padding: 0.1 }}

@@ -9,13 +9,15 @@ import { type NodeState, stateText } from "./overlay";
 export type StepNodeData = {
   step: GraphNode;
   state: NodeState | undefined;
+  /** Whether a case of the tests entered it; undefined where no tests are shown. */
+  reached: boolean | undefined;
   selected: boolean;
   select: () => void;
 };
 
 export function StepNode({ data }: NodeProps<Node<StepNodeData>>) {
-  const { step, state, selected, select } = data;
-  const tone = state ? toneOf(state.latest.status) : undefined;
+  const { step, state, reached, selected, select } = data;
+  const tone = state ? toneOf(state.latest.status) : reached === undefined ? undefined : reached ? "good" : "warn";
   return (
     <>
       <Handle type="target" position={Position.Top} isConnectable={false} />
@@ -35,7 +37,12 @@ export function StepNode({ data }: NodeProps<Node<StepNodeData>>) {
             <Icon name={iconOf(state.latest.status)} />
             <span>{stateText(state)}</span>
           </span>
-        ) : null}
+        ) : reached === undefined ? null : (
+          <span className={`graph-node-state tone-${tone}`}>
+            <Icon name={reached ? "check" : "alert"} />
+            <span>{reached ? "reached" : "not reached"}</span>
+          </span>
+        )}
       </button>
       <Handle type="source" position={Position.Bottom} isConnectable={false} />
     </>

@@ -2,14 +2,20 @@
 import { Graph, layout } from "@dagrejs/dagre";
 
 import type { Flowchart } from "./flowchart";
-import { type Layout, NODE_HEIGHT, NODE_WIDTH } from "./sizes";
+import { type Layout, NODE_HEIGHT, NODE_WIDTH, SELF_ARC_PX } from "./sizes";
+
+const LETTER_PX = 6;
 
 export function layOut(chart: Pick<Flowchart, "nodes" | "arcs">): Layout {
   const graph = new Graph();
   graph.setGraph({ rankdir: "TB", nodesep: 32, ranksep: 56 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const { id } of chart.nodes) graph.setNode(id, { width: NODE_WIDTH, height: NODE_HEIGHT });
-  for (const { source, target } of chart.arcs) graph.setEdge(source, target);
+  for (const { source, target, label } of chart.arcs) {
+    // The room beside a node for its loop and the words at it.
+    const room = source === target ? { width: SELF_ARC_PX + label.length * LETTER_PX, height: NODE_HEIGHT / 2, labelpos: "c" } : {};
+    graph.setEdge(source, target, room);
+  }
   layout(graph);
   return Object.fromEntries(
     chart.nodes.map(({ id }) => {

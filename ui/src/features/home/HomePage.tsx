@@ -1,25 +1,28 @@
 import "./home.css";
 
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { api, read } from "../../api/client";
 import { useScope } from "../../app/SessionContext";
 import { Page } from "../../app/Page";
+import { Button } from "../../design/Button";
 import { Empty } from "../../design/Empty";
 import { Moment } from "../../design/Moment";
 import { Status } from "../../design/Status";
 import { approvals } from "../approvals/queries";
-import { startedAfter } from "../executions/search";
 import { limitsQuery } from "../limits/queries";
 import { playbookPages } from "../playbooks/queries";
 import { schedulesQuery } from "../schedules/queries";
 import { queuesQuery } from "../workers/queries";
-import { fullLimits, groupFailures, nextRuns } from "./attention";
+import { fullLimits, nextRuns, stuckWork } from "./attention";
 import { Example } from "./Example";
 import { Panel } from "./Panel";
+import { failuresQuery } from "./queries";
+import { markSeen, seenUntil, useSeen } from "./seen";
+import { Trend } from "./Trend";
 
-const MOST_FAILURES = 500;
+const MOST_WAITING = 6;
 const MOST_NEXT = 6;
 const MOST_LIVE = 6;
 
@@ -40,50 +43,66 @@ export default function HomePage() {
       <div className="home">
         <Failures />
         <Waiting />
-        <Running />
-        <Next />
+        <Stuck />
         <Limits />
         <DeadLetters />
+        <Next />
+        <Trend />
+        <Running />
       </div>
     </Page>
   );
 }
 
 function Failures() {
-  const query = useQuery({
-    queryKey: ["executions", "failures of a day"],
-    queryFn: () =>
-      read(
-        api.GET("/api/executions", {
-          params: { query: { status: "failed", started_after: startedAfter("24h", Date.now()), limit: MOST_FAILURES } },
-        }),
-      ),
-  });
+  const seen = useSeen();
+  const since = seenUntil(seen, Date.now());
+  const query = useQuery(failuresQuery(since));
+  const [first] = query.data?.failures ?? [];
   return (
     <Panel
-      title="Failed in the last 24 hours"
+      title="Failures"
+      about={
+        <>
+          {seen ? "since you marked them as seen, " : "since "}
+          <Moment at={since} />
+        </>
+      }
       more={
-        <Link to="/executions" search={{ status: "failed", age: "24h" }}>
-          All failures
-        </Link>
+        <>
+          {first ? (
+            <Button look="plain" onPress={() => markSeen(Date.now())}>
+              Mark as seen
+            </Button>
+          ) : null}
+          <Link to="/executions" search={{ status: "failed" }}>
+            All failures
+          </Link>
+        </>
       }
       query={query}
-      items={(page) => groupFailures(page.executions)}
-      itemKey={(group) => group.path}
+      items={(answer) => answer.failures}
+      itemKey={(group) => `${group.path} ${group.code}`}
       nothing="Nothing failed."
     >
       {(group) => (
         <>
           <span className="row">
             <Status of="failed" word={String(group.count)} />
-            <Link to="/executions" search={{ status: "failed", path: group.path, age: "24h" }}>
+            <Link to="/executions" search={{ status: "failed", path: group.path, error_code: group.code }}>
               {group.path}
             </Link>
+            <span className="mono small">{group.code}</span>
           </span>
           <span className="small">
+            {group.count > 1 ? (
+              <>
+                first <Moment at={group.first_at} relative />,{" "}
+              </>
+            ) : null}
             latest{" "}
-            <Link to="/executions/$id" params={{ id: group.latest.execution_id }}>
-              <Moment at={group.latest.ended_at ?? group.latest.started_at} relative />
+            <Link to="/executions/$id" params={{ id: group.latest }} search={{ view: "why" }}>
+              <Moment at={group.last_at} relative />
             </Link>
           </span>
         </>
@@ -92,23 +111,44 @@ function Failures() {
   );
 }
 
+function Stuck() {
+  const query = useQuery(queuesQuery());
+  return (
+    <Panel
+      title="Does not move"
+      more={<Link to="/workers">Workers</Link>}
+      query={query}
+      items={stuckWork}
+      itemKey={(stuck) => stuck.key}
+      nothing="Every command finds a worker."
+    >
+      {(stuck) => (
+        <>
+          <span className="mono">{stuck.what}</span>
+          <Status of="warning" word={stuck.why} />
+        </>
+      )}
+    </Panel>
+  );
+}
+
 function Waiting() {
   const allowed = useScope("execute");
-  const query = useQuery({ ...approvals(), enabled: allowed });
+  const query = useInfiniteQuery({ ...approvals(), enabled: allowed });
   if (!allowed) return null;
   return (
     <Panel
       title="Waiting for an answer"
       more={<Link to="/approvals">Approvals</Link>}
       query={query}
-      items={(answer) => answer.open}
-      itemKey={(approval) => approval.callback.token}
+      items={(answer) => answer.pages.flatMap((page) => page.callbacks).slice(0, MOST_WAITING)}
+      itemKey={(callback) => callback.token}
       nothing="Nothing waits for a person."
     >
-      {({ executionId, path, callback }) => (
+      {(callback) => (
         <>
-          <Link to="/executions/$id" params={{ id: executionId }}>
-            {callback.message || `${path}: ${callback.step}`}
+          <Link to="/executions/$id" params={{ id: callback.execution_id }}>
+            {callback.message || `${callback.path}: ${callback.step}`}
           </Link>
           <span className="small">
             <Moment at={callback.since} relative />

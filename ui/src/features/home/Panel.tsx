@@ -7,6 +7,7 @@ import { Loaded } from "../../design/Loaded";
 
 export function Panel<Data, Item>({
   title,
+  about,
   more,
   query,
   items,
@@ -15,6 +16,7 @@ export function Panel<Data, Item>({
   children,
 }: {
   title: string;
+  about?: ReactNode;
   more: ReactNode;
   query: UseQueryResult<Data>;
   items: (data: Data) => Item[];
@@ -26,7 +28,8 @@ export function Panel<Data, Item>({
     <section className="card card-flush" aria-label={title}>
       <div className="panel-head">
         <h2>{title}</h2>
-        <span className="small">{more}</span>
+        {about ? <span className="small muted">{about}</span> : null}
+        <span className="panel-more small">{more}</span>
       </div>
       <Loaded query={query} lines={3}>
         {(data) => {

@@ -1,13 +1,21 @@
 import { expect, test } from "vitest";
 
 import type { Schemas } from "../../api/client";
-import { fullLimits, groupFailures, nextRuns } from "./attention";
+import { fullLimits, nextRuns, stuckWork } from "./attention";
 
-test("failures are grouped by playbook, the newest of each kept", () => {
-  const failed = ["a", "b", "b"].map((path, at) => ({ path, execution_id: String(9 - at) }) as Schemas["ExecutionSummary"]);
-  expect(groupFailures(failed).map(({ path, count, latest }) => [path, count, latest.execution_id])).toEqual([
-    ["b", 2, "8"],
-    ["a", 1, "9"],
+test("old ready commands and silent workers do not move", () => {
+  const pools = [
+    { pool: "io", ready: 4, oldest: 400 },
+    { pool: "cpu", ready: 0, oldest: 900 },
+    { pool: "python", ready: 9, oldest: 20 },
+  ] as Schemas["QueuesAnswer"]["pools"];
+  const leases = [
+    { owner: "a", pool: "io", commands: 1, alive: false },
+    { owner: "b", pool: "io", commands: 1, alive: true },
+  ] as Schemas["QueuesAnswer"]["leases"];
+  expect(stuckWork({ pools, leases }).map(({ what, why }) => `${what}: ${why}`)).toEqual([
+    "Pool io: 4 ready, the oldest for 6 min 40 s",
+    "a: silent, with 1 command",
   ]);
 });
 

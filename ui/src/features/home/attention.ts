@@ -1,23 +1,32 @@
 /** What needs a person, out of the lists of the API. */
 import type { Schemas } from "../../api/client";
-import { toMillis } from "../../design/time";
+import { durationText, toMillis } from "../../design/time";
 
-export interface FailureGroup {
-  path: string;
-  count: number;
-  /** The newest failure. */
-  latest: Schemas["ExecutionSummary"];
+const SLOW_SECONDS = 300;
+
+export interface Stuck {
+  key: string;
+  what: string;
+  why: string;
 }
 
-/** Failures by playbook, the most frequent first. */
-export function groupFailures(failed: Schemas["ExecutionSummary"][]): FailureGroup[] {
-  const groups = new Map<string, FailureGroup>();
-  for (const execution of failed) {
-    const group = groups.get(execution.path);
-    if (group) group.count += 1;
-    else groups.set(execution.path, { path: execution.path, count: 1, latest: execution });
-  }
-  return [...groups.values()].sort((a, b) => b.count - a.count);
+/** Commands that no worker takes, and commands of workers that have fallen silent. */
+export function stuckWork({ pools, leases }: Pick<Schemas["QueuesAnswer"], "pools" | "leases">): Stuck[] {
+  const slow = pools
+    .filter(({ ready, oldest }) => ready > 0 && oldest > SLOW_SECONDS)
+    .map(({ pool, ready, oldest }) => ({
+      key: `pool ${pool}`,
+      what: `Pool ${pool || "default"}`,
+      why: `${ready} ready, the oldest for ${durationText(oldest * 1000)}`,
+    }));
+  const silent = leases
+    .filter(({ alive }) => !alive)
+    .map(({ owner, pool, commands }) => ({
+      key: `lease ${owner} ${pool}`,
+      what: owner,
+      why: `silent, with ${commands} ${commands === 1 ? "command" : "commands"}`,
+    }));
+  return [...slow, ...silent];
 }
 
 /** Limits whose every slot is taken while something waits. */

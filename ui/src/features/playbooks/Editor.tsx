@@ -1,6 +1,6 @@
 /** Write a playbook: the server's diagnostics at their places, a draft that survives, a warning when the version moved. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
 import { type Finding, Problem } from "../../api/problem";
@@ -10,10 +10,9 @@ import { Failure } from "../../design/Failure";
 import { Note } from "../../design/Note";
 import { Skeleton } from "../../design/Skeleton";
 import CodeView from "../code/CodeView";
-import { type Draft, dropDraft, keepDraft, readDraft } from "./drafts";
+import { type Draft, dropDraft, readDraft } from "./drafts";
 import { Findings } from "./Findings";
-
-const KEEP_AFTER_MS = 400;
+import { useKeptDraft } from "./useKeptDraft";
 
 interface EditorProps {
   /** The name of the draft: the playbook's path. */
@@ -35,14 +34,12 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   const [typed, setTyped] = useState(start);
   const client = useQueryClient();
   const changed = typed !== text;
-  useEffect(() => {
-    if (!changed) return;
-    const timer = setTimeout(() => void keepDraft(draft, { text: typed, version: version ?? null }).catch(() => undefined), KEEP_AFTER_MS);
-    return () => clearTimeout(timer);
-  }, [changed, draft, typed, version]);
+  const [done, setDone] = useState(false);
+  useKeptDraft(draft, changed && !done ? { text: typed, version: version ?? null } : null);
   const register = useMutation({
     mutationFn: () => read(api.POST("/api/catalog/register", { body: { content: typed } })),
     onSuccess: async (answer) => {
+      setDone(true);
       await dropDraft(draft).catch(() => undefined);
       await client.invalidateQueries({ queryKey: ["catalog"] });
       await client.invalidateQueries({ queryKey: ["versions", answer.path] });
@@ -52,6 +49,10 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
     },
   });
   const findings = useMemo(() => findingsOf(register.error, register.data), [register.error, register.data]);
+  const change = (next: string) => {
+    setDone(false);
+    setTyped(next);
+  };
   const drop = () => {
     void dropDraft(draft).catch(() => undefined);
     setStart(text);
@@ -67,7 +68,7 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
           </p>
         </Note>
       ) : null}
-      <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={setTyped} />
+      <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} />
       <Findings findings={findings} />
       {register.error && findings.length === 0 ? <Failure error={register.error} /> : null}
       <div className="row">

@@ -20,10 +20,11 @@ import { VersionsTab } from "./VersionsTab";
 const CodeView = lazy(() => import("../code/CodeView"));
 const GraphView = lazy(() => import("../graph/GraphView"));
 const Editor = lazy(() => import("./Editor"));
+const TestsTab = lazy(() => import("./tests/TestsTab"));
 
 type Playbook = Schemas["PlaybookAnswer"];
 
-const TITLES = { text: "Text", graph: "Graph", versions: "Versions", diff: "Diff", edit: "Edit", run: "Run" } as const;
+const TITLES = { text: "Text", graph: "Graph", versions: "Versions", diff: "Diff", edit: "Edit", tests: "Tests", run: "Run" } as const;
 
 export default function PlaybookPage() {
   const { _splat: path = "" } = useParams({ from: "/shell/playbooks/$" });
@@ -83,6 +84,7 @@ function Content({ playbook }: { playbook: Playbook }) {
         {view === "versions" ? <VersionsTab path={playbook.path} shown={playbook.version} /> : null}
         {view === "diff" ? <DiffTab playbook={playbook} base={search.base} /> : null}
         {view === "edit" ? <EditTab playbook={playbook} /> : null}
+        {view === "tests" ? <TestsTab key={search.from} playbook={playbook} from={search.from} /> : null}
         {view === "run" ? <RunForm key={playbook.version} path={playbook.path} version={playbook.version} like={search.like} /> : null}
       </Suspense>
     </>

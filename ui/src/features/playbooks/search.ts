@@ -9,7 +9,7 @@ export function playbooksSearch(search: RawSearch): PlaybooksSearch {
   return { text: textOf(search, "text") };
 }
 
-export const VIEWS = ["text", "graph", "versions", "diff", "edit", "run"] as const;
+export const VIEWS = ["text", "graph", "versions", "diff", "edit", "tests", "run"] as const;
 
 export interface PlaybookSearch {
   view?: (typeof VIEWS)[number];
@@ -18,6 +18,8 @@ export interface PlaybookSearch {
   base?: number;
   /** The execution whose input a run form begins with. */
   like?: string;
+  /** The execution that a test is made from. */
+  from?: string;
 }
 
 export function playbookSearch(search: RawSearch): PlaybookSearch {
@@ -26,5 +28,6 @@ export function playbookSearch(search: RawSearch): PlaybookSearch {
     version: numberOf(search, "version"),
     base: numberOf(search, "base"),
     like: textOf(search, "like"),
+    from: textOf(search, "from"),
   };
 }

@@ -23,6 +23,7 @@ from noetl.ports.gauges import QueueGauge
 from noetl.ports.history_sql import HistorySql
 from noetl.ports.results import ResultStore
 from noetl.ports.task_logs import TaskLogs
+from noetl.ports.test_runs import TestRunner
 from noetl.ports.variables import Variables
 from noetl.services.automations.schedules import ScheduleDeps
 from noetl.services.automations.triggers import TriggerDeps
@@ -126,6 +127,8 @@ class ApiDeps:
     """Checkpoints of the histories that were read lately."""
     history_sql: HistorySql | None = None
     """Reading queries over history; None where no role is set up for them."""
+    test_runner: TestRunner | None = None
+    """Runs tests of playbooks in a process of their own; None where no code may run."""
     hub: ChangeHub | None = None
     """Streams of changes; None where requests cannot last."""
     sessions: BrowserSessions | None = None

@@ -5,7 +5,7 @@ The router, the checks of access, the OpenAPI document and the tests read this o
 
 from __future__ import annotations
 
-from noetl.api.history import comparisons, moments, sql
+from noetl.api.history import comparisons, figures, moments, sql
 from noetl.api.http.route import Endpoint as Endpoint
 from noetl.api.http.route import Parameter as Parameter
 from noetl.api.http.route import Route as Route
@@ -21,6 +21,7 @@ from noetl.api.nouns import (
     limits,
     maintenance,
     migrations,
+    playbook_tests,
     runtime,
     schedules,
     sessions,
@@ -34,6 +35,7 @@ from noetl.api.published import ROUTES as PUBLISHED
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
     *migrations.ROUTES,
+    *playbook_tests.ROUTES,
     *execution_routes.ROUTES,
     *control.ROUTES,
     *callbacks.ROUTES,
@@ -46,6 +48,7 @@ ROUTES: tuple[Route, ...] = (
     *events.ROUTES,
     *moments.ROUTES,
     *comparisons.ROUTES,
+    *figures.ROUTES,
     *sql.ROUTES,
     *runtime.ROUTES,
     *maintenance.ROUTES,

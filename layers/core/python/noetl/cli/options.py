@@ -82,7 +82,7 @@ Filters = Annotated[
     typer.Option(
         "--filter",
         metavar="KEY=VALUE",
-        help="All that fit: status, path, version, parent, started_before, started_after, id, label. Repeatable.",
+        help="All that fit: status, path, version, parent, started_before, started_after, id, label, principal, error_code, text. Repeatable.",
     ),
 ]
 Before = Annotated[

@@ -150,6 +150,8 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     idle: float = 0.0
     """Seconds between its ends and the redrives that followed them."""
     priority: int = 0
+    calls: int = 0
+    """Calls of tools since it began, or was last redriven, where its playbook has a budget."""
     no_cache: bool = False
     """It was started so that no task takes the result of an earlier call."""
     started: float = 0.0

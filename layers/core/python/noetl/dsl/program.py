@@ -149,6 +149,18 @@ class Concurrency(msgspec.Struct, frozen=True, omit_defaults=True):
     pos: Pos = Pos()
 
 
+class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``executor.spec.budget``: after which no further task begins.
+
+    ``cost``: what ``ctx.cost`` may reach. ``time``: seconds.
+    """
+
+    calls: Node | None = None
+    cost: Node | None = None
+    time: Node | None = None
+    pos: Pos = Pos()
+
+
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     index: int
@@ -243,6 +255,7 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     concurrency: Concurrency | None = None
     priority: Node | None = None
     """Higher goes first, where work waits for a slot or for a worker of this process (``executor.spec.priority``)."""
+    budget: Budget | None = None
     steps: tuple[Step, ...] = ()
     last: dict[str, str] = {}
     """Outcome (``completed``, ``failed``, ``cancelled``) → the first of ``last_steps`` that runs before the end."""

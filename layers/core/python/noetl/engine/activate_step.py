@@ -19,10 +19,12 @@ from noetl.domain.patches.scope_patches import deep_merge
 from noetl.domain.state import Token
 from noetl.dsl.program import AdmitRule, Step
 from noetl.engine import cases, outcomes
+from noetl.engine.budget import used_up
 from noetl.engine.cancel_tokens import withdraw_for
+from noetl.engine.complete_execution import fail_execution
 from noetl.engine.decision import Decider, worker_pool
 from noetl.engine.inline_results import travels
-from noetl.engine.limits import limits_of
+from noetl.engine.limits import limits_of, wrong
 from noetl.engine.loops import start_loop
 from noetl.engine.mutex import ahead_of, last_place, lock_of
 from noetl.engine.routing import exit_step, fail_step
@@ -135,7 +137,7 @@ def _enter(
     args = payload
     if step.args is not None and not skipped:
         try:
-            own = d.value(step.args, d.scope(token.run, args=payload))
+            own = _mapping(step, d.value(step.args, d.scope(token.run, args=payload)))
             args = deep_merge(payload, d.keep(own, step.name))
         except NoetlError as error:
             failure = error
@@ -151,8 +153,26 @@ def _enter(
         _begin(d, step, token)
 
 
+def _mapping(step: Step, value: Any) -> dict[str, Any]:
+    """Return a step's rendered ``args``; those that are null add nothing.
+
+    Raises TemplateError.
+    """
+    if value is None:
+        return {}
+    if isinstance(value, dict):
+        return value
+    assert step.args is not None
+    what = f"the args of step {step.name} must be a mapping of names to values, not {str(value)[:60]!r}"
+    raise wrong(step.args, step.pos, what, "write args: {name: value}")
+
+
 def _begin(d: Decider, step: Step, token: Token) -> None:
     try:
+        overspent = used_up(d, step)
+        if overspent is not None:
+            fail_execution(d, overspent, step.name)
+            return
         if step.timeout is not None:
             seconds = d.seconds(step.timeout, d.scope(token.run), "the step's timeout")
             d.set_timer(f"step:{token.run}", seconds, token.run)

@@ -26,6 +26,7 @@ from noetl.domain.outcomes.outcomes import CallbackRequest, ChildRequest, ErrorI
 from noetl.domain.state import Token
 from noetl.dsl.program import Step
 from noetl.engine import cases
+from noetl.engine.budget import calls_of
 from noetl.engine.callbacks import begin_waiting, going_on
 from noetl.engine.collections import reading
 from noetl.engine.compensation import compensation, require
@@ -78,6 +79,7 @@ def body_outcome(d: Decider, step: Step, token: Token, outcome: Outcome) -> None
             route=outcome.route,
             trace=outcome.trace,
             meta=outcome.meta,
+            calls=calls_of(d, step, outcome.meta),
         )
     )
     start_detached(d, token, children)
@@ -95,7 +97,15 @@ def _failed(
         could_not(d, step, token, error, outcome)
         return
     d.emit(
-        CallFailed(token.run, step.name, error, labels=outcome.labels, trace=outcome.trace, meta=outcome.meta)
+        CallFailed(
+            token.run,
+            step.name,
+            error,
+            labels=outcome.labels,
+            trace=outcome.trace,
+            meta=outcome.meta,
+            calls=calls_of(d, step, outcome.meta),
+        )
     )
     start_detached(d, token, children)
     fail_step(d, token, step, error)

@@ -150,6 +150,22 @@ def own_label(step: str) -> str:
     return f"{step}_task"
 
 
+def shown_calls(calls: Mapping[str, int]) -> dict[str, int]:
+    """Count each step or task once, as ``fetch`` or ``fetch/page``.
+
+    Other names that replies may use are left out.
+    """
+    told: dict[str, int] = {}
+    for name, count in calls.items():
+        step, _, task = name.rpartition("/")
+        if name == "sink":
+            told[name] = count
+        elif step:
+            own = task == own_label(step.rpartition(":")[2])
+            told[step if own else name] = count
+    return told
+
+
 def is_own(call: Call) -> bool:
     """Whether a call is that of a step's one tool."""
     return call.task in (call.step, own_label(call.step.rpartition(":")[2]))

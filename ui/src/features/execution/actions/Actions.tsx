@@ -49,6 +49,14 @@ export function Actions({ execution }: { execution: Execution }) {
       >
         Run again…
       </Link>
+      <Link
+        className="button"
+        to="/playbooks/$"
+        params={{ _splat: execution.path }}
+        search={{ view: "tests", from: execution.execution_id }}
+      >
+        Make a test…
+      </Link>
       <Link className="button" to="/compare" search={{ a: execution.execution_id }}>
         Compare…
       </Link>

@@ -20,8 +20,8 @@ import msgspec
 from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
 from noetl.adapters.memory import item_lane, main_lane, polling, recovery
 from noetl.adapters.memory.execution_trees import root_of
+from noetl.adapters.memory.figures import MemoryFigures
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
-from noetl.adapters.memory.views import MemoryLooking
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, decode_event
@@ -58,7 +58,7 @@ _OF_ITEM = re.compile(r"(await|callback):.*\.i")
 """Events of the main lane that tell of a callback of one item of a loop."""
 
 
-class MemoryExecutionStore(MemoryLooking):
+class MemoryExecutionStore(MemoryFigures):
     """The execution store in memory.
 
     ``clock`` returns epoch seconds (virtual in the simulator); ``ended`` is called with each execution that ended (its copies of

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
+from noetl.domain import codec
 from noetl.domain.ids import is_start
-from noetl.ports.executions.answers import ExecutionFilter
+from noetl.domain.labels import label_texts
+from noetl.ports.executions.answers import CreatedExecution, ExecutionFilter
 from noetl.ports.executions.execution_store import ExecutionInfo
 
 
@@ -104,6 +106,12 @@ def fits(entry: ExecutionEntry, wanted: ExecutionFilter, tables: Tables) -> bool
         and (wanted.started_before is None or started < wanted.started_before)
         and wanted.program in (None, entry.program)
         and wanted.labels.items() <= created.labels.items()
+        and wanted.principal in (None, created.principal)
+        and (wanted.text is None or _mentions(created, wanted.text.lower()))
+        and (
+            wanted.error_code is None
+            or (entry.status == "failed" and failure_code(entry) == wanted.error_code)
+        )
         and not (wanted.roots and created.parent_execution_id is not None)
         and (wanted.ids is None or entry.execution_id in wanted.ids)
         and (
@@ -112,6 +120,17 @@ def fits(entry: ExecutionEntry, wanted: ExecutionFilter, tables: Tables) -> bool
             or (wanted.pausing and any(one.pauses for one in tables.steering(entry.execution_id)))
         )
     )
+
+
+def _mentions(created: CreatedExecution, words: str) -> bool:
+    texts = (created.path, created.name, *label_texts(created.labels))
+    return any(words in text.lower() for text in texts)
+
+
+def failure_code(entry: ExecutionEntry) -> str:
+    """Return the code of the error that its state holds, or the kind of that error."""
+    error = (codec.decode(entry.state) if entry.state else {}).get("error") or {}
+    return str(error.get("code") or error.get("kind") or "unknown")
 
 
 def info_of(entry: ExecutionEntry, now: float) -> ExecutionInfo:

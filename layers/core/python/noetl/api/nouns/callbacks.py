@@ -17,11 +17,16 @@ from noetl.api.http import parse
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.problems import BadRequestError, problem
 from noetl.api.http.publishing import publish
-from noetl.api.http.route import ONE, Route
+from noetl.api.http.route import AFTER, ONE, Route, limit
 from noetl.domain import ids
 from noetl.domain.errors import InvalidInputError, NoetlError
 from noetl.services.callbacks.complete_callback import CallbackDeps, CallbackQuestion, answer, look
-from noetl.services.callbacks.open_callbacks import AwaitedCallback, OpenCallback, open_callbacks
+from noetl.services.callbacks.open_callbacks import (
+    AwaitedCallback,
+    OpenCallback,
+    open_callbacks,
+    open_callbacks_of_all,
+)
 from noetl.services.queries.read_execution import find
 
 
@@ -67,6 +72,24 @@ class CallbacksAnswer(msgspec.Struct, frozen=True):
 
     execution_id: str
     callbacks: list[OpenCallbackView]
+
+
+class ListedCallback(OpenCallbackView, frozen=True):
+    """A callback that waits for an answer, with its execution."""
+
+    execution_id: str
+    path: str
+
+
+class CallbackPage(msgspec.Struct, frozen=True):
+    """Callbacks that executions wait for, the oldest executions first.
+
+    ``left_out``: callbacks of loop items that are not shown. ``next``: the cursor of the next page, null on the last.
+    """
+
+    callbacks: list[ListedCallback]
+    left_out: int
+    next: str | None
 
 
 def open_view(found: AwaitedCallback, token: str, url: str) -> OpenCallbackView:
@@ -132,6 +155,27 @@ def list_all(deps: ApiDeps, request: Request) -> Answer:
     return Answer(200, CallbacksAnswer(str(execution_id), views), headers=_QUIET)
 
 
+def list_open(deps: ApiDeps, request: Request) -> Answer:
+    """Answer the open callbacks of all executions, with their tokens."""
+    executions = parse.limit(request, _PAGE, _MOST)
+    after = parse.after(request)
+    place = 0 if after is None else parse.whole_number(after)
+    if place is None:
+        raise parse.bad_cursor(str(after))
+    base = deps.public_url or _address(request)
+    page = open_callbacks_of_all(deps.store, deps.events.door.keys, base, after=place, limit=executions)
+    views = [
+        ListedCallback(
+            **msgspec.structs.asdict(open_view(one.callback, one.token, one.url)),
+            execution_id=str(info.execution_id),
+            path=info.path,
+        )
+        for info, one in page.found
+    ]
+    more = None if page.last is None else str(page.last)
+    return Answer(200, CallbackPage(views, page.left_out, more), headers=_QUIET)
+
+
 def _deps(deps: ApiDeps) -> CallbackDeps:
     return CallbackDeps(deps.store, deps.results, deps.programs, deps.events.door.keys, deps.inline_bytes)
 
@@ -183,8 +227,20 @@ def _refused(error: NoetlError, request: Request) -> Answer:
 
 
 TOKEN = "/api/callbacks/{token}"
+_PAGE, _MOST = 50, 100
 
 ROUTES: tuple[Route, ...] = (
+    Route(
+        "GET",
+        "/api/callbacks",
+        "listOpenCallbacks",
+        "The callbacks that executions wait for, with what answers them; a page is of at most `limit` executions, the oldest first.",
+        "execute",
+        list_open,
+        {200: CallbackPage},
+        "callbacks",
+        query=(AFTER, limit(_PAGE, _MOST)),
+    ),
     Route(
         "GET",
         TOKEN,

@@ -25,6 +25,14 @@ _WANTED = (
     Parameter(
         "labels", "Only executions that have all of these labels: `name=value` with commas between them."
     ),
+    Parameter("principal", "Only executions that this principal started."),
+    Parameter(
+        "error_code",
+        "Only executions that failed with this code, or with an error of this kind that has no code.",
+    ),
+    Parameter(
+        "text", "Only executions whose path, name or label contains this text, in upper or lower case."
+    ),
     Parameter("started_after", "From this moment on: RFC 3339, or seconds since 1970."),
     Parameter("started_before", "Before this moment."),
 )

@@ -195,6 +195,9 @@ def list_executions(deps: ApiDeps, request: Request) -> Answer:
         ids=parse.execution_ids(request),
         labels=_labels(request),
         roots=parse.flag(request, "roots"),
+        principal=request.query.get("principal"),
+        error_code=request.query.get("error_code"),
+        text=request.query.get("text") or None,
     )
     found = read_execution.list_executions(
         deps.store, limit=limit, now=deps.clock(), before=before, status=status, wanted=wanted

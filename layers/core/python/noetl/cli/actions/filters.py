@@ -28,7 +28,19 @@ from noetl.services.executions.bulk_control import (
     Verb,
 )
 
-KEYS = ("status", "path", "version", "parent", "started_before", "started_after", "id", "label")
+KEYS = (
+    "status",
+    "path",
+    "version",
+    "parent",
+    "started_before",
+    "started_after",
+    "id",
+    "label",
+    "principal",
+    "error_code",
+    "text",
+)
 _AGE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h|d|w)", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 DONE = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "redrive": "redriven"}

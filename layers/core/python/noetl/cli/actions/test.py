@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from noetl.testing.assertions import Finding, path_text
 from noetl.testing.coverage import Coverage
 from noetl.testing.discover import find_test_files
 from noetl.testing.junit import finding_lines, junit
-from noetl.testing.mocks import own_label
+from noetl.testing.mocks import shown_calls
 from noetl.testing.run_cases import CaseReport, FileRun, Options
 from noetl.testing.testfile import TestCase, read_test_file
 
@@ -168,22 +168,6 @@ def _details(name: str, case: TestCase, report: CaseReport) -> list[str]:
 
 def _calls_text(report: CaseReport) -> str:
     return ", ".join(f"{name} ×{count}" for name, count in shown_calls(report.calls).items())
-
-
-def shown_calls(calls: Mapping[str, int]) -> dict[str, int]:
-    """Name each step or task once: ``fetch``, ``fetch/page``.
-
-    Other names that replies may use are left out.
-    """
-    told: dict[str, int] = {}
-    for name, count in calls.items():
-        step, _, task = name.rpartition("/")
-        if name == "sink":
-            told[name] = count
-        elif step:
-            own = task == own_label(step.rpartition(":")[2])
-            told[step if own else name] = count
-    return told
 
 
 def _as_dict(name: str, report: CaseReport) -> dict[str, Any]:

@@ -67,6 +67,7 @@ from noetl.services.credentials.credentials import (
 )
 from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
 from noetl.services.history.read_history import HistoryEvent
+from noetl.services.history.recorded_test import RecordedTest
 from noetl.services.queries import read_execution
 from noetl.services.queries.analyze import Analysis
 from noetl.services.queries.compare_executions import Comparison
@@ -120,6 +121,11 @@ class RemotePlace(RemoteTriggers):
 
     def compare(self, a: int, b: int) -> Comparison:
         return self._client.get("/api/compare", Comparison, a=a, b=b)
+
+    def record_test(self, execution_id: int, *, code: bool) -> RecordedTest:
+        return self._client.get(
+            f"/api/executions/{execution_id}/test", RecordedTest, code="run" if code else "recorded"
+        )
 
     def sql(self, text: str, limit: int) -> SqlTable:
         return self._client.post("/api/sql", SqlTable, {"sql": text, "limit": limit})

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from noetl.services.callbacks.complete_callback import CallbackDeps, CallbackQuestion
     from noetl.services.catalog.playbook_needs import Present
     from noetl.services.executions.start_execution import Started
+    from noetl.services.history.recorded_test import RecordedTest
     from noetl.services.queries.analyze import Analysis
     from noetl.services.queries.compare_executions import Comparison
 
@@ -125,6 +126,12 @@ class LocalTransport(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, Tr
         from noetl.services.queries.compare_executions import compare_executions
 
         return compare_executions(self._reading.store, self._reading.catalog, a, b, now=time.time())
+
+    def record_test(self, execution_id: int, *, code: bool) -> RecordedTest:
+        from noetl.services.history.recorded_test import make_test
+
+        reading = self._reading
+        return make_test(reading.store, reading.results, reading.programs, execution_id, code=code)
 
     def sql(self, text: str, limit: int) -> SqlTable:
         from noetl.services.history.run_sql import run_sql

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
     from noetl.services.history.read_history import HistoryEvent
+    from noetl.services.history.recorded_test import RecordedTest
     from noetl.services.queries.analyze import Analysis
     from noetl.services.queries.compare_executions import Comparison
     from noetl.services.queries.limits import LimitRequest, LimitView
@@ -98,6 +99,8 @@ class Place(Protocol):
     def analyze(self, execution_id: int) -> Analysis: ...
 
     def compare(self, a: int, b: int) -> Comparison: ...
+
+    def record_test(self, execution_id: int, *, code: bool) -> RecordedTest: ...
 
     def sql(self, text: str, limit: int) -> SqlTable:
         """Run a query over the views of history."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.options import Json
+from noetl.cli.options import Context, Home, Json, Remote, where
 
 
 def test(
@@ -44,12 +44,24 @@ def test(
         list[str] | None,
         typer.Option(metavar="KIND", help="Let tasks of this kind reach outside. Repeatable."),
     ] = None,
+    recorded: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="EXECUTION",
+            help="Write a test of the playbook PATH from the history of an execution, and run it.",
+        ),
+    ] = None,
+    home: Home = None,
+    remote: Remote = False,
+    context: Context = None,
 ) -> None:
     """Run tests of playbooks: mocked services and virtual time.
 
     \b
       noetl test                                # every *.test.yaml below here
       noetl test weather.yaml --coverage        # the tests of one playbook, and what they do not reach
+      noetl test weather.yaml --from latest     # make weather.test.yaml from an execution, and run it
       noetl test -k retry --shuffle 50          # the same outcome in 50 orders, or the seed that shows a race
 
     Exit codes: 0 all passed, 1 one did not (or coverage is too low), 2 a test file or its playbook is invalid.
@@ -69,4 +81,8 @@ def test(
         seed=seed,
         live=live or [],
     )
+    if recorded is not None:
+        from noetl.cli.history.record_test import record_test
+
+        raise typer.Exit(record_test(wish, recorded, where(home, remote, context)))
     raise typer.Exit(testing.test(wish))

@@ -122,7 +122,7 @@ class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field
 class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", omit_defaults=True):
     """The success of a step run's body, or of its case stage.
 
-    ``result`` becomes the step's result.
+    ``result`` becomes the step's result. ``calls``: what it counts in the budget.
 
     Stage ``route``: the step has no body; ``compensate``: the run is undone, its token is gone. ``error``: the failure that a ``next``
     answered.
@@ -137,6 +137,7 @@ class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", o
     route: list[Target] | None = None
     trace: list[Trace] = []
     meta: dict[str, Any] = {}
+    calls: int = 0
 
 
 class CallFailed(msgspec.Struct, frozen=True, tag="call.error", tag_field="name", omit_defaults=True):
@@ -149,6 +150,7 @@ class CallFailed(msgspec.Struct, frozen=True, tag="call.error", tag_field="name"
     labels: dict[str, Any] = {}
     trace: list[Trace] = []
     meta: dict[str, Any] = {}
+    calls: int = 0
 
 
 class Suspended(msgspec.Struct, frozen=True, tag="retry.scheduled", tag_field="name", omit_defaults=True):
@@ -231,6 +233,7 @@ class LoopFinished(msgspec.Struct, frozen=True, tag="loop.done", tag_field="name
     error: ErrorInfo | None = None
     route: list[Target] | None = None
     applied: bool = True
+    calls: int = 0
 
 
 class ContextChanged(msgspec.Struct, frozen=True, tag="ctx.patched", tag_field="name", omit_defaults=True):

@@ -11,7 +11,7 @@ from noetl.dsl.json_schema.check import schema_problem
 from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
 from noetl.dsl.lowering.endings import lower_endings
 from noetl.dsl.lowering.failures import with_default_on_error
-from noetl.dsl.lowering.limits import lower_concurrency
+from noetl.dsl.lowering.limits import lower_budget, lower_concurrency
 from noetl.dsl.lowering.modules import lower_modules
 from noetl.dsl.lowering.pipelines import lower_body, lower_sink
 from noetl.dsl.lowering.starts import lower_schedule, lower_triggers
@@ -69,6 +69,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
         no_next_is_error=_plain(executor.get("no_next_is_error")) is True,
         timeout=lowering.seconds(executor.get("timeout"), start),
         concurrency=lower_concurrency(lowering, executor.get("concurrency")),
+        budget=lower_budget(lowering, executor.get("budget")),
         priority=lowering.optional(executor.get("priority"), start),
         steps=(*steps, *endings),
         last=last,

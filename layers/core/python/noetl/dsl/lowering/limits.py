@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, cast
 
 from noetl.dsl.lowering.context import LIMITS, START, Frame, Lowering
-from noetl.dsl.program import Concurrency, LimitSpec, LiteralNode, Loop, Node
+from noetl.dsl.program import Budget, Concurrency, LimitSpec, LiteralNode, Loop, Node
 from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, mapping_of, text_of
 
 
@@ -51,6 +51,25 @@ def _limit(lowering: Lowering, block: Mapping, frame: Frame) -> LimitSpec:
 def _key(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node:
     node = lowering.node(tree, frame)
     return LiteralNode(str(node.value)) if isinstance(node, LiteralNode) and node.value is not None else node
+
+
+def lower_budget(lowering: Lowering, tree: Tree | None) -> Budget | None:
+    """Lower ``executor.spec.budget``."""
+    if tree is None:
+        return None
+    block, start = mapping_of(tree), Frame("", START)
+    if not any(block.has(name) for name in ("calls", "cost", "time")):
+        lowering.diagnostics.error(
+            "limit-bounds-nothing", "`budget` bounds nothing", tree.pos, hint="give calls, cost or time"
+        )
+    if block.has("cost"):
+        lowering.names.ctx.add("cost")
+    return Budget(
+        calls=lowering.optional(block.get("calls"), start),
+        cost=lowering.optional(block.get("cost"), start),
+        time=lowering.seconds(block.get("time"), start),
+        pos=tree.pos,
+    )
 
 
 def lower_concurrency(lowering: Lowering, tree: Tree | None) -> Concurrency | None:

@@ -24,10 +24,12 @@ from noetl.dsl.model.tasks import (
 )
 from noetl.dsl.model.types import (
     Collection,
+    Cost,
     Count,
     Guard,
     Identifier,
     IteratorName,
+    Lifetime,
     Period,
     Priority,
     Rate,
@@ -303,6 +305,12 @@ class KeychainBlock(Strict):
     kind: str
 
 
+class BudgetBlock(Strict):
+    calls: Count = None
+    cost: Cost = None
+    time: Lifetime = None
+
+
 class StepDefaults(Strict):
     """``executor.spec.defaults``: what tasks do that say nothing else."""
 
@@ -317,6 +325,7 @@ class ExecutorSpec(Strict):
     on_error: OnError | None = None
     timeout: Seconds = None
     concurrency: ConcurrencyBlock | None = None
+    budget: BudgetBlock | None = None
     priority: Priority = None
     policy: SharedPolicy | None = None
     result: ResultBlock | None = None

@@ -131,6 +131,7 @@ Priority = _number_type(
     _number("the priority", -PRIORITY.value, PRIORITY.value, integer=True),
     {"type": "integer", "minimum": -PRIORITY.value, "maximum": PRIORITY.value},
 )
+Cost = _number_type(_number("the cost", 0), {"type": "number", "minimum": 0})
 Factor = _number_type(_number("the multiplier", 0), {"type": "number", "minimum": 0})
 Bytes = Annotated[
     int,

@@ -116,6 +116,7 @@ def _call_done(state: ExecutionState, slots: SlotSpace, fact: f.CallDone) -> Non
     if fact.stage == "compensate":
         undone(state, slots, fact.run, fact.step, None)
         return
+    state.calls += fact.calls
     token = state.tokens[fact.run]
     before_body = fact.stage == "case" and token.event == "step.enter"
     token.command, token.turn, token.phase = None, 0, "entered" if before_body else "called"
@@ -132,6 +133,7 @@ def _call_failed(state: ExecutionState, slots: SlotSpace, fact: f.CallFailed) ->
     if fact.stage == "compensate":
         undone(state, slots, fact.run, fact.step, fact.error)
         return
+    state.calls += fact.calls
     token = state.tokens[fact.run]
     token.command, token.turn, token.phase, token.error = None, 0, "failed", fact.error
     give_result(slots, token, envelope("error", None, fact.error, fact.labels))
@@ -154,6 +156,7 @@ def _loop_item(state: ExecutionState, slots: SlotSpace, fact: f.LoopItem) -> Non
 
 
 def _loop_finished(state: ExecutionState, slots: SlotSpace, fact: f.LoopFinished) -> None:
+    state.calls += fact.calls
     token = state.tokens[fact.run]
     token.phase, token.closing, token.route = ("failed" if fact.error else "called"), None, fact.route
     token.error, token.applied = fact.error, fact.applied

@@ -27,6 +27,7 @@ def _redriven(state: ExecutionState, slots: SlotSpace, fact: f.Redriven) -> None
     state.status, state.error, state.program = "running", None, fact.program
     state.started, state.rounds = fact.at, state.rounds + 1
     state.idle += fact.idle
+    state.calls = 0
     for token in state.left:
         slots.pop(("args", str(token.run)), None)
     state.left = []

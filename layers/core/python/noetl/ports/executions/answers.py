@@ -29,7 +29,9 @@ class ExecutionFilter(msgspec.Struct, frozen=True):
 
     Times are epoch seconds of their start: from ``started_after``, and before ``started_before``. ``program``: what they run now.
     ``ids``: only these. ``statuses``: any of these; empty: any. ``pausing``: also those for which a pause is on its way.
-    ``labels``: it has all of them. ``roots``: no other execution started it.
+    ``labels``: it has all of them. ``roots``: no other execution started it. ``principal``: who started it. ``error_code``: it failed
+    with this code (or with an error of this kind that has no code). ``text``: its path, name or a label contains it, in upper or lower
+    case.
     """
 
     path: str | None = None
@@ -42,6 +44,9 @@ class ExecutionFilter(msgspec.Struct, frozen=True):
     pausing: bool = False
     labels: Mapping[str, str] = {}
     roots: bool = False
+    principal: str | None = None
+    error_code: str | None = None
+    text: str | None = None
 
 
 class CreatedExecution(msgspec.Struct, frozen=True):

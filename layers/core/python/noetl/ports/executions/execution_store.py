@@ -42,6 +42,7 @@ from noetl.ports.executions.changes import ItemsCommitted as ItemsCommitted
 from noetl.ports.executions.changes import Poll as Poll
 from noetl.ports.executions.changes import TimerChange as TimerChange
 from noetl.ports.executions.changes import Wake as Wake
+from noetl.ports.executions.figures import Figures
 from noetl.ports.executions.loop_rows import GateChange as GateChange
 from noetl.ports.executions.loop_rows import ItemRow as ItemRow
 from noetl.ports.executions.loop_rows import LoopProgress as LoopProgress
@@ -148,7 +149,7 @@ class ExecutionIdTakenError(Exception):
         self.starts = frozenset(starts)
 
 
-class ExecutionStore(LimitStore, Protocol):
+class ExecutionStore(LimitStore, Figures, Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
     def load(self, requests: Sequence[LoadRequest]) -> Loaded:

@@ -40,6 +40,7 @@ from noetl.runtime.local.terminal_cache import LOOK_SECONDS
 from noetl.runtime.server.http_worker_pool import RemoteWork
 from noetl.runtime.server.metrics import Metrics
 from noetl.runtime.server.request_threads import RequestThreads
+from noetl.runtime.server.test_process import TestProcesses
 from noetl.runtime.server.ui_build import ui_folder
 from noetl.runtime.server.unconfined_code import refuse_unconfined_code
 from noetl.runtime.settings import Settings
@@ -259,6 +260,7 @@ class Server:
             sessions=self._sessions,
             hub=self.hub,
             history_sql=opened.history_sql,
+            test_runner=None if "python" in self._serve.external else TestProcesses(self._threads.lend),
             public_url=self._settings.public_url or self.address,
             inline_bytes=self._settings.inline_limit,
         )

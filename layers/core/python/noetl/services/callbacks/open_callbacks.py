@@ -5,7 +5,8 @@ They show since when and until when; to those who may answer a callback, they al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -23,8 +24,9 @@ from noetl.domain.callbacks import (
 from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import ConflictError
 from noetl.domain.state import TERMINAL, ExecutionState
+from noetl.ports.executions.answers import ExecutionFilter
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore, LoadRequest
-from noetl.services.history.execution_state import demand_state
+from noetl.services.history.execution_state import demand_state, read_state
 
 
 class AwaitedCallback(msgspec.Struct, frozen=True):
@@ -92,12 +94,56 @@ def open_callbacks(
         return []
     state = demand_state(info)
     ring, execution_id = keys(False), info.execution_id
-    made = []
-    for place, found in _standing(store, execution_id, state, ALL):
-        name = CallbackId(execution_id, place, found.serial)
-        token = make_token(run_key(execution_id, name.run, ring), name)
-        made.append(OpenCallback(_view(place, found, state), token, f"{base.rstrip('/')}{PATH}{token}"))
-    return made
+    return [
+        _answerable(place, found, execution_id, state, ring, base)
+        for place, found in _standing(store, execution_id, state, ALL)
+    ]
+
+
+class AskingPage(msgspec.Struct, frozen=True):
+    """Open callbacks of some executions.
+
+    ``last``: the last of these executions, if there may be more. ``left_out``: callbacks of loop items that are not shown, of these executions.
+    """
+
+    found: list[tuple[ExecutionInfo, OpenCallback]]
+    left_out: int
+    last: int | None
+
+
+def open_callbacks_of_all(
+    store: ExecutionStore, keys: Callable[[bool], KeyRing], base: str, *, after: int, limit: int
+) -> AskingPage:
+    """Return open callbacks of the next executions that wait for one.
+
+    They come after ``after``, in three round trips.     At most ``limit`` executions, and ``SHOWN`` callbacks of each.
+    """
+    asking = store.asking(after, limit)
+    if not asking:
+        return AskingPage([], 0, None)
+    infos = store.executions(limit=len(asking), wanted=ExecutionFilter(ids=tuple(asking)))
+    slots = store.callbacks_of_many(asking, SHOWN)
+    ring = keys(False)
+    found: list[tuple[ExecutionInfo, OpenCallback]] = []
+    left_out = 0
+    for info in reversed(infos):
+        state = read_state(info)[0]
+        shown = [
+            _answerable(place, one, info.execution_id, state, ring, base)
+            for place, one in _awaited_in(slots.get(info.execution_id, {}), state)
+        ]
+        found += [(info, one) for one in shown]
+        left_out += max(0, count_awaited(state) - len(shown)) if shown else 0
+    return AskingPage(found, left_out, asking[-1] if len(asking) == limit else None)
+
+
+def _answerable(
+    place: str, found: Awaited, execution_id: int, state: ExecutionState, ring: KeyRing, base: str
+) -> OpenCallback:
+    """Make the token and the address that answer a callback."""
+    name = CallbackId(execution_id, place, found.serial)
+    token = make_token(run_key(execution_id, name.run, ring), name)
+    return OpenCallback(_view(place, found, state), token, f"{base.rstrip('/')}{PATH}{token}")
 
 
 def only_one(found: list[OpenCallback], execution_id: int) -> OpenCallback:
@@ -127,7 +173,10 @@ def _standing(
     runs = [run for run, token in state.tokens.items() if token.awaits]
     if not runs:
         return
-    slots = store.callback_slots(execution_id, runs, limit)
+    yield from _awaited_in(store.callback_slots(execution_id, runs, limit), state)
+
+
+def _awaited_in(slots: Mapping[str, Any], state: ExecutionState) -> Iterator[tuple[str, Awaited]]:
     for place in sorted(slots, key=_order):
         found = awaited_in(slots[place])
         if found is not None and holder(state, place) is not None:

@@ -46,7 +46,8 @@ class ManyFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """A filter of executions, which has at least one condition and selects what fits them all.
 
     ``version``: of the playbook ``path``. Moments are RFC 3339, or seconds since 1970. ``ids``: only these. ``labels``: all of them.
-    ``roots``: true leaves out those that another execution started.
+    ``roots``: true leaves out those that another execution started. ``principal``: who started them. ``error_code``: they failed with this
+    code. ``text``: their path, name or a label contains it.
     """
 
     status: str | None = None
@@ -58,6 +59,9 @@ class ManyFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     ids: list[str] | None = None
     labels: dict[str, str] | None = None
     roots: bool | None = None
+    principal: str | None = None
+    error_code: str | None = None
+    text: str | None = None
 
 
 class BulkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -175,6 +179,9 @@ def execution_filter(asked: ManyFilter, catalog: Catalog, statuses: tuple[str, .
         statuses,
         labels=asked.labels or {},
         roots=bool(asked.roots),
+        principal=asked.principal,
+        error_code=asked.error_code,
+        text=asked.text or None,
     )
 
 

@@ -54,11 +54,11 @@ class FailedItems(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def failed_items(store: ExecutionStore, execution_id: int, runs: Sequence[StepRun]) -> dict[int, FailedItems]:
-    """Return the failed items by run, of the latest loops that have any.
+    """Return the failed items by run, of the latest loops that no redrive replaced.
 
     The work is bounded, regardless of how many items there are.
     """
-    loops = [run for run in runs if run.loop is not None and run.loop.failed][-LOOPS:]
+    loops = [run for run in runs if run.loop is not None and run.loop.failed and not run.replaced][-LOOPS:]
     return {run.run: _of(store, execution_id, run) for run in loops}
 
 

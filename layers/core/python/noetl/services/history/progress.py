@@ -66,6 +66,8 @@ class StepRun(msgspec.Struct):
     """When it continues, while it waits for a time."""
     resting: bool = False
     """The turn that is issued next waits: for a callback or for a time."""
+    replaced: bool = False
+    """A redrive runs the step, or the failed items of its loop, again."""
     cached_from: str = ""
     """The execution whose stored result its last task took, instead of being run."""
 
@@ -300,6 +302,12 @@ def _routed(progress: Progress, fact: Fact, at: float) -> None:
             progress.taken[way] = progress.taken.get(way, 0) + 1
 
 
+def _redriven(progress: Progress, fact: Fact, at: float) -> None:
+    began = {str(arrival["step"]): int(arrival["run"]) for arrival in fact.get("arrivals") or ()}
+    for step_run in progress.runs.values():
+        step_run.replaced = step_run.replaced or step_run.run < began.get(step_run.step, 0)
+
+
 _FOLDS: dict[str, Callable[[Progress, Fact, float], None]] = {
     "next.evaluated": _routed,
     "step.enter": _entered,
@@ -320,7 +328,8 @@ _FOLDS: dict[str, Callable[[Progress, Fact, float], None]] = {
     "step.failed": _failed_step,
     "compensation.started": _dropped,
     "ending.started": _dropped,
+    "execution.redriven": _redriven,
     **dict.fromkeys(TERMINAL_EVENTS, _terminal),
 }
-_OF_ALL = TERMINAL_EVENTS | {"compensation.started", "ending.started"}
+_OF_ALL = TERMINAL_EVENTS | {"compensation.started", "ending.started", "execution.redriven"}
 """Facts about the execution, not about one run of it."""

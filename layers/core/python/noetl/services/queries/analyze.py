@@ -100,13 +100,12 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
 class _HistoryPart:
     """The part of history that an analysis needs.
 
-    ``worked``: step runs whose work succeeded. ``repeated``: step runs that a redrive replaced. ``changes``: requests from outside.
+    ``worked``: step runs whose work succeeded. ``changes``: requests from outside.
     ``paused``: the fact of the last pause. ``undoing``: why the execution compensates.
     """
 
     progress: Progress = field(default_factory=Progress)
     worked: set[int] = field(default_factory=set)
-    repeated: set[int] = field(default_factory=set)
     changes: list[ExternalChange] = field(default_factory=list)
     paused: Mapping[str, Any] = field(default_factory=dict)
     undoing: Finding = field(default_factory=lambda: compensating({}))
@@ -117,10 +116,6 @@ class _HistoryPart:
             name = str(fact.get("name", ""))
             if name == "call.done" or (name == "loop.done" and not fact.get("error")):
                 self.worked.add(int(fact.get("run", 0)))
-            elif name == "execution.redriven":
-                began = {arrival["step"]: arrival["run"] for arrival in fact.get("arrivals") or ()}
-                runs = self.progress.runs.values()
-                self.repeated |= {run.run for run in runs if run.run < began.get(run.step, 0)}
             elif name == "execution.paused":
                 self.paused = fact
             elif name == "compensation.started":
@@ -155,7 +150,7 @@ def _over(info: ExecutionInfo, told: _HistoryPart, store: ExecutionStore) -> Ite
     elif info.status == "cancelled":
         yield Finding("cancelled", "info", f"it was cancelled: {progress.reason or 'no reason was given'}")
     for run in progress.runs.values():
-        if run.loop is not None and run.loop.failed and run.status == "done" and run.run not in told.repeated:
+        if run.loop is not None and run.loop.failed and run.status == "done" and not run.replaced:
             yield Finding(
                 "items_failed",
                 "info",

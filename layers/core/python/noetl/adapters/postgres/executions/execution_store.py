@@ -21,11 +21,11 @@ from noetl.adapters.postgres.executions import (
     snapshots,
 )
 from noetl.adapters.postgres.executions.changes import Writing
+from noetl.adapters.postgres.executions.figures import PostgresFigures
 from noetl.adapters.postgres.executions.item_lane import LOOPS, Counting, KnownLoops
 from noetl.adapters.postgres.executions.limit_store import creation
 from noetl.adapters.postgres.executions.permits import LOOP, integers, whole_command
 from noetl.adapters.postgres.executions.unreadable_rows import RowReader
-from noetl.adapters.postgres.executions.views import PostgresLooking
 from noetl.adapters.postgres.literals import documents, flag, number, numbers, records, text, texts, unname
 from noetl.adapters.postgres.variables import variable_rows
 from noetl.domain import codec
@@ -67,7 +67,7 @@ MAX_ID = 2**63 - 1
 _NOTHING = Published()
 
 
-class PostgresExecutionStore(PostgresLooking):
+class PostgresExecutionStore(PostgresFigures):
     """``database``: a connection string, or a Database shared with other adapters.
 
     ``pooled``: behind RDS Proxy or pgbouncer (see Database). ``loops``: how many loops are remembered. Safe to use from several threads.

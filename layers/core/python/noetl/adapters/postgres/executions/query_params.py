@@ -30,6 +30,9 @@ def listing(
         "ids": None if wanted.ids is None else numbers(wanted.ids),
         "statuses": texts(wanted.statuses) if wanted.statuses else None,
         "pausing": flag(wanted.pausing),
+        "principal": None if wanted.principal is None else text(wanted.principal),
+        "error_code": None if wanted.error_code is None else text(wanted.error_code),
+        "words": None if wanted.text is None else text(wanted.text.lower()),
         "limit": number(limit),
     }
 

@@ -68,6 +68,7 @@ CREATE TABLE noetl.slot (
     PRIMARY KEY (execution_id, name, scope)
 ) WITH (fillfactor = 80);
 CREATE INDEX slot_of_run ON noetl.slot (execution_id, scope) WHERE scope IN ('args', 'undo');
+CREATE INDEX slot_callback ON noetl.slot (execution_id, name) WHERE scope = 'callback';
 
 -- lane 0: the main lane, where seq is the place. lane > 0: the run number of a loop, where seq is the item. lane -1: too late.
 -- Maintenance makes partitions ahead where executions are kept for a time, and drops them (functions/80_history.sql).

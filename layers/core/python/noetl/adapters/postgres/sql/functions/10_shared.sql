@@ -124,3 +124,10 @@ BEGIN
     SET var_type = excluded.var_type, var_value = excluded.var_value, source_step = excluded.source_step, accessed_at = now();
     RETURN json_array_length(p_rows);
 END $$;
+
+-- The code of the error that a state holds, or its kind; escapes that text cannot hold become U+FFFD.
+CREATE OR REPLACE FUNCTION noetl.failure_code(p_state JSON) RETURNS TEXT
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT COALESCE(s.error ->> 'code', s.error ->> 'kind', 'unknown')
+    FROM (SELECT regexp_replace(p_state::text, '\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\\ufffd', 'g')::json -> 'error' AS error) s
+$$;

@@ -1,0 +1,122 @@
+"""Figures about many executions: endings over time, and failures by code."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from noetl.domain.errors import InvalidInputError
+from noetl.ports.executions.figures import Bucket, EndedWindow, Figures, Looked
+
+MOST = 20_000
+"""Executions that one request looks at, the latest endings first."""
+MOST_BUCKETS = 1_000
+DAY = 86_400.0
+
+
+class StatsBucket(msgspec.Struct, frozen=True):
+    """Endings from ``at`` on, for one length of a bucket.
+
+    Durations (milliseconds) are null where no execution ended.
+    """
+
+    at: float
+    completed: int
+    failed: int
+    cancelled: int
+    p50_ms: int | None
+    p95_ms: int | None
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """Endings over time, in buckets without gaps.
+
+    ``complete_from``: too many ended to look at all, so figures before this moment are too low; null: they are exact.
+    """
+
+    since: float
+    until: float
+    bucket_seconds: int
+    buckets: list[StatsBucket]
+    complete_from: float | None
+
+
+class FailureView(msgspec.Struct, frozen=True):
+    """Failures of one playbook with one code.
+
+    ``latest``: the id of the execution that failed last.
+    """
+
+    path: str
+    code: str
+    count: int
+    first_at: float
+    last_at: float
+    latest: str
+
+
+class FailuresAnswer(msgspec.Struct, frozen=True):
+    """Failures by playbook and code, the most frequent first.
+
+    ``complete_from``: as of the figures over time. ``more``: there are more groups than the limit.
+    """
+
+    since: float
+    until: float
+    failures: list[FailureView]
+    more: bool
+    complete_from: float | None
+
+
+def window(since: float | None, until: float | None, path: str | None, now: float) -> EndedWindow:
+    """Return the window that is asked for: by default the last 24 hours.
+
+    Raises InvalidInputError(code="invalid_window").
+    """
+    last = now + 1 if until is None else until
+    first = last - DAY if since is None else since
+    if first >= last:
+        raise InvalidInputError(
+            f"the window from {first:.0f} to {last:.0f} is empty",
+            code="invalid_window",
+            hint="ended_after comes before ended_before",
+        )
+    return EndedWindow(first, last, MOST, path)
+
+
+def read_stats(store: Figures, wanted: EndedWindow, seconds: int) -> Stats:
+    """Count endings by time. Raises InvalidInputError for a window of too many buckets."""
+    first = math.floor(wanted.since / seconds)
+    past = math.ceil(wanted.until / seconds)
+    if past - first > MOST_BUCKETS:
+        raise InvalidInputError(
+            f"the window has {past - first} buckets of {seconds} s; {MOST_BUCKETS} is the most",
+            code="invalid_window",
+            hint="ask for a shorter window, or for longer buckets",
+        )
+    looked, found = store.ended_buckets(wanted, seconds)
+    by_time = {round(one.at / seconds): one for one in found}
+    shown = [_bucket(number * seconds, by_time.get(number)) for number in range(first, past)]
+    return Stats(wanted.since, wanted.until, seconds, shown, _complete_from(looked))
+
+
+def read_failures(store: Figures, wanted: EndedWindow, limit: int) -> FailuresAnswer:
+    """Group failures by playbook and code."""
+    looked, found = store.failure_groups(wanted, limit + 1)
+    shown = [
+        FailureView(one.path, one.code, one.count, one.first_at, one.last_at, str(one.latest))
+        for one in found[:limit]
+    ]
+    return FailuresAnswer(wanted.since, wanted.until, shown, len(found) > limit, _complete_from(looked))
+
+
+def _bucket(at: float, found: Bucket | None) -> StatsBucket:
+    if found is None:
+        return StatsBucket(at, 0, 0, 0, None, None)
+    p50, p95 = round(found.p50 * 1000), round(found.p95 * 1000)
+    return StatsBucket(at, found.completed, found.failed, found.cancelled, p50, p95)
+
+
+def _complete_from(looked: Looked) -> float | None:
+    return looked.earliest if looked.count >= MOST else None

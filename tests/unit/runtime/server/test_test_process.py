@@ -1,0 +1,115 @@
+"""The process that runs tests of playbooks for the server."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from noetl.domain.errors import OverloadedError
+from noetl.runtime.server.test_process import TestProcesses
+from tests.waiting import wait_until
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: tried }\n"
+PLAYBOOK = (
+    HEAD
+    + """workload: { total: 300 }
+workflow:
+  - step: start
+    tool: { kind: http, url: "https://shop.test/" }
+    next:
+      arcs:
+        - { step: large, when: "{{ start.total > 100 }}" }
+        - { step: small }
+  - { step: large, tool: { kind: noop, input: { size: large } } }
+  - { step: small, tool: { kind: noop, input: { size: small } } }
+"""
+)
+CODE = (
+    HEAD
+    + """workflow:
+  - step: start
+    tool:
+      kind: python
+      code: |
+        import os
+        result = sorted(name for name in os.environ if name.startswith("NOETL"))
+    next: { arcs: [{ step: hold }] }
+  - step: hold
+    tool: { kind: python, code: "while True: pass" }
+"""
+)
+
+
+def test_cases_are_compared_and_branches_counted() -> None:
+    cases = """cases:
+  - { name: large, tools: { start: { body: { total: 300 } } }, expect: { result: { size: large } } }
+  - { name: wrong, tools: { start: { body: { total: 300 } } }, expect: { result: { size: small } } }
+"""
+    run = TestProcesses(nullcontext).run({"playbook.yaml": PLAYBOOK, "playbook.test.yaml": cases})
+    assert [(case.name, case.line, case.passed) for case in run.cases] == [
+        ("large", 2, True),
+        ("wrong", 3, False),
+    ]
+    assert run.cases[1].findings[0].where == "result.size"
+    assert [branch.what for branch in run.branches if not branch.taken] == ["arc start → small", "step small"]
+    assert (run.total, run.stopped, run.problems) == (2, "", [])
+
+
+def test_a_mistake_in_the_test_file_has_its_place() -> None:
+    cases = "cases:\n  - { name: one, expect: { path: [strat] } }\n"
+    run = TestProcesses(nullcontext).run({"playbook.yaml": PLAYBOOK, "playbook.test.yaml": cases})
+    assert [(one.line, one.code) for one in run.problems] == [(2, "unknown-step")]
+
+
+def test_code_without_end_is_ended_with_its_process_and_others_are_refused_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("NOETL_MASTER_KEY", "a secret of the server")
+    tests = TestProcesses(nullcontext, seconds=5.0, at_once=1)
+    files = {
+        "playbook.yaml": CODE,
+        "playbook.test.yaml": "cases:\n  - { name: first }\n  - { name: second }\n",
+    }
+    found = []
+    asked = threading.Thread(target=lambda: found.append(tests.run(files)))
+    asked.start()
+    wait_until(lambda: any(tmp_path.iterdir()), lambda: "no process began")
+    wait_until(lambda: bool(_children()), lambda: "no process began")
+    assert b"a secret of the server" not in (Path("/proc") / _children()[0] / "environ").read_bytes()
+    with pytest.raises(OverloadedError, match="run tests already"):
+        tests.run(files)
+    asked.join()
+    (run,) = found
+    assert (run.cases, run.stopped) == ([], "their 5 seconds are over")
+    assert not list(tmp_path.iterdir())
+    assert _children() == []
+
+
+def test_a_case_that_asks_for_more_memory_than_tests_may_have_ends_alone() -> None:
+    text = (
+        HEAD
+        + 'workflow:\n  - step: start\n    tool: { kind: noop, input: { n: "{{ range(10**9) | list }}" } }\n'
+    )
+    run = TestProcesses(nullcontext).run(
+        {"playbook.yaml": text, "playbook.test.yaml": "cases: [{ name: one }]\n"}
+    )
+    assert not any(case.passed for case in run.cases)
+
+
+def _children() -> list[str]:
+    """Return the processes of tests that this process has started."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == os.getpid() and "noetl.testing.serve_run" in (folder / "cmdline").read_text():
+                found.append(folder.name)
+        except OSError:
+            continue
+    return found

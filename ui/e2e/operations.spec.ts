@@ -1,0 +1,122 @@
+/** Pages for operations: what needs attention, filters and views of the list, open questions; and what they show when the API fails. */
+import { FAILING, GATE, HELLO, REFUND } from "./playbooks";
+import { startProxy } from "./proxy.mjs";
+import { DIST, expect, test } from "./test";
+
+const MENDED = FAILING.replaceAll("sales/orders", "ops/orders");
+
+test("home groups failures by code, and a mark leaves only what fails later", { tag: "@gate" }, async ({ page, server, ui }) => {
+  await server.register(MENDED);
+  const first = await server.run("ops/orders");
+  await server.run("ops/orders");
+  await page.goto(`${ui.address}/ui/`);
+  const failures = page.getByRole("region", { name: "Failures" });
+  const row = failures.getByRole("listitem").filter({ hasText: "ops/orders" });
+  await expect(row).toContainText(/^2/);
+  await row.getByRole("link", { name: "ops/orders" }).click();
+  await expect(page).toHaveURL(/error_code=/);
+  await expect(page.getByRole("link", { name: first.execution_id })).toBeVisible();
+
+  await page.goto(`${ui.address}/ui/`);
+  await failures.getByRole("button", { name: "Mark as seen" }).click();
+  await expect(failures).toContainText("Nothing failed.");
+  await page.reload();
+  await expect(failures).toContainText("since you marked them as seen");
+  await server.run("ops/orders");
+  await expect(failures.getByRole("listitem")).toContainText(/^1/);
+});
+
+test("the day is shown as bars, and the same as a table", async ({ page, server, ui }) => {
+  await server.register(HELLO);
+  await server.run("demo/hello");
+  await page.goto(`${ui.address}/ui/`);
+  const day = page.getByRole("region", { name: "Last 24 hours" });
+  await expect(day.getByRole("img", { name: /by the hour: [\d,]+ completed, / })).toBeVisible();
+  await day.getByText("As a table").click();
+  await expect(day.getByRole("row").nth(1)).toContainText(/\d+ ?m?s/);
+});
+
+test("a filter by text, label and person is kept as a view, and is in the link", async ({ page, server, ui }) => {
+  await server.register(HELLO);
+  const body = { path: "demo/hello", labels: { team: "Data" } };
+  const { execution_id } = await server.ask<{ execution_id: string }>("POST", "/api/executions?wait=20", body);
+  await server.run("demo/hello");
+  await page.goto(`${ui.address}/ui/executions`);
+  await page.getByLabel("Contains").fill("team=data");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("link", { name: execution_id })).toBeVisible();
+  await expect(page.getByText("1 execution", { exact: true })).toBeVisible();
+  await page.getByRole("button", { name: "More filters" }).click();
+  await page.getByLabel("Started by").fill("token:owner");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/text=team.*principal=token/);
+  await page.getByRole("button", { name: "Save view…" }).click();
+  await page.getByLabel("Name").fill("Data team");
+  await page.keyboard.press("Enter");
+  await page.getByLabel("View", { exact: true }).selectOption("Running");
+  await page.getByLabel("View", { exact: true }).selectOption("Data team");
+  await expect(page.getByRole("link", { name: execution_id })).toBeVisible();
+  await page.reload();
+  await page.getByRole("button", { name: "Forget view" }).click();
+  await expect(page.getByLabel("View", { exact: true })).toHaveValue("");
+});
+
+test("all that fit a filter by text are cancelled, after a dry run", async ({ page, server, ui }) => {
+  await server.register(GATE.replaceAll("demo/gate", "ops/gate"));
+  const { execution_id } = await server.run("ops/gate", {}, 1);
+  await page.goto(`${ui.address}/ui/executions?text=ops/gate`);
+  await page.getByLabel(`Select ${execution_id}`).check();
+  await page.getByRole("button", { name: "All that fit the filter" }).click();
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  await page.getByRole("button", { name: "Cancel 1", exact: true }).click();
+  const listed = page.getByRole("table", { name: "Executions" }).getByRole("row").filter({ hasText: execution_id });
+  await expect(listed).toContainText("cancelled");
+});
+
+test("questions of all executions are answered with the keyboard, the oldest first", async ({ page, server, ui }) => {
+  await server.register(REFUND.replaceAll("sales/refund", "ops/refund"));
+  for (const amount of [1001, 1002]) await server.run("ops/refund", { amount }, 1);
+  await page.goto(`${ui.address}/ui/approvals`);
+  const cards = page.getByRole("article", { name: /^Refund 100\d EUR/ });
+  await expect(cards).toHaveCount(2);
+  await expect(cards.first()).toHaveAccessibleName("Refund 1001 EUR?");
+  await cards.first().focus();
+  await page.keyboard.press("j");
+  await expect(cards.last()).toBeFocused();
+  await page.keyboard.press("k");
+  await cards.first().getByRole("button", { name: "Approve" }).press("Enter");
+  await expect(cards).toHaveCount(1);
+});
+
+test("a viewer sees which scope is missing, and home without questions", async ({ page, server }) => {
+  const viewer = await startProxy({ dist: DIST, api: server.address, token: server.token, scopes: ["read"] });
+  await page.goto(`${viewer.address}/ui/approvals`);
+  await expect(page.getByText("need the scope execute")).toBeVisible();
+  await page.goto(`${viewer.address}/ui/`);
+  await expect(page.getByRole("region", { name: "Last 24 hours" })).toBeVisible();
+  await expect(page.getByRole("region", { name: "Waiting for an answer" })).toHaveCount(0);
+  viewer.close();
+});
+
+const FAULTS = {
+  "500": { status: 500, contentType: "application/problem+json", body: '{"code":"internal_error","detail":"it broke","title":"Internal","status":500}' },
+  "503": { status: 503, contentType: "text/html", body: "<h1>busy</h1>" },
+  nonsense: { status: 200, contentType: "application/json", body: '{"not json' },
+} as const;
+
+for (const [name, answer] of Object.entries(FAULTS)) {
+  test(`an API that answers ${name} has a state with a way to try again on each page`, async ({ page, ui }) => {
+    let broken = true;
+    await page.route(/\/api\/(executions|callbacks|queue|limits|schedules|worker)/, (route) => (broken ? route.fulfill(answer) : route.fallback()));
+    for (const path of ["", "executions", "approvals", "limits", "workers"]) {
+      await page.goto(`${ui.address}/ui/${path}`);
+      await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+      await expect(page.getByRole("alert").first(), path).toBeVisible();
+      await expect(page.locator(".skeleton"), path).toHaveCount(0);
+      await expect(page.getByRole("button", { name: "Try again" }).first(), path).toBeVisible();
+    }
+    broken = false;
+    await page.getByRole("button", { name: "Try again" }).first().click();
+    await expect(page.getByRole("region", { name: "Queues" }).first()).toBeVisible();
+  });
+}
