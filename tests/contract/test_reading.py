@@ -145,6 +145,14 @@ def test_catalog_versions(catalog):
     assert [entry.path for entry in catalog.entries(limit=1, after="a/a")] == ["a/b"]
 
 
+def test_a_version_keeps_what_it_was_compiled_as(catalog):
+    about = {"name": "n", "content": "old", "source_name": "f.yaml"}
+    older = catalog.register(path="a/c", program="r", rewritten='["new",[]]', **about)
+    assert older.rewritten == '["new",[]]'
+    assert older == catalog.get("a/c") == catalog.by_program("r") == catalog.entries(limit=1)[0]
+    assert catalog.register(path="a/d", program="s", **about).rewritten == ""
+
+
 def test_a_playbook_that_moved_keeps_its_version_under_its_new_name(catalog):
     about = {"path": "a/b", "name": "n", "program": "p", "content": "one"}
     catalog.register(**about, source_name="/old/f.yaml")

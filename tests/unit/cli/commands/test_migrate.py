@@ -116,7 +116,17 @@ def test_a_script_is_taken_from_the_folder_of_the_playbook_alone(noetl: Any, tmp
         assert ("result = 1" in report["text"], "result = 2" in report["text"]) == (False, name == "good.py")
 
 
+def test_validate_takes_an_older_dialect_and_names_the_command(noetl: Any, file: Path) -> None:
+    ran = noetl("validate", str(file))
+    assert ran.code == errors.DONE and "older-dialect" in ran.out
+    assert ran.out.count("noetl migrate --write") == 1
+    assert noetl("validate", "--strict", str(file)).code == errors.USAGE
+
+
 def test_validate_names_the_command(noetl: Any, file: Path) -> None:
+    file.write_text(
+        f"{file.read_text()}  - step: lost\n    tool: shell\n    cmds: ['echo {{{{ workload }}}}']\n"
+    )
     ran = noetl("validate", str(file))
     assert ran.code == errors.USAGE
     assert (

@@ -182,17 +182,35 @@ def unset_parameters(task: Task) -> set[str]:
 
 @lru_cache(maxsize=512)
 def _parameters(code: str) -> tuple[str, ...]:
-    if "main" not in code:
+    """Return the names that code reads: parameters of ``main``, and keys of ``context``."""
+    if "main" not in code and "context" not in code:
         return ()
     try:
         tree = parse_python(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
+    found = tuple(_from_context(tree)) if "context" in code else ()
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == "main":
             given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-            return tuple(argument.arg for argument in given)
-    return ()
+            return (*found, *(argument.arg for argument in given))
+    return found
+
+
+def _from_context(tree: ast.Module) -> Iterator[str]:
+    """Yield the names in ``context["name"]`` and ``context.get("name")``."""
+    for node in ast.walk(tree):
+        key: ast.expr | None = None
+        if isinstance(node, ast.Subscript) and _is_context(node.value):
+            key = node.slice
+        elif isinstance(node, ast.Call) and node.args and _is_context(getattr(node.func, "value", None)):
+            key = node.args[0] if getattr(node.func, "attr", "") == "get" else None
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            yield key.value
+
+
+def _is_context(node: object) -> bool:
+    return isinstance(node, ast.Name) and node.id == "context"
 
 
 # --- pools and writes ---

@@ -25,6 +25,7 @@ class Change:
     line: int
     before: str
     after: str
+    column: int = 1
 
 
 def state_of(document: Document) -> list[object]:
@@ -98,8 +99,8 @@ def changes(rule: str, before: str, after: str, lines: Lines) -> tuple[Change, .
     for start, old, new in _hunks(before.splitlines(), after.splitlines()):
         if _dedented(old) == _dedented(new):
             continue
-        line, _ = original(start + 1)
-        found.append(Change(rule, line, _dedented(old), _dedented(new)))
+        line, column = original(start + 1)
+        found.append(Change(rule, line, _dedented(old), _dedented(new), column))
     return tuple(found)
 
 

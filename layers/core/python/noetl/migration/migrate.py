@@ -46,6 +46,8 @@ class Migrated:
     problems: tuple[Diagnostic, ...] = ()
     proved: bool = False
     """The original compiles too, and to an equal program."""
+    document: Document | None = None
+    """The rewritten document, whose entries know their lines in the original."""
 
     @property
     def changed(self) -> bool:
@@ -147,7 +149,7 @@ class _Attempt:
         known = {refusal.line for refusal in refusals}
         problems = tuple(problem for problem in problems if problem.line not in known)
         proved = isinstance(self.original, Compiled) and isinstance(made, Compiled) and not self.repaired
-        return Migrated(text, self.written, self.found, notes, refusals, problems, proved)
+        return Migrated(text, self.written, self.found, notes, refusals, problems, proved, page.document)
 
 
 def _compiled(text: str, source_name: str, kinds: KindLookup) -> Compiled | tuple[Diagnostic, ...]:

@@ -51,6 +51,9 @@ class Note:
     rule: str
     line: int
     text: str
+    column: int = 1
+    safe: bool = False
+    """What the playbook does is the same regardless of the answer."""
 
 
 @dataclass(slots=True)
@@ -75,9 +78,12 @@ class Page:
         if found not in self.refusals:
             self.refusals.append(found)
 
-    def note(self, entry: Entry, text: str) -> None:
-        """Tell what the rewriting assumes, or what it leaves to the reader."""
-        found = Note(self.rule, max(entry.line, 1), text)
+    def note(self, entry: Entry, text: str, *, safe: bool = False) -> None:
+        """Say what the rewriting assumes, or what it leaves to the reader.
+
+        ``safe``: the playbook does the same in any case, so it may also run without being rewritten first.
+        """
+        found = Note(self.rule, max(entry.line, 1), text, entry.column + 1, safe)
         if found not in self.notes:
             self.notes.append(found)
 

@@ -20,8 +20,8 @@ from noetl.pipeline.template_views import (
     error_map,
     event_view,
     label_view,
+    previous_view,
     response_view,
-    result_view,
     this_view,
 )
 from noetl.templating import StepView, wrap
@@ -141,7 +141,7 @@ def _event(run: Run) -> Any:
 
 def _previous(run: Run) -> Any:
     frames = run.state.frames
-    return MISSING if not frames else result_view(frames[-1].prev, run.around.hydrate)
+    return MISSING if not frames else previous_view(frames[-1].prev, run.around.hydrate)
 
 
 def _task(run: Run) -> Any:

@@ -19,7 +19,7 @@ from noetl.dsl.program import Task
 from noetl.pipeline.state import LatestOutcome
 from noetl.templating import StepView, View, wrap
 from noetl.templating.contract import Hydrate
-from noetl.templating.views import MISSING, MapView, content, resolve
+from noetl.templating.views import MISSING, MapView, content, raw, resolve
 
 EVENT_ALIASES: dict[str, frozenset[str]] = {
     "call.done": frozenset({"call.done", "worker.done"}),
@@ -90,6 +90,24 @@ class LayeredView(View):
             face = wrap(layer, self.hydrate)
             if isinstance(face, View):
                 yield from face.keys()
+
+
+class ResponseView(LayeredView):
+    """``response``: the body's keys, then what is around it.
+
+    A body may have a key ``data`` of its own: it is ``response.data``, and names that it lacks are those of the body, for the body is
+    ``response.data`` everywhere else.
+    """
+
+    __slots__ = ()
+
+    def attribute(self, name: str) -> Any:
+        found = super().attribute(name)
+        if name != "data" or not self.layers:
+            return found
+        body = wrap(self.layers[0], self.hydrate)
+        own = body.attribute("data") if isinstance(body, View) else MISSING
+        return found if own is MISSING else LayeredView((own, body), raw(own), self.hydrate)
 
 
 class LazyView(View):
@@ -173,6 +191,17 @@ def result_view(value: Any, hydrate: Hydrate | None) -> Any:
     return wrap(value, hydrate)
 
 
+def previous_view(value: Any, hydrate: Hydrate | None) -> Any:
+    """Return ``_prev``: the result.
+
+    ``_prev.data`` is the result, too, where it has no such key.
+    """
+    seen = result_view(value, hydrate)
+    if value is None or isinstance(seen, LayeredView) or not isinstance(seen, View):
+        return seen
+    return LayeredView((seen, {"data": value}), value, hydrate)
+
+
 def label_view(value: Any, hydrate: Hydrate | None, promoted: Mapping[str, Any] | None = None) -> Any:
     """Return a task by its label: its result, ``.data``, ``.status``, and its selections."""
     if _is_http_result(value):
@@ -217,11 +246,17 @@ def error_map(error: ErrorInfo | None) -> dict[str, Any] | None:
 
 
 def response_view(last: LatestOutcome, hydrate: Hydrate | None) -> Any:
-    """Return ``response``: the body's keys, then ``status_code``, ``headers``, ``data``."""
+    """Return ``response``: the body's keys, then ``status_code``, ``headers``, ``data``.
+
+    ``status`` is the code, too.
+    """
     body = last.result
     around = {**(last.envelope or {}), "data": body}
     whole = {**around, **body} if isinstance(body, Mapping) and not is_ref(body) else around
-    return LayeredView((body, around, {"body": body}), whole, hydrate)
+    more = {"body": body}
+    if "status_code" in around:
+        more["status"] = around["status_code"]
+    return ResponseView((body, around, more), whole, hydrate)
 
 
 def this_view(last: LatestOutcome, hydrate: Hydrate | None) -> Any:
@@ -260,7 +295,8 @@ class OutcomeView(View):
         if make is not None:
             return wrap(make(self), self.hydrate)
         result = self.result() if self.raw else None
-        return result.attribute(name) if isinstance(result, View) else MISSING
+        found = result.attribute(name) if isinstance(result, View) else MISSING
+        return self.result() if found is MISSING and name == "response" and self.last.ok else found
 
     def value(self) -> Any:
         return resolve(self.result()) if self.raw else MapView(self.plain())

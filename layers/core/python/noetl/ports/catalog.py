@@ -12,6 +12,8 @@ class CatalogEntry(msgspec.Struct, frozen=True):
     """A version of a playbook.
 
     ``program``: the hash of the compiled Program; ``content``: the source text; ``source_name``: what diagnostics print.
+
+    ``rewritten``: what an older dialect was compiled as (``migration.older``), or an empty text.
     """
 
     path: str
@@ -21,6 +23,7 @@ class CatalogEntry(msgspec.Struct, frozen=True):
     content: str
     source_name: str
     created_at: float = 0.0
+    rewritten: str = ""
 
 
 class PlaybookVersion(msgspec.Struct, frozen=True):
@@ -32,7 +35,9 @@ class PlaybookVersion(msgspec.Struct, frozen=True):
 
 
 class Catalog(Protocol):
-    def register(self, *, path: str, name: str, program: str, content: str, source_name: str) -> CatalogEntry:
+    def register(
+        self, *, path: str, name: str, program: str, content: str, source_name: str, rewritten: str = ""
+    ) -> CatalogEntry:
         """Keep a playbook and return its entry.
 
         The same content at the same path keeps the version it has already, with ``source_name`` as it is now.

@@ -36,10 +36,14 @@ MOST = 200
 
 
 class CachedProgram(msgspec.Struct, frozen=True):
-    """A program that can run, and the warnings about it."""
+    """A program that can run, and the warnings about it.
+
+    ``rewritten``: what an older dialect was compiled as (``migration.older``), or an empty text.
+    """
 
     program: Program
     warnings: tuple[Diagnostic, ...] = ()
+    rewritten: str = ""
 
 
 _DECODER = codec.decoder(CachedProgram)
@@ -63,22 +67,48 @@ class ProgramCache:
         self._keys = keys
         self._log = log
 
-    def compile(self, text: str, source_name: str, program: str = "") -> CachedProgram:
-        """Compile a playbook, with the semantics of the earlier compilation ``program``, if given.
+    def compile(self, text: str, source_name: str, program: str = "", rewritten: str = "") -> CachedProgram:
+        """Compile a playbook, as the earlier compilation ``program`` did, if given.
 
-        ``program``: the hash of a program. Raises InvalidPlaybookError; what is invalid is compiled each time.
+        ``program``: the hash of a program; ``rewritten``: what the text was compiled as then, for an older dialect. Raises
+        InvalidPlaybookError; what is invalid is compiled each time.
         """
-        semantics = semantics_of(text, program) if program else SEMANTICS
-        path = self._path(text, source_name, semantics)
+        semantics = SEMANTICS
+        if rewritten:
+            from noetl.migration.older import identity_of
+
+            semantics = semantics_of(identity_of(text, rewritten), program)
+        elif program:
+            semantics = semantics_of(text, program)
+        path = self._path(text, source_name, semantics, rewritten)
         found = self._read(path)
         if found is None:
-            from noetl.dsl.compiler import compile_cached
-
-            compiled = compile_cached(text, source_name=source_name, kinds=self.kinds, semantics=semantics)
-            found = CachedProgram(compiled.program, compiled.diagnostics)
+            found = self._made(text, source_name, semantics, rewritten)
             if path is not None:
                 self._write(path, found)
         return found
+
+    def _made(self, text: str, source_name: str, semantics: int, rewritten: str) -> CachedProgram:
+        from noetl.dsl.compiler import compile_cached
+        from noetl.dsl.diagnostics import InvalidPlaybookError
+
+        if not rewritten:
+            try:
+                done = compile_cached(text, source_name=source_name, kinds=self.kinds, semantics=semantics)
+                return CachedProgram(done.program, done.diagnostics)
+            except InvalidPlaybookError as invalid:
+                refused = invalid
+        from noetl.migration.older import compile_any
+
+        done, known = compile_any(
+            text,
+            source_name=source_name,
+            kinds=self.kinds,
+            rewritten=rewritten,
+            semantics=semantics,
+            refused=None if rewritten else refused,
+        )
+        return CachedProgram(done.program, done.diagnostics, known)
 
     def _read(self, path: Path | None) -> CachedProgram | None:
         """Read an entry; None for one that cannot be read or proven, and is made again."""
@@ -113,10 +143,10 @@ class ProgramCache:
             Path(name).replace(path)
             _make_room(path.parent)
 
-    def _path(self, text: str, source_name: str, semantics: int) -> Path | None:
+    def _path(self, text: str, source_name: str, semantics: int, rewritten: str) -> Path | None:
         if self.folder is None:
             return None
-        parts = (library_state(), str(semantics), source_name, text)
+        parts = (library_state(), str(semantics), source_name, text, rewritten)
         digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
         return self.folder / f"{digest[:40]}.json"
 

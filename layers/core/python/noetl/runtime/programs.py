@@ -9,7 +9,7 @@ from noetl.domain.errors import NotFoundError
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, CatalogEntry
-from noetl.runtime.program_cache import ProgramCache
+from noetl.runtime.program_cache import CachedProgram, ProgramCache
 from noetl.services.catalog.find_playbook import find_playbook
 
 
@@ -36,16 +36,17 @@ class Programs:
         entry = self.catalog.by_program(program)
         if entry is None:
             raise NotFoundError(f"no playbook with program hash {program[:12]}…", code="program_not_found")
-        return self.compile(entry.content, entry.source_name, program)
+        return self.compile(entry.content, entry.source_name, program, entry.rewritten).program
 
-    def compile(self, text: str, source_name: str, program: str = "") -> Program:
-        """Compile a playbook, with the semantics of the earlier compilation ``program``, if given.
+    def compile(self, text: str, source_name: str, program: str = "", rewritten: str = "") -> CachedProgram:
+        """Compile a playbook, as the earlier compilation ``program`` did, if given.
 
-        ``program``: the hash of a program. Raises InvalidPlaybookError with every diagnostic.
+        ``program``: the hash of a program; ``rewritten``: what an older dialect was compiled as then. Raises InvalidPlaybookError with
+        every diagnostic.
         """
-        compiled = self.cache.compile(text, source_name, program).program
+        compiled = self.cache.compile(text, source_name, program, rewritten)
         with self.lock:
-            self.known[compiled.hash] = compiled
+            self.known[compiled.program.hash] = compiled.program
             while len(self.known) > self.size:
                 self.known.popitem(last=False)
         return compiled
@@ -61,11 +62,13 @@ class Programs:
 
         The same content at the same path keeps its version.
         """
-        program = self.compile(text, source_name)
+        kept = self.compile(text, source_name)
+        program = kept.program
         return self.catalog.register(
             path=path or program.path or program.name,
             name=program.name,
             program=program.hash,
             content=text,
             source_name=source_name,
+            rewritten=kept.rewritten,
         )

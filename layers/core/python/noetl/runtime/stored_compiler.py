@@ -15,15 +15,15 @@ class Compiler:
     def __init__(self, programs: ProgramStore) -> None:
         self._programs = programs
 
-    def compile(self, text: str, source_name: str, program: str = "") -> CachedProgram:
-        """Compile a playbook, with the semantics of the earlier compilation ``program``, if given.
+    def compile(self, text: str, source_name: str, program: str = "", rewritten: str = "") -> CachedProgram:
+        """Compile a playbook, as the earlier compilation ``program`` did, if given.
 
-        ``program``: the hash of a program. Raises InvalidPlaybookError.
+        ``program``: the hash of a program; ``rewritten``: what an older dialect was compiled as then. Raises InvalidPlaybookError.
         """
         from noetl.kinds.registry import default_registry
         from noetl.runtime.program_cache import ProgramCache
 
-        return ProgramCache(None, default_registry()).compile(text, source_name, program)
+        return ProgramCache(None, default_registry()).compile(text, source_name, program, rewritten)
 
     def keep(self, program: Program) -> None:
         """Store a program. Raises InfrastructureError."""

@@ -120,7 +120,7 @@ class Programs:
             if error.code == NOT_AUTHENTIC:
                 self._log(f"{error.message}; its playbook is compiled again")
         entry = by_program(self._catalog, program)
-        compiled = self._compiler.compile(entry.content, entry.source_name, program).program
+        compiled = self._compiler.compile(entry.content, entry.source_name, program, entry.rewritten).program
         self._compiler.keep(compiled)
         return compiled
 

@@ -16,7 +16,7 @@ class StepView(Stored):
 
     Built from ``{"status": "success|error|skipped", "data": result, "error": …, "labels": {label: result}}``. Order of ``.name``: the
     result's own keys, those of its ``data`` when it has ``status`` as well, then ``data``, ``result``, ``status``, ``error``, ``_ref``,
-    ``labels``, then each label.
+    ``labels``, then each label, then ``results``: the labels as a mapping.
     """
 
     __slots__ = ("_data",)
@@ -41,6 +41,8 @@ class StepView(Stored):
         if found is MISSING:
             labels = state.get("labels") or {}
             found = wrap(labels.get(name, MISSING), self.hydrate)
+        if found is MISSING and name == "results" and state.get("labels"):
+            return MapView(state["labels"], self.hydrate)
         return found
 
     def data(self) -> Any:

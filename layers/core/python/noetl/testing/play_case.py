@@ -155,7 +155,7 @@ def play(scenario: Scenario, backend: Backend, worker: Worker, pick: Pick | None
     programs = Programs(MemoryCatalog(), tools)
     for name, text in scenario.sources.items():
         programs.register(text, source_name=name)
-    program = programs.compile(scenario.sources[scenario.main], scenario.main)
+    program = programs.compile(scenario.sources[scenario.main], scenario.main).program
     with worker(tools, backend, programs) as run:
         cast = Cast(program, programs, programs.resolve, tools, run)
         return perform(cast, scenario, backend, pick or PICKS[scenario.order], next(_numbers))

@@ -149,12 +149,20 @@ def _playbook_of(
 
 
 def _compile(path: Path, kinds: Registry) -> Program:
-    """Compiled once per text and process. Raises InvalidPlaybookError."""
+    """Compile a playbook once per text and process.
+
+    One of an older dialect is compiled each time. Raises InvalidPlaybookError.
+    """
     source = str(path.resolve())
-    text = path.read_bytes()
+    text: str | bytes = path.read_bytes()
     with suppress(UnicodeDecodeError):  # the compiler names the byte
-        return compile_cached(text_with_files(text.decode(), path), source_name=source, kinds=kinds).program
-    return compile_cached(text, source_name=source, kinds=kinds).program
+        text = text_with_files(path.read_bytes().decode(), path)
+    try:
+        return compile_cached(text, source_name=source, kinds=kinds).program
+    except InvalidPlaybookError as refused:
+        from noetl.migration.older import compile_any
+
+        return compile_any(text, source_name=source, kinds=kinds, refused=refused)[0].program
 
 
 def _others(

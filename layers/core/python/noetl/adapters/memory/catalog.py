@@ -17,7 +17,9 @@ class MemoryCatalog:
         self._versions: dict[str, list[CatalogEntry]] = {}
         self._lock = threading.Lock()
 
-    def register(self, *, path: str, name: str, program: str, content: str, source_name: str) -> CatalogEntry:
+    def register(
+        self, *, path: str, name: str, program: str, content: str, source_name: str, rewritten: str = ""
+    ) -> CatalogEntry:
         with self._lock:
             versions = self._versions.setdefault(path, [])
             if versions and versions[-1].content == content and versions[-1].program == program:
@@ -31,6 +33,7 @@ class MemoryCatalog:
                 content=content,
                 source_name=source_name,
                 created_at=self._clock(),
+                rewritten=rewritten,
             )
             versions.append(entry)
             return entry

@@ -24,13 +24,16 @@ class PostgresCatalog:
     def close(self) -> None:
         self._database.close()
 
-    def register(self, *, path: str, name: str, program: str, content: str, source_name: str) -> CatalogEntry:
+    def register(
+        self, *, path: str, name: str, program: str, content: str, source_name: str, rewritten: str = ""
+    ) -> CatalogEntry:
         values: dict[str, bytes | None] = {
             "path": text(path),
             "name": text(name),
             "program": text(program),
             "content": text(content),
             "source_name": text(source_name),
+            "rewritten": text(rewritten),
         }
         for _ in range(ATTEMPTS):
             try:
@@ -77,7 +80,9 @@ def _first(rows: list[Row]) -> CatalogEntry | None:
 
 
 def _entry(row: Row) -> CatalogEntry:
-    path, version, name, program, content, source_name, created_at = (column or b"" for column in row)
+    path, version, name, program, content, source_name, created_at, rewritten = (
+        column or b"" for column in row
+    )
     return CatalogEntry(
         path=path.decode(),
         version=int(version),
@@ -86,4 +91,5 @@ def _entry(row: Row) -> CatalogEntry:
         content=content.decode(),
         source_name=source_name.decode(),
         created_at=float(created_at),
+        rewritten=rewritten.decode(),
     )

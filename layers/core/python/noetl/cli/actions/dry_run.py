@@ -24,7 +24,7 @@ def show_plan(wish: RunRequest, start: NewExecution, *, as_json: bool, at: Comma
 
     Raises InvalidInputError for a payload that does not fit.
     """
-    program = _program(wish.target, at, warn=not as_json)
+    program = _program(wish, at, warn=not as_json)
     check_payload(program, start.payload)
     check_sets(program, wish.sets, strict=wish.strict)
     needs = needs_of(program)
@@ -49,8 +49,9 @@ def show_plan(wish: RunRequest, start: NewExecution, *, as_json: bool, at: Comma
     return errors.DONE
 
 
-def _program(target: str, at: CommandTarget, *, warn: bool) -> Program:
-    text, program = checked_text(target, at, warn=warn)
+def _program(wish: RunRequest, at: CommandTarget, *, warn: bool) -> Program:
+    target = wish.target
+    text, program = checked_text(target, at, warn=warn, strict=wish.strict)
     if program is not None:
         return program
     if text is not None:  # a file for a server: what this machine cannot compile is an error of the check

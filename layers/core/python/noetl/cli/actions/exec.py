@@ -25,7 +25,7 @@ def start(wish: RunRequest, *, moment: str | None, as_json: bool, at: CommandTar
     """Start a playbook. ``moment``: as ``parse_moment`` reads it; None: now."""
     starts_at = None if moment is None else parse_moment(moment, time.time())
     start = msgspec.structs.replace(wish.start(read_payload(wish.payload, wish.sets)), starts_at=starts_at)
-    text, program = checked_text(wish.target, at, warn=not as_json)
+    text, program = checked_text(wish.target, at, warn=not as_json, strict=wish.strict)
     with open_place(at) as place:
         entry = entry_of(place, wish.target, text, warn=not as_json)
         check_names(place, entry, program, wish)

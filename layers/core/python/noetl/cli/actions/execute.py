@@ -61,7 +61,7 @@ def _run(
     timeout: float | None,
     at: CommandTarget,
 ) -> int:
-    text, program = checked_text(wish.target, at, warn=not (as_json or quiet), runs=True)
+    text, program = checked_text(wish.target, at, warn=not (as_json or quiet), runs=True, strict=wish.strict)
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         entry = entry_of(place, wish.target, text, warn=not (as_json or quiet))

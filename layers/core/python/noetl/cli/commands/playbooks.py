@@ -167,10 +167,14 @@ def version_text(path: Path) -> str | bytes:
 def _check(path: Path, *, strict: bool) -> tuple[Sequence[Any], Program | None]:
     from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
+    from noetl.migration.older import compile_any
 
     try:
-        text = version_text(path)
-        done = compile_playbook(text, source_name=str(path), kinds=runtime_access.kinds(), strict=strict)
+        text, kinds = version_text(path), runtime_access.kinds()
+        if strict:
+            done = compile_playbook(text, source_name=str(path), kinds=kinds, strict=strict)
+        else:
+            done, _ = compile_any(text, source_name=str(path), kinds=kinds)
         return done.diagnostics, done.program
     except InvalidPlaybookError as invalid:
         return invalid.diagnostics, None
@@ -193,15 +197,16 @@ def graph(target: str, form: str) -> int:
     ``mermaid`` or ``dot`` text, or ``json``. Raises InvalidInputError.
     """
     from noetl.cli.render.output import pretty
-    from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.editors.drawing import to_dot, to_mermaid
     from noetl.dsl.editors.graph import to_json
+    from noetl.migration.older import compile_any
 
     if form not in GRAPHS:
         raise InvalidInputError(
             f"{form!r} is not a format of a graph", code="invalid_format", hint=f"one of {', '.join(GRAPHS)}"
         )
-    compiled = compile_playbook(version_text(Path(target)), source_name=target, kinds=runtime_access.kinds())
+    text = version_text(Path(target))
+    compiled, _ = compile_any(text, source_name=target, kinds=runtime_access.kinds())
     if form == "json":
         out(pretty(to_json(compiled.program)))
     else:

@@ -258,7 +258,7 @@ def _odd_events(guard: Node | None, lack: dict[str, str], lowering: Lowering) ->
 
 def _check_early_end(step: Step, lowering: Lowering) -> None:
     """Warn about a ``next`` after a call that ends its loop after the first item."""
-    if step.loop is None or step.body is None:
+    if step.loop is None or step.body is None or not step.body.tasks:
         return
     for rule in step.body.tasks[-1].rules:
         if "call.done" not in (rule.events or CASE_EVENTS) or not isinstance(rule.when, Expr):

@@ -1,7 +1,7 @@
 """A step's own ``args``: what the engine evaluates once, and what reaches its tasks.
 
-Since meaning 3 a task without an input of its own gets the step's ``args`` as its input. Entries that read the iteration or the
-keychain are part of each task's input: they are evaluated for each call, and nothing keeps them.
+Since meaning 3 a task without an input of its own, or with an empty one, gets the step's ``args`` as its input. Entries that read the
+iteration or the keychain are part of each task's input: they are evaluated for each call, and nothing keeps them.
 """
 
 from __future__ import annotations
@@ -88,12 +88,14 @@ def _analyses(tree: Tree) -> Iterator[Analysis]:
 def with_args(task: Mapping, args: StepArgs) -> Mapping:
     """Add the step's ``args`` to a task.
 
-    A task without an input receives all of them, any other task those that belong to each call.
+    A task without an input, or with an empty one, receives all of them, any other task those that belong to each call.
     """
     own = task.get(*INPUT_KEYS)
-    if own is None and args.whole is not None:
+    empty = own is None or (isinstance(own, Mapping) and not own.entries)
+    if empty and args.whole is not None:
         whole = args.whole.get("") or args.whole
-        return Mapping({**task.entries, "args": (Key("args", args.whole.pos), whole)}, task.pos)
+        rest = {name: entry for name, entry in task.entries.items() if own is None or entry[1] is not own}
+        return Mapping({**rest, "args": (Key("args", args.whole.pos), whole)}, task.pos)
     if args.each is None or not isinstance(own, Mapping):
         return task
     name = next(name for name in INPUT_KEYS if task.get(name) is own)

@@ -59,7 +59,7 @@ def boundary_scope(
         extra |= _whole(slot, view, d.view.load)
     if d.program.semantics > 2:
         body = slot.get("data")
-        extra["output"] = LayeredView((envelope, body), body, d.view.load)
+        extra["output"] = LayeredView((envelope, body, {"response": body}), body, d.view.load)
     if error is not None:
         extra["error"] = ErrorView(error, d.view.load)
     return extra

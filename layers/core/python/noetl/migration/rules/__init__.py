@@ -19,7 +19,15 @@ from noetl.migration.rules.document import (
 from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages
 from noetl.migration.rules.reading import loop_results, payload, spelling
 from noetl.migration.rules.routing import case_targets, guard_text, next_conditions, next_payload, rule_else
-from noetl.migration.rules.steps import bare_set, set_list, step_calls, task_type, tool_fields, tool_name
+from noetl.migration.rules.steps import (
+    bare_set,
+    http_result,
+    set_list,
+    step_calls,
+    task_type,
+    tool_fields,
+    tool_name,
+)
 from noetl.migration.rules.tools import (
     assertions,
     call_input,
@@ -51,6 +59,7 @@ from noetl.migration.rules.writes import (
 
 _MODULES = (
     *(
+        http_result,
         api_version,
         root_keys,
         root_variables,

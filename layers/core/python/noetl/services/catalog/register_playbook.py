@@ -26,12 +26,17 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*")
 
 
 class Compiled(Protocol):
-    """A program that can run, and the warnings about it."""
+    """A program that can run, and the warnings about it.
+
+    ``rewritten``: what an older dialect was compiled as, or an empty text.
+    """
 
     @property
     def program(self) -> Program: ...
     @property
     def warnings(self) -> tuple[Diagnostic, ...]: ...
+    @property
+    def rewritten(self) -> str: ...
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -68,7 +73,12 @@ def register_playbook(
     keep(program)
     before = catalog.get(place)
     entry = catalog.register(
-        path=place, name=program.name, program=program.hash, content=text, source_name=source_name
+        path=place,
+        name=program.name,
+        program=program.hash,
+        content=text,
+        source_name=source_name,
+        rewritten=compiled.rewritten,
     )
     created = before is None or entry.version > before.version
     return Registered(entry, program, created, compiled.warnings)

@@ -24,6 +24,7 @@ CREATE TABLE noetl.catalog (
     content TEXT NOT NULL,
     source_name TEXT NOT NULL,
     created_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    rewritten TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (namespace, path, version)
 );
 CREATE INDEX catalog_program ON noetl.catalog (program);

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from .results import Context, readable
+
 FILENAME = "<code>"
 MODULE = "__noetl__"
 CACHE_SIZE = 256
@@ -46,11 +48,14 @@ def execute(
     the code is compiled here.
     """
     names = names_of(values) if names is None else names
+    values = readable(values)
     compiled, returns = _compile(code, names, made)
     namespace = _fresh_namespace()
     namespace["input_data"] = values
     for name in names:
         namespace[name] = values[name]
+    if "context" in code and "context" not in values:
+        namespace["context"] = Context(values, ask)
     given_result = namespace.get("result", _MISSING)
     exec(compiled, namespace)
     if returns:
@@ -133,7 +138,9 @@ def _call_main(main: Callable[..., Any], values: Mapping[str, Any], ask: Ask) ->
     known: dict[str, Any] = {"input_data": values, **values}
     wanted = [name for name, _ in (*positional, *named) if name not in known]
     if wanted:
-        known.update(ask(wanted))
+        known.update((name, readable(value)) for name, value in ask(wanted).items())
+        if "context" in wanted:
+            known.setdefault("context", Context(values, ask))
     chosen = {name: known.get(name, default) for name, default in (*positional, *named)}
     missing = [name for name, value in chosen.items() if value is _MISSING]
     if missing:

@@ -38,6 +38,7 @@ def apply(page: Page) -> None:
                 page.note(
                     entry,
                     f"`{within}.{entry.key}` is left out: it has no effect on what the playbook does here",
+                    safe=True,
                 )
     for owner, name in ((spec, "policy"), (executor, "spec"), (page.root, "executor")):
         block = owner.entry(name)

@@ -14,7 +14,9 @@ def apply(page: Page) -> None:
         entry = page.root.entry(name)
         if entry is not None:
             remove(page.root, entry)
-            page.note(entry, f"`{name}` is left out: traces and logs are settings of the deployment")
+            page.note(
+                entry, f"`{name}` is left out: traces and logs are settings of the deployment", safe=True
+            )
 
 
 RULE = Rule("telemetry", "Traces and logs are settings of the deployment, not of a playbook.", apply)

@@ -84,7 +84,14 @@ def _pagination(page: Page, step: Map) -> None:
     if path is not None:
         strategy = plain(paging.get("merge_strategy")) or "append"
         then["collect"] = {"strategy": strategy, "path": path}
-    entry = made([{"when": guard, "then": made(then, flow=False)}], flow=False)
+    entries: list[object] = [{"when": guard, "then": made(then, flow=False)}]
+    again = paging.get("retry")
+    if again is not None:
+        if not isinstance(again, Map):
+            page.refuse(found, "`retry` of `pagination` is no mapping", "write a `case` entry with `retry`")
+            return
+        entries.insert(0, {"when": "{{ error is defined }}", "then": again})
+    entry = made(entries, flow=False)
     retry = Entry(
         "retry", entry, "retry", found.lead, found.trail, found.after, found.gap, found.line, found.column
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from noetl.formatting.nodes import Entry, List, Map, Text, Value, made, map_of, plain, text_of
+from noetl.migration.exclusive import exclusive
 from noetl.migration.guards import both, inner, none_of
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
@@ -37,8 +38,10 @@ def apply(page: Page) -> None:
             )
             continue
         known = [branch for branch in branches if branch is not None]
-        if sum(branch.guard is not None for branch in known) > 1:
-            page.note(entry, "of several guards that are true, the first is taken")
+        guards = [inner(plain(branch.guard)) for branch in known if branch.guard is not None]
+        if len(guards) > 1:
+            apart = exclusive([guard or "" for guard in guards])
+            page.note(entry, "of several guards that are true, the first is taken", safe=apart)
         if any(step.has(name) for name in _EVENT):
             _to_case(page, step, entry, known)
         else:

@@ -22,7 +22,9 @@ def apply(page: Page) -> None:
             entry = tool.entry(name)
             if entry is not None:
                 remove(tool, entry)
-                page.note(entry, f"`{name}` is left out: a playbook is called as a whole")
+                page.note(
+                    entry, f"`{name}` is left out: a playbook is called as a whole", safe=name == "task"
+                )
         if tool.has("playbook") and not tool.has("path"):
             tool.rename("playbook", "path")
 

@@ -25,7 +25,7 @@ def apply(page: Page) -> None:
             text = text_of(code.value) or ""
             code.value = Text(with_imports(text, lines), style="|")
         if isinstance(libs.value, List) and lines:
-            page.note(libs, "packages of `libs` have to be installed where workers run")
+            page.note(libs, "packages of `libs` have to be installed where workers run", safe=True)
         remove(tool, libs)
 
 

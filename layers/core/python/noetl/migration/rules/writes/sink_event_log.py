@@ -42,7 +42,11 @@ def _remove(page: Page, owner: Map) -> bool:
     if kind not in _LOGS:
         return False
     remove(owner, entry)
-    page.note(entry, "the sink into the event log is left out: the result of every step is in the history")
+    page.note(
+        entry,
+        "the sink into the event log is left out: the result of every step is in the history",
+        safe=True,
+    )
     return True
 
 

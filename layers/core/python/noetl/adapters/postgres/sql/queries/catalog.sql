@@ -6,8 +6,8 @@
 WITH latest AS MATERIALIZED (
     SELECT * FROM noetl.catalog WHERE namespace = 'default' AND path = :path ORDER BY version DESC LIMIT 1
 ), made AS (
-    INSERT INTO noetl.catalog (path, version, name, program, content, source_name)
-    SELECT :path, coalesce((SELECT version FROM latest), 0) + 1, :name, :program, :content, :source_name
+    INSERT INTO noetl.catalog (path, version, name, program, content, source_name, rewritten)
+    SELECT :path, coalesce((SELECT version FROM latest), 0) + 1, :name, :program, :content, :source_name, :rewritten
     WHERE NOT EXISTS (SELECT FROM latest WHERE content = :content AND program = :program)
     RETURNING *
 ), moved AS (
@@ -18,14 +18,14 @@ WITH latest AS MATERIALIZED (
 ), entry AS (
     SELECT * FROM made UNION ALL SELECT * FROM moved
 )
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM entry
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM entry
 UNION ALL
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM latest
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM latest
 WHERE NOT EXISTS (SELECT FROM entry);
 
 -- name: playbook
 -- A version, or (0) the latest.
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM noetl.catalog
 WHERE namespace = 'default' AND path = :path AND (:version::bigint = 0 OR version = :version::bigint)
 ORDER BY version DESC LIMIT 1;
 
@@ -42,12 +42,12 @@ ORDER BY asked.place;
 
 -- name: playbook_versions
 -- Newest first.
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM noetl.catalog
 WHERE namespace = 'default' AND path = :path AND version < :before::bigint
 ORDER BY version DESC LIMIT :limit::bigint;
 
 -- name: playbook_by_program
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM noetl.catalog
 WHERE program = :program LIMIT 1;
 
 -- name: list_playbooks
@@ -59,7 +59,7 @@ WITH RECURSIVE paths AS (
             ORDER BY c.path LIMIT 1)
     FROM paths p WHERE p.path IS NOT NULL
 )
-SELECT c.path, c.version, c.name, c.program, c.content, c.source_name, extract(epoch FROM c.created_at)
+SELECT c.path, c.version, c.name, c.program, c.content, c.source_name, extract(epoch FROM c.created_at), c.rewritten
 FROM (SELECT path FROM paths WHERE path IS NOT NULL LIMIT :limit::bigint) p
 CROSS JOIN LATERAL (
     SELECT * FROM noetl.catalog c WHERE c.namespace = 'default' AND c.path = p.path ORDER BY c.version DESC LIMIT 1

@@ -1,0 +1,55 @@
+"""Guards that are never true together are found, and others are never taken for such."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from noetl.migration.exclusive import exclusive
+
+
+@pytest.mark.parametrize(
+    "guards",
+    [
+        ("x > 5", "x <= 5"),
+        ("x.y == 'a'", 'x.y == "b"', "x.y == 'c'"),
+        ("a.ready", "not a.ready"),
+        ("a.ready == true", "not a.ready"),
+        ("x < y", "x >= y"),
+        ("x > 5 and z", "x < 3 and z"),
+        ("x == 'a' and y > 1", "x != 'a'"),
+        ("not (x > 5)", "x > 5"),
+    ],
+)
+def test_these_exclude_each_other(guards: tuple[str, ...]) -> None:
+    assert exclusive(guards)
+
+
+@pytest.mark.parametrize(
+    "guards",
+    [
+        ("x > 5", "x > 7"),
+        ("x > 5", "y <= 5"),
+        ("x >= 5", "x <= 5"),
+        ("x == 1", "x == '1' or true"),
+        ("x == 'a'", "x == b"),
+        ("x != 'a'", "x != 'b'"),
+        ("x > 5 or z", "x <= 5"),
+        ("x in y", "x not in y or z"),
+        ("x == 'a'", "x == 'b'", "y"),
+    ],
+)
+def test_these_may_be_true_together(guards: tuple[str, ...]) -> None:
+    assert not exclusive(guards)
+
+
+def test_no_pair_of_comparisons_that_excludes_each_other_is_ever_true_together() -> None:
+    signs, values = ("==", "!=", "<", "<=", ">", ">="), (1, 2, 3)
+    parts = [f"x {sign} {value}" for sign, value in product(signs, values)]
+    parts += [f"not x {sign} {value}" for sign, value in product(signs, values)]
+    for one, other in product(parts, parts):
+        if exclusive((one, other)):
+            assert not any(
+                eval(one, {"x": x}) and eval(other, {"x": x}) for x in (0.5, 1, 1.5, 2, 2.5, 3, 3.5)
+            ), (one, other)
