@@ -32,7 +32,10 @@ _DECODER = codec.decoder(CachedResult)
 
 
 def stored_entry(data: bytes) -> CachedResult | None:
-    """Read a stored entry; None for one that cannot be read, which is no reason to fail a task."""
+    """Read a stored entry.
+
+    None for one that cannot be read, which is no reason to fail a task.
+    """
     try:
         return codec.decode_as(_DECODER, data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
