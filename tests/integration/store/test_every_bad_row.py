@@ -23,6 +23,7 @@ from noetl.adapters.postgres.executions import unreadable_rows
 from noetl.adapters.postgres.executions.inspection import PostgresInspection
 from noetl.adapters.postgres.executions.retention import PostgresRetention
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.adapters.postgres.task_cache import PostgresTaskCache
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.adapters.postgres.workers import PostgresWorkers
@@ -37,6 +38,7 @@ from noetl.ports.credential_store import CredentialAccess, StoredCredential
 from noetl.ports.executions.changes import TimerChange
 from noetl.ports.executions.execution_store import LoadRequest
 from noetl.ports.schedule_store import ScheduleRow
+from noetl.ports.task_cache import CachedResult
 from noetl.ports.trigger_store import TriggerRow
 from noetl.services.automations import schedules
 from noetl.services.credentials import credentials
@@ -204,6 +206,7 @@ READERS: dict[str, Callable[[Stores], Found]] = {
     "batches": lambda s: {
         "abc"[one - 1] for one in PostgresEventBatches(s.database).unfinished(0.0, 60.0, 9)
     },
+    "cached": lambda s: {letter for letter in ROWS if PostgresTaskCache(s.database).get(letter)},
     "retention": lambda s: {"a", "b", "c"} if s.retention.old(1e9, 9) is not None else set(),
     "results": collected,
 }
@@ -241,6 +244,7 @@ def populate(stores: Stores) -> None:
         PostgresCatalog(database).register(
             path=letter, name=letter, program=letter, content=letter, source_name=letter
         )
+        PostgresTaskCache(database).put(CachedResult(letter, eid, letter, 1, 0.0, 1e9, {}))
         PostgresEventBatches(database).accept(number, ["{}"], key=letter, fingerprint="f", principal=letter)
 
 
@@ -251,6 +255,7 @@ def names_of(table: str) -> sql.SQL:
         "event_batch": "batch_id = 2",
         "credential_access": "id = 2",
         "limit_key": "key = 'b'",
+        "task_cache": "key = 'b'",
     }
     return sql.SQL(
         where.get(table, "name = 'b'" if table in NAMED else f"execution_id IN ({EID + 1}, {EID + 11})")

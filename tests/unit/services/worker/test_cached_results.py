@@ -14,6 +14,7 @@ from noetl.domain.commands import Command, FrozenScope
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext
 from noetl.domain.outcomes.outcomes import Outcome
+from noetl.ports.task_cache import CachedResult
 from tests.unit.services.worker.test_run_command import CANARY, Worker
 
 CACHED = "workflow:\n  - step: s\n    tool: { kind: tool, v: 1, cache: 1h }\n"
@@ -97,6 +98,25 @@ def test_an_unreachable_cache_fails_no_task():
     cached = Cached(cache=Away())
     assert cached.run().result == {"call": 1} and cached.run().result == {"call": 2}
     assert len(cached.worker.logged) == 4
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        {},
+        {"ref": 7},
+        {"kind": "result_ref", "ref": "noetl://no/such/place", "store": "memory", "sha256": "0", "size": 3},
+        {"kind": "result_ref", "ref": "noetl://execution/5/result/s/0-0", "store": "nowhere", "size": 3},
+    ],
+)
+def test_a_damaged_entry_fails_no_task(ref: dict[str, Any]):
+    class Damaging(MemoryTaskCache):
+        def put(self, entry: CachedResult) -> None:
+            super().put(msgspec.structs.replace(entry, ref=ref))
+
+    cached = Cached(cache=Damaging())
+    cached.run()
+    assert cached.run().result == {"call": 2}
 
 
 REFERRING = """workflow:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from noetl.domain import codec
+
 
 class CachedResult(msgspec.Struct, frozen=True):
     """The place of a result that later calls may take.
@@ -24,6 +26,20 @@ class CachedResult(msgspec.Struct, frozen=True):
     at: float
     until: float
     ref: dict[str, Any]
+
+
+_DECODER = codec.decoder(CachedResult)
+
+
+def stored_entry(data: bytes) -> CachedResult | None:
+    """Read a stored entry.
+
+    None for one that cannot be read, which is no reason to fail a task.
+    """
+    try:
+        return codec.decode_as(_DECODER, data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
 
 
 class TaskCache(Protocol):

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from noetl.adapters.aws.clients import FAILURES, answering, away
 from noetl.adapters.aws.s3_streams import is_missing
 from noetl.domain import codec
-from noetl.ports.task_cache import CachedResult
-
-_DECODER = codec.decoder(CachedResult)
+from noetl.ports.task_cache import CachedResult, stored_entry
 
 
 class S3TaskCache:
@@ -33,10 +29,7 @@ class S3TaskCache:
             if is_missing(error, lists=self._lists):
                 return None
             raise away(error, "s3") from error
-        try:
-            return codec.decode_as(_DECODER, data)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return None
+        return stored_entry(data)
 
     def put(self, entry: CachedResult) -> None:
         with answering("s3"):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.literals import number, text
 from noetl.domain import codec
-from noetl.ports.task_cache import CachedResult
-
-_DECODER = codec.decoder(CachedResult)
+from noetl.ports.task_cache import CachedResult, stored_entry
 
 
 class PostgresTaskCache:
@@ -18,7 +16,7 @@ class PostgresTaskCache:
 
     def get(self, key: str) -> CachedResult | None:
         rows = self._database.run("cached_result", {"key": text(key)})
-        return codec.decode_as(_DECODER, rows[0][0] or b"null") if rows else None
+        return stored_entry(rows[0][0] or b"") if rows else None
 
     def put(self, entry: CachedResult) -> None:
         self._database.run(

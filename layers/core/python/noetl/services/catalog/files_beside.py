@@ -10,9 +10,6 @@ from pathlib import Path
 
 from noetl.domain.sizes.table import MODULES, MODULES_BYTES
 from noetl.domain.text.version_text import join_version, module_name, split_version
-from noetl.dsl.diagnostics import Diagnostics
-from noetl.dsl.yaml_text.loader import load
-from noetl.dsl.yaml_text.tree import items_of, text_of
 
 _KEY = "modules"
 
@@ -32,6 +29,11 @@ def with_files(text: str, read: ReadFile) -> str:
     """
     if _KEY not in text or split_version(text)[1]:
         return text
+    # The reader of YAML is loaded by playbooks with modules alone: a run from the cache needs none.
+    from noetl.dsl.diagnostics import Diagnostics
+    from noetl.dsl.yaml_text.loader import load
+    from noetl.dsl.yaml_text.tree import items_of, text_of
+
     root = load(text, Diagnostics())
     if root is None:
         return text

@@ -12,8 +12,8 @@ from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError, TaskError
-from noetl.domain.results.references import decoded
+from noetl.domain.errors import InfrastructureError, NoetlError, TaskError
+from noetl.domain.results.references import decoded, is_ref
 from noetl.pipeline import CallCache, TaskOutcome
 from noetl.ports.results import ResultStore
 from noetl.ports.task_cache import CachedResult, TaskCache
@@ -51,13 +51,13 @@ class CachedResults:
         try:
             entry = self._cache.get(plan.key)
             # The younger of both times counts: a playbook that asks for fresher results gets them.
-            if entry is None or not now < min(entry.until, entry.at + plan.ttl):
+            if entry is None or not now < min(entry.until, entry.at + plan.ttl) or not is_ref(entry.ref):
                 return None
             value = decoded(fetch(self._results, entry.ref), entry.ref)
-        except TaskError:  # removed with its execution, or damaged
-            return None
         except InfrastructureError as away:
             self._log(f"the cache cannot be read, so the task is run: {away}")
+            return None
+        except NoetlError:  # removed with its execution, or damaged
             return None
         return TaskOutcome(value, cached=source_of(entry))
 
