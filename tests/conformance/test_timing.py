@@ -25,6 +25,11 @@ from tests.parts import parted, repeated, sampled
 SEEDS = repeated(gate=4, full=20)
 MARGIN = 60.0
 """Seconds by which work on a real clock may be late."""
+MEASURED = {
+    "budget/time": "the time of a budget is over between two steps, with no moment set for it",
+    "cache/time-is-over": "a cached result is too old at the next call, with no moment set for it",
+}
+"""Cases that need a virtual clock, though no work of theirs races a moment."""
 CASES = {case.name: case for case in find_cases()}
 
 
@@ -86,7 +91,7 @@ def test_the_order_in_which_commands_end_changes_nothing(name: str, worker, marg
             check_flow(seen, case.expect, backend.tolerance)
         if seed and not pick.chosen:
             break
-    races = margins.least < MARGIN
+    races = margins.least < MARGIN or name in MEASURED
     assert races == (case.spec.get("clock") == "virtual"), f"work {margins.least} s before a moment"
 
 

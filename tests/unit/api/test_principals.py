@@ -20,6 +20,7 @@ LOOKS = frozenset(
         "initDatabase",
         "migratePlaybook",
         "querySql",
+        "testPlaybook",
     }
 )
 """POST, because they are asked with a body; nothing changes."""

@@ -211,8 +211,14 @@ def test_a_delivery_whose_worker_died_unseen_counts_so_that_a_command_ends_three
 @pytest.mark.parametrize(("received", "held"), [(1, []), (2, [60])])
 def test_a_command_that_came_again_is_held_from_the_first_moment(received, held):
     """The wait after the death of its worker is then the length of a lease, from the start of the batch."""
-    bench, _, deliver = worker()
-    nacked, real = [], bench.commands.nack
+    nacked: list[int] = []
+
+    def tool(params, context):
+        wait_until(lambda: nacked == held, "the hold")  # a batch that is over at once needs none
+        return params["v"]
+
+    bench, _, deliver = worker(tool)
+    real = bench.commands.nack
     bench.commands.nack = lambda found, seconds=0: (nacked.append(seconds), real(found, seconds))[1]
     deliver(received)
     assert nacked == held

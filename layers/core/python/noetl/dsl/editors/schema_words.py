@@ -147,6 +147,7 @@ WORDS: dict[str, str] = {
     "with": "Values by name, rendered; templates read them as args.<name>.",
     "workbook": "Tasks by name that steps run with kind: workbook.",
     "workflow": "The steps.",
+    "modules": "Python files beside the playbook that its python tasks import; paths below its folder.",
     "workload": "Default values of the payload, read as workload.<name>; they never change.",
 }
 """By key, in every place."""

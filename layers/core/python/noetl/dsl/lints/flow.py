@@ -146,7 +146,12 @@ def _only_failures(rule: Rule) -> bool:
 
 
 def _check_cycles(program: Program, ways: list[Edge], diagnostics: Diagnostics) -> None:
-    """Steps that lead only to each other, each over an arc that is always taken."""
+    """Warn of steps that lead only to each other, each over an arc that is always taken.
+
+    A budget of calls, cost or time ends such a cycle.
+    """
+    if program.budget is not None:
+        return
     reach = ReachableSteps([step.name for step in program.steps], ways)
     for component in sorted(map(sorted, reach.components)):
         leads_to, circle = reach.bits[component[0]], sum(1 << place for place in component)
@@ -158,7 +163,7 @@ def _check_cycles(program: Program, ways: list[Edge], diagnostics: Diagnostics) 
                 "endless-cycle",
                 f"nothing leads out of the cycle of {', '.join(step.name for step in inside)}",
                 inside[0].pos,
-                hint="guard one of its arcs, or add an arc that leaves it",
+                hint="guard one of its arcs, add an arc that leaves it, or give the playbook a `budget`",
             )
 
 
