@@ -51,7 +51,7 @@ def _facts(guard: str) -> list[Fact]:
 
 
 def _is_whole(part: str) -> bool:
-    """Return whether no text and no parenthesis goes on in the next part."""
+    """Return whether texts and parentheses that begin in a part end in it."""
     return part.count("(") == part.count(")") and part.count("'") % 2 == part.count('"') % 2 == 0
 
 
@@ -107,7 +107,7 @@ def _contradict(one: Fact, other: Fact) -> bool:
 
 
 def _contradict_truth(one: Fact, other: Fact) -> bool:
-    """Return whether the second denies what the first says: that a value counts as true, or as false."""
+    """Return whether the second denies that a value counts as true, or as false."""
     (_, sign, _), (_, sign_too, right) = one, other
     if sign not in ("true", "false"):
         return False
