@@ -120,6 +120,39 @@ def test_a_viewers_session_changes_nothing(server: SigningServer, deployment: De
     assert server.handle(Request("GET", "/api/executions", headers=page)).status == 202
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/api/x/../executions", 422),
+        ("POST", "/api/./executions", 422),
+        ("POST", "/api/x/%2e%2E/executions", 422),
+        ("POST", "/api/x%2f..%2fexecutions", 422),
+        ("POST", "/api/x\\..\\executions", 422),
+        ("POST", "/api/x%5c..%5cexecutions", 422),
+        ("DELETE", "/api/executions/1#/../", 422),
+        ("GET", "/api/executions/%zz", 422),
+        ("POST", "/api/%65xecutions", 404),
+        ("POST", "/api//executions", 404),
+        ("GET", "/api/of-a-later-version", 404),
+    ],
+)
+def test_a_path_that_is_no_route_as_it_was_sent_reaches_no_deployment(
+    server: SigningServer, deployment: Deployment, method: str, path: str, status: int
+) -> None:
+    page = enter(server, "read")
+    before = len(deployment.asked)
+    refused = server.handle(Request(method, path, headers=page, body=b"{}"))
+    assert (refused.status, len(deployment.asked)) == (status, before), refused.body()
+
+
+def test_an_encoded_path_is_forwarded_as_it_was_checked(
+    server: SigningServer, deployment: Deployment
+) -> None:
+    page = enter(server, "read")
+    assert server.handle(Request("GET", "/api/catalog/a%2Fb%20c", headers=page)).status == 202
+    assert deployment.asked[-1][1] == f"{CONTEXT.url}/api/catalog/a%2Fb%20c"
+
+
 def test_a_code_works_once_and_a_session_ends(server: SigningServer) -> None:
     body = json.dumps({"code": server.code(frozenset())}).encode()
     answers = [server.handle(Request("POST", "/api/session", headers=OWN, body=body)) for _ in range(2)]

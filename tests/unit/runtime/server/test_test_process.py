@@ -65,6 +65,18 @@ def test_a_mistake_in_the_test_file_has_its_place() -> None:
     assert [(one.line, one.code) for one in run.problems] == [(2, "unknown-step")]
 
 
+def test_a_test_file_names_only_files_that_were_sent_with_it(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(PLAYBOOK)
+    beyond = "../other.yaml"
+    head = f"playbook: {other}\nplaybooks:\n  - playbook.yaml\n  - {other}\n  - {beyond}\n"
+    cases = head + "cases:\n  - { name: one, expect: { status: completed } }\n"
+    run = TestProcesses(nullcontext).run({"playbook.yaml": PLAYBOOK, "playbook.test.yaml": cases})
+    places = [(one.line, one.column, one.code) for one in run.problems]
+    assert places == [(1, 11, "no-playbook"), (4, 5, "no-playbook"), (5, 5, "no-playbook")]
+    assert "is not among the files of this request" in run.problems[0].message and run.cases == []
+
+
 def test_code_without_end_is_ended_with_its_process_and_others_are_refused_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,10 +14,21 @@ from typing import Any
 _AND = re.compile(r"\s+and\s+")
 _COMPARISON = re.compile(r"(?P<left>[\w.\[\]'\"|() ]+?)\s*(?P<sign>==|!=|>=|<=|>|<)\s*(?P<right>.+)")
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
-_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_OPPOSITE = {
+    "==": "!=",
+    "!=": "==",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+    "true": "false",
+    "false": "true",
+}
+_UNPLAIN = re.compile(r"\b(in|is|not|random|now)\b|[=!<>]")
+"""Operands that chain comparisons, or whose value differs from one reading to the next."""
 
 Fact = tuple[str, str, Any]
-"""What is compared, how, and with which constant or expression."""
+"""What is compared, how, and with which constant or expression; ``true`` and ``false``: what counts as such."""
 
 
 def exclusive(guards: Sequence[str]) -> bool:
@@ -33,7 +44,15 @@ def _facts(guard: str) -> list[Fact]:
     """Return what has to hold for a guard to be true: the parts of a conjunction."""
     if re.search(r"\bor\b|\bif\b|~", guard):
         return []
-    return [fact for part in _AND.split(guard) if (fact := _fact(part.strip())) is not None]
+    parts = [part.strip() for part in _AND.split(guard)]
+    if not all(_is_whole(part) for part in parts):
+        return []
+    return [fact for part in parts if (fact := _fact(part)) is not None]
+
+
+def _is_whole(part: str) -> bool:
+    """Return whether texts and parentheses that begin in a part end in it."""
+    return part.count("(") == part.count(")") and part.count("'") % 2 == part.count('"') % 2 == 0
 
 
 def _fact(part: str) -> Fact | None:
@@ -44,9 +63,12 @@ def _fact(part: str) -> Fact | None:
         return None if inner is None else (inner[0], _OPPOSITE[inner[1]], inner[2])
     found = _COMPARISON.fullmatch(part)
     if found is None:
-        return (part, "==", True) if re.fullmatch(r"[\w.]+", part) else None
+        return (part, "true", True) if re.fullmatch(r"[\w.]+", part) else None
     left, right = " ".join(found["left"].split()), " ".join(found["right"].split())
-    return left, found["sign"], _constant(right)
+    value = _constant(right)
+    if _UNPLAIN.search(left) or (isinstance(value, tuple) and _UNPLAIN.search(right)):
+        return None
+    return left, found["sign"], value
 
 
 def _constant(text: str) -> Any:
@@ -72,6 +94,8 @@ def _contradict(one: Fact, other: Fact) -> bool:
     (left, sign, right), (left_too, sign_too, right_too) = one, other
     if left != left_too:
         return False
+    if "true" in (sign, sign_too) or "false" in (sign, sign_too):
+        return _contradict_truth(one, other) or _contradict_truth(other, one)
     if right == right_too and type(right) is type(right_too):
         return (sign, sign_too) in _NEVER or (sign_too, sign) in _NEVER
     if isinstance(right, tuple) or isinstance(right_too, tuple):
@@ -80,6 +104,16 @@ def _contradict(one: Fact, other: Fact) -> bool:
         return bool(right != right_too)
     numbers = all(type(value) in (int, float) for value in (right, right_too))
     return numbers and (_apart(sign, right, sign_too, right_too) or _apart(sign_too, right_too, sign, right))
+
+
+def _contradict_truth(one: Fact, other: Fact) -> bool:
+    """Return whether the second denies that a value counts as true, or as false."""
+    (_, sign, _), (_, sign_too, right) = one, other
+    if sign not in ("true", "false"):
+        return False
+    if sign_too == "==":
+        return not isinstance(right, tuple) and bool(right) is (sign == "false")
+    return sign_too == _OPPOSITE[sign]
 
 
 _NEVER = frozenset({("==", "!="), ("<", ">="), ("<", ">"), ("<", "=="), (">", "<="), (">", "==")})

@@ -37,7 +37,7 @@ def main() -> None:
     for name, text in files.items():
         Path(name).write_text(text, encoding="utf-8")
     try:
-        file = read_test_file(Path(TESTS), Registry())
+        file = read_test_file(Path(TESTS), Registry(), among=files.keys())
     except InvalidPlaybookError as error:
         _tell({"problems": error.diagnostics, "source": Path(error.source_name).name})
         return

@@ -6,7 +6,7 @@ It lays defaults under every case.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -80,8 +80,12 @@ def is_test_file(path: Path) -> bool:
     return path.name.endswith(SUFFIXES)
 
 
-def read_test_file(path: Path, kinds: Registry) -> TestFile:
-    """Raises InvalidTestFileError, InvalidPlaybookError (of the playbook), NotFoundError."""
+def read_test_file(path: Path, kinds: Registry, *, among: Collection[str] | None = None) -> TestFile:
+    """Read a test file, with its playbooks.
+
+    ``among``: the only names that it may use for files; None: every path of this machine.
+
+    Raises InvalidTestFileError, InvalidPlaybookError (of the playbook), NotFoundError."""
     name = str(path)
     try:
         text = path.read_bytes()
@@ -96,6 +100,9 @@ def read_test_file(path: Path, kinds: Registry) -> TestFile:
     _stop(diagnostics, name)
     assert root is not None
     document: dict[str, Any] = root.plain()
+    if among is not None:
+        _check_named(document, root, among, diagnostics)
+        _stop(diagnostics, name)
     playbook = _playbook_of(path, document, root, diagnostics)
     _stop(diagnostics, name)
     program = _compile(playbook, kinds)
@@ -115,6 +122,23 @@ def _stop(diagnostics: Diagnostics, name: str) -> None:
 
 
 # --- playbooks ----------------------------------------------------------------------------------
+
+
+def _check_named(
+    document: Mapping[str, Any], root: MappingTree, among: Collection[str], diagnostics: Diagnostics
+) -> None:
+    """Find names of files that were not sent with the test file."""
+    named: list[tuple[list[str | int], Any]] = [
+        (["playbooks", number], one) for number, one in enumerate(document.get("playbooks") or ())
+    ]
+    if document.get("playbook") is not None:
+        named.insert(0, (["playbook"], document["playbook"]))
+    for place, file in named:
+        if file not in among:
+            pos = place_of(root, place, at_key=False)
+            hint = f"there are: {', '.join(sorted(among))}"
+            message = f"`{file}` is not among the files of this request"
+            diagnostics.error("no-playbook", message, pos, hint=hint)
 
 
 def _playbook_of(

@@ -6,13 +6,14 @@ sessions alone, by the rules of ``noetl serve``.
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from urllib3.exceptions import HTTPError
 
@@ -51,6 +52,8 @@ _PASSED_BACK = (
     "X-Request-Id",
 )
 _ROUTER = Router(ROUTES)
+_PLAIN = re.compile(r"(?:[\w\-.~!$&'()*+,;=:@/]|%[0-9a-fA-F]{2})+", re.ASCII)
+"""A path that HTTP clients send as it is."""
 
 
 class _Operator:
@@ -90,8 +93,9 @@ class SigningServer:
             return problem(error, request_id=request.request_id, instance=request.path)
 
     def _answer(self, request: Request) -> Answer:
+        _check_path(request.path)
         if not request.path.startswith("/api/") and request.path != "/health":
-            raise NotFoundError(f"there is nothing at {request.path[:200]}", code="route_not_found")
+            raise _no_route(request.path)
         if (request.method, request.path) == ("POST", SESSION):
             return self._begin(request)
         found = self._sessions.find(request.headers)
@@ -104,7 +108,9 @@ class SigningServer:
             return self._end(session, request) if request.method == "DELETE" else self._who(session, request)
         # A session may have fewer scopes than the credentials; the API checks those of the credentials.
         route = _ROUTER.find("GET" if request.method == "HEAD" else request.method, request.path)
-        check_scope(principal, route[0].scope if route else "read")
+        if route is None:
+            raise _no_route(request.path)
+        check_scope(principal, route[0].scope)
         return self._pass_on(request)
 
     def _begin(self, request: Request) -> Answer:
@@ -162,6 +168,21 @@ class SigningServer:
             raise InfrastructureError(
                 f"{self._context.name} ({self._context.url}) does not answer", code="server_unreachable"
             ) from error
+
+
+def _no_route(path: str) -> NotFoundError:
+    return NotFoundError(f"there is nothing at {path[:200]}", code="route_not_found")
+
+
+def _check_path(path: str) -> None:
+    """Refuse a path that may arrive as another one than the path whose scope is checked."""
+    segments = unquote(path).replace("\\", "/").split("/")
+    if not _PLAIN.fullmatch(path) or "." in segments or ".." in segments:
+        raise InvalidInputError(
+            f"the path {path[:200]!r} can mean another one",
+            code="bad_request",
+            hint="leave out segments . and .., and percent-encode what is not plain",
+        )
 
 
 @contextmanager
