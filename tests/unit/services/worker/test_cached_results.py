@@ -87,6 +87,48 @@ def test_results_with_secrets_or_with_references_are_not_kept():
     assert (secret.calls, referring.calls) == (2, 2)
 
 
+POLL = """workflow:
+  - step: s
+    cache: { ttl: 1h, key: job }
+    tool:
+      - poll:
+          kind: tool
+          v: 1
+          spec: { policy: { rules: [{ when: "{{ output.data.call < 3 }}", then: { do: jump, to: poll } }] } }
+"""
+TWINS = """workflow:
+  - step: s
+    tool:
+      - x: { kind: iterator, collection: [1], element: i, task: [{ ask: { kind: tool, v: 1, cache: { ttl: 1h, key: k } } }] }
+      - y: { kind: iterator, collection: [1], element: i, task: [{ ask: { kind: tool, v: 1, cache: { ttl: 1h, key: k } } }] }
+"""
+SKIPPED = """workflow:
+  - step: s
+    tool: { kind: tool, v: 1, cache: { ttl: 1h, key: k } }
+    case: [{ when: "{{ event.name == 'call.done' and response.call == 1 }}", then: { skip: { message: stale } } }]
+"""
+
+
+def test_a_task_that_asks_again_is_not_answered_by_its_own_last_answer():
+    cached = Cached(POLL)
+    assert cached.run().result == {"call": 3}
+    assert cached.calls == 3
+    assert cached.run().result == {"call": 3}, "the good answer is kept"
+
+
+def test_tasks_of_one_name_in_two_places_have_keys_of_their_own():
+    cached = Cached(TWINS)
+    first, second = cached.run().result, cached.run().result
+    assert first["results"] == second["results"] == [{"call": 2}]
+    assert cached.calls == 2
+
+
+def test_a_result_that_a_rule_skipped_is_not_kept():
+    cached = Cached(SKIPPED)
+    assert cached.run().status == "skipped"
+    assert cached.run().result == {"call": 2}
+
+
 class Away:
     def get(self, key: str) -> None:
         raise InfrastructureError("the database is away")

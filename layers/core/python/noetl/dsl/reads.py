@@ -171,13 +171,19 @@ def unset_parameters(task: Task) -> set[str]:
 
     They are filled from scope by name.
     """
+    text = _code(task)
+    return set(_parameters(text)) - _input_names(task) if text is not None else set()
+
+
+def _code(task: Task) -> str | None:
+    """Return the code of a ``python`` task, where it is no template."""
     if task.kind != "python":
-        return set()
+        return None
     entries = dict(task.params.entries) if isinstance(task.params, Map) else {}
     code = entries.get("code", task.params)
     value = code.value if isinstance(code, LiteralNode) else None
     text = value.get("code") if isinstance(value, dict) else value
-    return set(_parameters(text)) - _input_names(task) if isinstance(text, str) else set()
+    return text if isinstance(text, str) else None
 
 
 @lru_cache(maxsize=512)
@@ -195,6 +201,25 @@ def _parameters(code: str) -> tuple[str, ...]:
             given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
             return (*found, *(argument.arg for argument in given))
     return found
+
+
+def reads_any_name(task: Task) -> bool:
+    """Return whether the code of a ``python`` task may read names that its text does not show.
+
+    It does where ``context`` is used as a whole or by a computed name, and where the code is known at run time alone.
+    """
+    if task.kind != "python" or "context" in _input_names(task):
+        return False
+    text = _code(task)
+    if text is None:
+        return True
+    if "context" not in text:
+        return False
+    try:
+        tree = parse_python(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False  # The check of the code reports it.
+    return sum(map(_is_context, ast.walk(tree))) > sum(1 for _ in _from_context(tree))
 
 
 def _from_context(tree: ast.Module) -> Iterator[str]:

@@ -22,12 +22,12 @@ COST = "cost"
 def calls_of(d: Decider, step: Step, meta: Mapping[str, Any]) -> int:
     """Return how many calls a step run counts.
 
-    0 where there is no budget, or a stored result answered.
+    0 where there is no budget; calls that a stored result answered do not count.
     """
-    if d.program.budget is None or not _calls(step) or "cached" in meta:
+    if d.program.budget is None or not _calls(step):
         return 0
-    attempts = meta.get("attempts")
-    return attempts if isinstance(attempts, int) else 1
+    made = meta.get("calls", meta.get("attempts", 0 if "cached" in meta else 1))
+    return made if isinstance(made, int) else 1
 
 
 def items_of(d: Decider, items: int) -> int:

@@ -147,13 +147,17 @@ def _has_item_rules(run: Run, task: Task) -> bool:
     )
 
 
+_NO_RESULT = ("retry", "call", "fail", "skip", "jump")
+"""Answers that leave a task without a result which is good for others: it was wrong, a part, or not there yet."""
+
+
 def leave(run: Run) -> Op | None:
     """Carry out the answer."""
     frame = run.state.frames[-1]
     answer, task = frame.answer, run.sequences[-1][frame.pc]
     last = latest(frame)
     fresh = run.fresh.pop(len(run.state.frames), None)
-    if fresh is not None and answer not in ("retry", "call", "fail"):
+    if fresh is not None and frame.overrides is None and answer not in _NO_RESULT:
         run.to_cache.append(fresh)
     if task.gather is not None and answer not in ("retry", "fail"):
         last = result_binding.gather(run, frame, task, last)

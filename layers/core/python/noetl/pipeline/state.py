@@ -124,10 +124,10 @@ class Level(msgspec.Struct, omit_defaults=True):
 class State(Local, omit_defaults=True):
     """The state of a run.
 
-    ``patches``: the writes so far, in order. ``block``: the values of the step's ``vars`` at their last evaluation. ``chosen``: the
-    selections of the last task's result. ``levels``: nested loops, outermost first. ``moves``: how many calls this turn made. ``held``: the
-    trace of the first call of a single task, shown only when another call follows. ``callbacks``: how many were asked for, which is the
-    serial of the next one.
+    ``calls``: answers of tasks so far, ``cached`` of which came from the cache. ``patches``: the writes so far, in order. ``block``: the
+    values of the step's ``vars`` at their last evaluation. ``chosen``: the selections of the last task's result. ``levels``: nested loops,
+    outermost first. ``moves``: how many calls this turn made. ``held``: the trace of the first call of a single task, shown only when
+    another call follows. ``callbacks``: how many were asked for, which is the serial of the next one.
     """
 
     v: int = 1
@@ -144,6 +144,7 @@ class State(Local, omit_defaults=True):
     route: list[Target] | None = None
     moves: int = 0
     calls: int = 0
+    cached: int = 0
     children: list[dict[str, Any]] = []
     held: list[Trace] = []
     trace: list[Trace] = []

@@ -119,7 +119,8 @@ def render_call(run: Run, frame: Frame, task: Task) -> RunTask | None:
 def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> CallCache | None:
     """Return the cache of this call; None when its key says that it has none.
 
-    A retry, and a question for an external job, take no earlier result: they were answered by one that was not good, or not there yet.
+    A retry, a further page, a question for an external job and a task that is entered again take no earlier result: they ask because the
+    last answer was not good, not whole, or not there yet.
     """
     try:
         ttl = seconds_of(run.render(spec.ttl))
@@ -138,10 +139,12 @@ def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> 
         parts = run.render(spec.key)
         if parts is None or parts == "":
             return None
-    around = run.around
-    own = [around.frozen.job.get("path"), around.step, task.label, spec.key is None]
+    around, state = run.around, run.state
+    place = [[*one.address, one.pc] for one in state.frames]
+    own = [around.frozen.job.get("path"), around.step, around.stage, place, task.label, spec.key is None]
     text = codec.encode([*own, _content(parts)])
-    fresh = frame.attempt > 1 or frame.pending is not None or bool(around.frozen.job.get("no_cache"))
+    again = frame.attempt > 1 or frame.pending is not None or frame.overrides is not None
+    fresh = again or state.visits.get(task.label, 0) > 1 or bool(around.frozen.job.get("no_cache"))
     return CallCache(hashlib.sha256(text).hexdigest(), ttl, take=not fresh)
 
 

@@ -53,6 +53,7 @@ def called(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
     if outcome.error is not None:
         made[1].payload["error"] = outcome.error.message[:200]
     if outcome.cached is not None:
+        state.cached += 1
         made = [taken_from_cache(task.label, outcome.cached)]
     elif state.calls == 1 and len(run.pipeline.tasks) == 1 and not state.levels:
         state.held = made
@@ -184,7 +185,7 @@ def with_around(
 def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
     """Return ``meta``.
 
-    ``attempts`` when there were several calls, and the last task's helpers.
+    ``attempts`` when there were several calls, ``calls`` that were made when the cache answered others, and the last task's helpers.
 
     The helpers are ``http``, ``pg`` and ``py``.
     """
@@ -194,6 +195,8 @@ def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
         found["result_action"] = True
     if state.calls > 1:
         found["attempts"] = state.calls
+    if state.cached:
+        found["calls"] = state.calls - state.cached
     return {**found, **children(state)}
 
 

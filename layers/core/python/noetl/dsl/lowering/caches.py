@@ -6,7 +6,7 @@ import msgspec
 
 from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.program import CacheSpec, LiteralNode, Task
-from noetl.dsl.reads import unset_parameters
+from noetl.dsl.reads import reads_any_name, unset_parameters
 from noetl.dsl.yaml_text.tree import Mapping, Scalar, Tree
 
 LONGEST = 30 * 86_400.0
@@ -44,10 +44,22 @@ def lower_cache(lowering: Lowering, tree: Tree | None, frame: Frame) -> CacheSpe
     return CacheSpec(seconds, lowering.optional(key, frame), pos=tree.pos)
 
 
-def with_names(task: Task) -> Task:
-    """Add to the default key of a task what its code reads besides its input."""
+def with_names(lowering: Lowering, task: Task) -> Task:
+    """Add to the default key of a task what its code reads besides its input.
+
+    Code that may read any name of the playbook has no default key: two calls could differ in what no key holds.
+    """
     cache = task.cache
-    if cache is None or cache.key is not None or not (names := unset_parameters(task)):
+    if cache is None or cache.key is not None:
+        return task
+    if reads_any_name(task):
+        lowering.diagnostics.error(
+            "cache-needs-key",
+            "what the code reads is known at run time alone, so the cache has no key of its own",
+            cache.pos,
+            hint="name what the result depends on: cache: { ttl: 1h, key: ... }",
+        )
+    if not (names := unset_parameters(task)):
         return task
     return msgspec.structs.replace(task, cache=msgspec.structs.replace(cache, names=tuple(sorted(names))))
 

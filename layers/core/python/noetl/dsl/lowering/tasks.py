@@ -157,7 +157,7 @@ def lower_task(
         code_pos=code_pos,
         code_lines=code_lines,
     )
-    return with_names(task)
+    return with_names(lowering, task)
 
 
 def _says_long(spec: Mapping) -> bool:

@@ -104,6 +104,7 @@ class TaskRunner:
             callback_tokens(command, key, deps.callback_base, self.secrets) if pipeline.calls_back else None,
             lambda value, spec: self.keeper.part(self.secrets.redact(value), spec),
             hashlib.sha256(codec.encode(program.modules)).hexdigest() if program.modules else "",
+            (command.stage, command.rule),
         )
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}
