@@ -107,6 +107,11 @@ REFUSED = {
         "      target: { kind: postgres, query: INSERT }\n",
         ("transfer-ends", 9, 33, "not by a statement"),
     ),
+    "transfer from http that replaces": (
+        "  - step: start\n    tool:\n      kind: transfer\n      source: { kind: http, url: 'https://a.test' }\n"
+        "      target: { kind: postgres, table: t, mode: overwrite, mapping: { a: b } }\n",
+        ("transfer-http", 6, 5, "`mode: overwrite`"),
+    ),
     "guard of two expressions": (
         "  - step: start\n    tool: { kind: noop }\n    vars: { a: 1 }\n    next:\n"
         "      - { when: '{{ a }}{{ b }}', step: start }\n",
@@ -124,6 +129,34 @@ def test_what_no_rule_rewrites_is_refused_with_its_place(name: str, tmp_path: Pa
     assert (rule, line, column) in found
     assert words in next(one.message for one in made.refusals if one.rule == rule)
     assert all(one.hint for one in made.refusals)
+
+
+_HTTP = "  - step: start\n    type: http\n    endpoint: https://a.test\n    method: %s\n    data: %s\n"
+_RETRY = "  - step: start\n    tool: { kind: http, url: 'https://a.test' }\n    retry:\n      - { when: '%s', then: %s }\n"
+_AGAIN, _NEXT = "{ max_attempts: 3 }", "{ next_call: { params: { page: 2 } }, max_attempts: 3 }"
+
+
+@pytest.mark.parametrize(
+    ("body", "asks"),
+    [
+        (_HTTP % ("GET", "{ query: { a: 1 } }"), ""),
+        (_HTTP % ("GET", "{ a: 1 }"), ""),
+        (_HTTP % ("GET", "{ query: word }"), "http-data"),
+        (_HTTP % ("POST", "{ query: 'query { a }' }"), "http-data"),
+        (_HTTP % ("DELETE", "{ a: 1 }"), "http-data"),
+        (_RETRY % ("{{ error.status == 500 }}", _AGAIN), ""),
+        (_RETRY % ("{{ response.data.more }}", _NEXT), ""),
+        (_RETRY % ("{{ response.status == 202 }}", _AGAIN), "retry-list"),
+        (_RETRY % ("{{ error.status == 500 }}", _NEXT), "retry-list"),
+        (_RETRY % ("{{ response.data.more }}", _NEXT.replace("max_attempts: 3", "delay: 5")), "retry-pages"),
+    ],
+)
+def test_a_rewriting_that_may_change_the_meaning_needs_an_answer(
+    body: str, asks: str, tmp_path: Path
+) -> None:
+    made = migrated(tmp_path / "asks.yaml", HEAD + body)
+    assert made.changed
+    assert {note.rule for note in made.notes if not note.safe} == ({asks} if asks else set())
 
 
 def test_what_the_compiler_refuses_stands_at_its_line_of_the_original(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ _OVERRIDES = (
     "command",
     "method",
 )
-_STRATEGIES = {
+STRATEGIES = {
     "append": "extend",
     "extend": "extend",
     "collect": "append",
@@ -70,7 +70,7 @@ def collecting(collect: Map) -> None:
     if text and not text.startswith("$") and "{{" not in text:
         path.value = Text(f"$.{text.removeprefix('response.')}")
     strategy.key = strategy.raw_key = "mode"
-    strategy.value = Text(_STRATEGIES.get(str(plain(strategy.value)), "extend"))
+    strategy.value = Text(STRATEGIES.get(str(plain(strategy.value)), "extend"))
 
 
 def result_of(collect: Map) -> Entry | None:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, plain, text_of
 from noetl.migration.guards import both, inner
 from noetl.migration.page import Page, remove
 from noetl.migration.rule import Rule
 from noetl.migration.rules.paging.pages import overrides_of
+
+_PAGING = frozenset(
+    {
+        *("type", "continue_while", "next_page", "retry", "merge_path", "merge_strategy"),
+        *("max_iterations", "max_pages"),
+    }
+)
 
 
 def apply(page: Page) -> None:
@@ -42,6 +51,9 @@ def _entry(page: Page, item: Entry) -> Entry | None:
         )
         return None
     failed = overrides_of(then) is None
+    if failed is not bool(re.search(r"\berror\b", guard)):
+        one, other = ("a failure", "an answer") if failed else ("an answer", "a failure")
+        page.note(item, f"this entry of `retry` is for {one}; its guard may be for {other}")
     event = "event.name == 'call.error'" if failed else "event.name == 'call.done'"
     when = Text(both(event, guard))
     wish = Entry("retry", then, "retry", line=item.line, column=item.column)
@@ -76,6 +88,9 @@ def _pagination(page: Page, step: Map) -> None:
             found, "`pagination` needs `continue_while` and `next_page`", "write a `case` entry with `call`"
         )
         return
+    left = sorted({str(entry.key) for entry in paging.entries} - _PAGING)
+    if left:
+        page.note(found, f"`{left[0]}` of `pagination` is left out")
     then: dict[str, object] = {"next_call": call}
     most = plain(paging.get("max_iterations", "max_pages"))
     if most is not None:

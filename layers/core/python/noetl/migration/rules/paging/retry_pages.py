@@ -5,7 +5,16 @@ from __future__ import annotations
 from noetl.formatting.nodes import Entry, List, Map, Text, Value, copied, map_of, plain, text_of
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
-from noetl.migration.rules.paging.pages import blocks_of, bound, collecting, overrides_of, result_of
+from noetl.migration.rules.paging.pages import (
+    STRATEGIES,
+    blocks_of,
+    bound,
+    collecting,
+    overrides_of,
+    result_of,
+)
+
+_KEPT = frozenset({"next_call", "args", "call", "collect", "max_attempts", "max_iterations"})
 
 
 def apply(page: Page) -> None:
@@ -37,6 +46,9 @@ def apply(page: Page) -> None:
         for block, collect in collects:
             bare = collect.has("strategy") and not str(text_of(collect.get("path")) or "$").startswith("$")
             if pages or bare:
+                strategy = collect.entry("strategy")
+                if strategy is not None and plain(strategy.value) not in STRATEGIES:
+                    page.note(strategy, f"`{plain(strategy.value)}` is read as `extend`: pages are joined")
                 collecting(collect)
             if pages and not block.has("call") and not block.has("result"):
                 place = next(at for at, one in enumerate(block.entries) if one.key == "collect")
@@ -102,6 +114,11 @@ def _call(page: Page, entry: Map, block: Map) -> bool:
             'write when: "{{ … }}"',
         )
         return False
+    left = sorted(
+        {str(one.key) for one in retry.entries} - _KEPT - {str(one.key) for one in overrides.entries}
+    )
+    if left:
+        page.note(found, f"`{left[0]}` of a `retry` that calls for the next page is left out")
     place = block.entries.index(found)
     call = Entry(
         "call", overrides, "call", found.lead, found.trail, found.after, found.gap, found.line, found.column

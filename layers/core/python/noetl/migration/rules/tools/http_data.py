@@ -21,9 +21,16 @@ def apply(page: Page) -> None:
         ):
             continue
         keys = {str(one.key) for one in entry.value.entries}
+        method = (text_of(tool.get("method")) or "GET").upper()
         if keys <= set(_PARTS) and not any(tool.has(_PARTS[key]) for key in keys):
+            if method != "GET" or not all(
+                isinstance(one.value, Map) for one in entry.value.entries if one.key != "body"
+            ):
+                page.note(entry, "the keys of `data` are parts of the request; they may be its body itself")
             replace(tool, entry, [named(_PARTS[str(one.key)], one.value, one) for one in entry.value.entries])
-        elif (text_of(tool.get("method")) or "GET").upper() in ("GET", "DELETE") and not tool.has("params"):
+        elif method in ("GET", "DELETE") and not tool.has("params"):
+            if method == "DELETE":
+                page.note(entry, "`data` of a DELETE becomes its query; it may be its body")
             tool.rename("data", "params")
 
 

@@ -8,6 +8,8 @@ from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, plain, 
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
+_READ = frozenset({"kind", "source", "target", "mode", "key"})
+_APPENDS = frozenset({"append", "insert"})
 _EVENT = ("case", "retry", "vars", "sink")
 
 
@@ -35,6 +37,13 @@ def apply(page: Page) -> None:
                 "write the tasks one by one",
             )
             continue
+        mode = plain(tool.get("mode") or target.get("mode"))
+        others = sorted({str(one.key) for one in tool.entries} - _READ)
+        if mode not in (None, *_APPENDS) or others:
+            what = f"`{others[0]}`" if others else f"`mode: {mode}`"
+            page.refuse(entry, f"a transfer from http with {what}", "write the tasks one by one")
+            continue
+        page.note(entry, "the rows are the body of the answer if that is a list, else its `data`")
         entry.value = _tasks(entry, tool, target, mapping)
         _arcs(step)
 
