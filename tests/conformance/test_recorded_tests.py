@@ -67,6 +67,7 @@ NOT_REPEATED = frozenset(
         "policy/set-after-a-failure",
         "polls/nested",
         "results/accumulate-pages",
+        "results/body-with-data",
         "results/sql-streams",
         "templates/now-after-the-call",
         "wait/nested",
