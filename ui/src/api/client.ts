@@ -36,7 +36,7 @@ export async function serverFetch(input: Request | string, init?: RequestInit): 
   const answer = await send(withToken(request, token), "omit");
   if (answer.status !== 401) return answer;
   // The issuer may have revoked it, or the clocks differ.
-  const other = await accessToken(true);
+  const other = await accessToken(token);
   return other === null ? answer : send(withToken(again, other), "omit");
 }
 

@@ -79,7 +79,8 @@ test("a token that ends is refreshed once for all who ask, and its refresh token
   answers.push({ status: 200, body: { access_token: "third", refresh_token: "new", expires_in: 600 } });
   expect(await accessToken()).toBe("third");
   expect(asked.at(-1)?.get("refresh_token")).toBe("again");
-  expect(await accessToken(true)).toBeNull();
+  expect(await accessToken("second"), "another request has refreshed it already").toBe("third");
+  expect(await accessToken("third")).toBeNull();
   expect(asked.at(-1)?.get("refresh_token")).toBe("new");
 });
 

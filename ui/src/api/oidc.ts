@@ -98,11 +98,14 @@ export function isAnswer(query: URLSearchParams): boolean {
 
 let refreshing: Promise<string | null> | null = null;
 
-/** The token to send, refreshed when it ends soon (or `refresh` asks for another one); null in a browser that did not sign in here. */
-export async function accessToken(refresh = false): Promise<string | null> {
+/**
+ * The token to send, refreshed when it ends soon; null in a browser that did not sign in here. `refused`: a token that the server no
+ * longer takes. Of several requests that were refused with it, the first one refreshes, also for those whose answer comes later.
+ */
+export async function accessToken(refused: string | null = null): Promise<string | null> {
   const tokens = stored<Tokens>(TOKENS);
   if (!tokens) return null;
-  if (!refresh && tokens.until - EARLY_MS > Date.now()) return tokens.access;
+  if (tokens.access !== refused && tokens.until - EARLY_MS > Date.now()) return tokens.access;
   refreshing ??= refreshed(tokens).finally(() => (refreshing = null));
   return refreshing;
 }
