@@ -1,4 +1,4 @@
-"""Places of cached task results: the latest entry of a key, whatever its texts are."""
+"""Places of cached task results: the latest entry of a key, with any text in it."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class TaskRunner:
         # Entries of a case may name their tasks alike, and one entry may run at two boundaries.
         apart = command.stage in ("case", "compensate")
         self.prefix = f"{command.execution_id}/{command.command_id if apart else command.run}"
-        self.elsewhere = ExternalJobs(command, deps, self._log)
+        self.external = ExternalJobs(command, deps, self._log)
         self.placed = partial(task_line, command.execution_id, command.step)
         self.cached = CachedResults(
             deps.cache, deps.results, command, self.keeper, self.secrets, deps.now, self._log
@@ -167,7 +167,7 @@ class TaskRunner:
         try:
             op = run.resume(self.secrets.unseal(unpack(dict(machine or {}), self.hydrate)))
             if isinstance(op, RunTask):
-                self.elsewhere.stop(op, self._context(op, run, op.input, self._timeout(op)))
+                self.external.stop(op, self._context(op, run, op.input, self._timeout(op)))
         except InfrastructureError:
             raise
         except NoetlError as error:
@@ -225,7 +225,7 @@ class TaskRunner:
         timeout = op.timeout or min(self._default_timeout(op.kind), longest)
         if op.kind in PLAIN_KINDS:
             return min(timeout, MARGIN_SECONDS)
-        if one := self.elsewhere.seconds_of(op.kind):
+        if one := self.external.seconds_of(op.kind):
             timeout = min(op.timeout or one, one, longest)
         if timeout <= longest < math.inf:
             self.longest_seen = max(self.longest_seen, timeout)
@@ -240,9 +240,9 @@ class TaskRunner:
             return self._error(too_long(op, timeout, deps.longest), began, op)
         whole = op.timeout or self._default_timeout(op.kind)
         try:
-            if self.elsewhere.is_over(op):
-                self.elsewhere.stop(op, self._context(op, run, op.input, timeout))
-                return self._error(self.elsewhere.too_late(op, whole), began, op)
+            if self.external.is_over(op):
+                self.external.stop(op, self._context(op, run, op.input, timeout))
+                return self._error(self.external.too_late(op, whole), began, op)
             params, given = op.params, op.input
             if op.kind not in PLAIN_KINDS:
                 params = self._loaded_params(op.kind, params)
@@ -250,7 +250,7 @@ class TaskRunner:
             context = self._context(op, run, given, timeout)
             answer = deps.registry.run(op.kind, params, context)
             if isinstance(answer, PollRequest):
-                return self.elsewhere.goes_on(op, answer, whole, context)
+                return self.external.goes_on(op, answer, whole, context)
         except NotWantedError:
             raise
         except NoetlError as error:
@@ -350,8 +350,8 @@ class TaskRunner:
             self.secrets.conceal,
             self._artifacts(op.label),
             pending=op.pending.state if op.pending is not None else None,
-            left=self.elsewhere.left(op, op.timeout or self._default_timeout(op.kind)),
-            wake=self.elsewhere.wake(item),
+            left=self.external.left(op, op.timeout or self._default_timeout(op.kind)),
+            wake=self.external.wake(item),
             jobs=self.deps.jobs,
             modules=self.modules,
         )
