@@ -13,15 +13,18 @@ test("an issuer signs in, tokens are refreshed, and signing out waits for a pers
   expect(page.url()).toBe(failed);
   expect(issuer.trades).toEqual(["authorization_code"]);
 
-  // A reload has the token still; one that the server no longer takes is traded for another.
+  // A page that opens again has the token still; one that the server no longer takes is traded for another. The tab is empty while the
+  // issuer revokes: a page that is left between its trade and the answer loses the new token, and has to sign in again.
+  await page.goto("about:blank");
   issuer.revokeAccess();
-  await page.reload();
+  await page.goto(failed);
   await expect(page.getByRole("heading", { name: "Executions" })).toBeVisible();
   expect(issuer.trades).toEqual(["authorization_code", "refresh_token"]);
 
   // When the issuer takes nothing any more, the page asks it to sign in again, and comes back to where it was.
+  await page.goto("about:blank");
   issuer.revokeAll();
-  await page.reload();
+  await page.goto(failed);
   await expect(page.getByRole("heading", { name: "Executions" })).toBeVisible();
   expect(page.url()).toBe(failed);
   expect(issuer.trades.at(-1)).toBe("authorization_code");
