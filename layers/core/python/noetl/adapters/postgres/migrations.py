@@ -195,7 +195,7 @@ def _is_earlier(name: str) -> bool:
 
 
 def _held_baseline(known: Mapping[str, str]) -> dict[str, str]:
-    """Return the baseline's scripts with their checksums for a database that earlier migrations made."""
+    """Return the checksums of the baseline that earlier migrations have made."""
     if BASELINE[0] in known or not any(map(_is_earlier, known)):
         return {}
     return {name: _checksum(scripts()[name]) for name in BASELINE}
