@@ -635,7 +635,9 @@ def test_a_lean_execution_leaves_its_steps_out_and_its_revision_is_that_of_the_h
         whole = ground.ask("GET", f"/api/executions/{execution_id}").json
         lean = ground.ask("GET", f"/api/executions/{execution_id}", query={"lean": "true"}).json
         assert (lean["steps"], lean["steps_left_out"]) == ([], len(whole["steps"])) and whole["steps"]
-        hints = ground.ask("GET", "/api/changes", query={"topics": f"execution:{execution_id}"}).json["changes"]
+        hints = ground.ask("GET", "/api/changes", query={"topics": f"execution:{execution_id}"}).json[
+            "changes"
+        ]
         assert [one["version"] for one in hints] == [whole["revision"]] == [lean["revision"]]
         revisions.append(whole["revision"])
         ground.ask("POST", f"/api/executions/{execution_id}/cancel", {})
