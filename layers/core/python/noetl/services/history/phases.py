@@ -92,7 +92,7 @@ def _add_work(phases: list[Phase], fact: Fact, at: float) -> None:
     if last.kind not in ("queued", "retrying"):
         return
     known = isinstance(took, int | float) and not isinstance(took, bool)
-    began = max(last.at, at - took / 1000) if known else last.at
+    began = max(last.at, at - float(took or 0) / 1000) if known else last.at
     _append(phases, Phase("running", min(at, began)))
 
 
