@@ -218,8 +218,8 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
         ("s3:PutObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/permanent/*"),
         ("s3:PutObject", f"<{bucket.key}.Arn>/permanent/*"),
-        ("s3:GetObject", f"<{bucket.key}.Arn>/cached/*"),
-        ("s3:PutObject", f"<{bucket.key}.Arn>/cached/*"),
+        ("s3:GetObject", f"<{bucket.key}.Arn>/cached/{worker}/*"),
+        ("s3:PutObject", f"<{bucket.key}.Arn>/cached/{worker}/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/programs/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/revoked/*"),
         ("dynamodb:GetItem", f"<{table.key}.Arn>"),
@@ -232,6 +232,21 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
     assert set(templates.variables(function)) == PYTHON_VARIABLES
     role = templates.resource(templates.role_of(function))
     assert not role.properties.get("ManagedPolicyArns")
+
+
+@both
+def test_cached_results_are_chosen_by_the_worker_that_made_them(templates: Templates) -> None:
+    bucket = f"<{results_bucket(templates).key}.Arn>"
+    seen = 0
+    for function in ours(templates):
+        allowed = templates.allowed(templates.role_of(function))
+        cached = {(action, of) for action, of in allowed if of.startswith(f"{bucket}/cached")}
+        if not cached:
+            continue
+        folder = f"{bucket}/cached/{templates.variables(function)['NOETL_WORKER']}/*"
+        assert cached == {("s3:GetObject", folder), ("s3:PutObject", folder)}, str(function)
+        seen += 1
+    assert seen > 1
 
 
 @both
