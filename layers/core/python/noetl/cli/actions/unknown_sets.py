@@ -15,7 +15,7 @@ from noetl.dsl.reads import names_in
 
 _WHOLE = frozenset({"workload", "workload.*"})
 _GIVEN = frozenset({callbacks.SCOPE, OUTCOME})
-"""Names that the engine gives a value to, wherever a template reads them."""
+"""Names whose value the engine sets, in every template."""
 
 
 def check_sets(program: Program, sets: Sequence[str], *, strict: bool) -> None:
