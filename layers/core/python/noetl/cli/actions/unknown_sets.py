@@ -59,7 +59,10 @@ def known_names(program: Program) -> list[str]:
 
 
 def _reads(program: Program) -> list[str]:
-    """Names of the workload that it and steps read, and bare names that neither a step nor the engine has."""
+    """List the names that templates read from the workload.
+
+    These are its own names, and bare names that neither a step nor the engine has.
+    """
     given = {step.name for step in program.steps} | _GIVEN
     reads = [
         name
