@@ -57,7 +57,10 @@ class Phases:
                 self._note(step_run, fact, at)
 
     def of(self, step_run: StepRun) -> list[Phase]:
-        """Return the phases of a run. Whether a worker has taken what is under way now is not known here: it counts as running."""
+        """Return the phases of a run.
+
+        Whether a worker has taken what is under way now is not known here: it counts as running.
+        """
         found = self._of.get(step_run.run, [])
         if not found or step_run.ended is not None or found[-1].kind != "queued":
             return list(found)
