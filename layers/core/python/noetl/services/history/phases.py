@@ -89,7 +89,10 @@ def _kind(step_run: StepRun, fact: Fact) -> PhaseKind | None:
 
 
 def _add_work(phases: list[Phase], fact: Fact, at: float) -> None:
-    """Divide the time before an outcome: the worker says how long the call took, and before that it was not taken."""
+    """Divide the time before an outcome.
+
+    The worker says how long the call took; before that no worker had taken it.
+    """
     took = (fact.get("meta") or {}).get("duration_ms")
     last = phases[-1]
     if last.kind not in ("queued", "retrying"):
