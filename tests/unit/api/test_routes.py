@@ -642,6 +642,24 @@ def test_events_fit_into_answers(ground):
     assert rest.json["events"]
 
 
+def test_a_lean_execution_leaves_its_steps_out_and_its_revision_is_that_of_the_hints(ground):
+    ground.register(GATED)
+    execution_id = ground.run(GATED)
+    revisions = []
+    for _ in range(2):
+        whole = ground.ask("GET", f"/api/executions/{execution_id}").json
+        lean = ground.ask("GET", f"/api/executions/{execution_id}", query={"lean": "true"}).json
+        assert (lean["steps"], lean["steps_left_out"]) == ([], len(whole["steps"])) and whole["steps"]
+        hints = ground.ask("GET", "/api/changes", query={"topics": f"execution:{execution_id}"}).json[
+            "changes"
+        ]
+        assert [one["version"] for one in hints] == [whole["revision"]] == [lean["revision"]]
+        revisions.append(whole["revision"])
+        ground.ask("POST", f"/api/executions/{execution_id}/cancel", {})
+        ground.settle()
+    assert 0 < revisions[0] < revisions[1]
+
+
 def test_steps_come_in_pages(ground):
     execution_id = ground.run(GATED)
     first = ground.ask("GET", f"/api/executions/{execution_id}/steps", query={"limit": "1"}).json
