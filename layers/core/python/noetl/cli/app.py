@@ -214,7 +214,7 @@ def replay(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Rebuild state from history and compare it with the stored one.
+    """Rebuild state from history; compare it with what is stored.
 
     The exit code is 1 when they differ.
     """

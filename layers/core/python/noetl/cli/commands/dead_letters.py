@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from noetl.services.messaging.operate_dead_letters import DeadLetterView, DeadLetterWish, QueueName, Verb
 
 dead_letters_app = typer.Typer(
-    help="List dead letters of a deployment, send them back, or remove them.",
+    help="List, send back and remove dead letters of a deployment.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
