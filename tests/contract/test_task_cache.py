@@ -20,7 +20,7 @@ def cache(request, monkeypatch):
     elif request.param == "s3":
         with mocked_aws(monkeypatch) as make_client:
             client = make_client("s3")
-            yield S3TaskCache(make_bucket(client), client)
+            yield S3TaskCache(make_bucket(client), "http", client)
     else:
         from noetl.adapters.postgres.connection import Database
         from noetl.adapters.postgres.task_cache import PostgresTaskCache
@@ -46,6 +46,15 @@ def test_the_latest_entry_of_a_key_is_returned_as_it_was_kept(cache):
     cache.put(later)
     assert cache.get("a" * 64) == later
     assert cache.get("b" * 64) == entry("b" * 64, step="other")
+
+
+def test_workers_of_a_deployment_take_nothing_from_each_others_caches(monkeypatch):
+    with mocked_aws(monkeypatch) as make_client:
+        client = make_client("s3")
+        bucket = make_bucket(client)
+        S3TaskCache(bucket, "python", client).put(entry())
+        assert S3TaskCache(bucket, "http", client).get("a" * 64) is None
+        assert S3TaskCache(bucket, "python", client).get("a" * 64) == entry()
 
 
 @pytest.mark.postgres

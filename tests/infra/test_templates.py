@@ -218,8 +218,8 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
         ("s3:PutObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/permanent/*"),
         ("s3:PutObject", f"<{bucket.key}.Arn>/permanent/*"),
-        ("s3:GetObject", f"<{bucket.key}.Arn>/cached/*"),
-        ("s3:PutObject", f"<{bucket.key}.Arn>/cached/*"),
+        ("s3:GetObject", f"<{bucket.key}.Arn>/cached/{worker}/*"),
+        ("s3:PutObject", f"<{bucket.key}.Arn>/cached/{worker}/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/programs/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/revoked/*"),
         ("dynamodb:GetItem", f"<{table.key}.Arn>"),
@@ -232,6 +232,21 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
     assert set(templates.variables(function)) == PYTHON_VARIABLES
     role = templates.resource(templates.role_of(function))
     assert not role.properties.get("ManagedPolicyArns")
+
+
+@both
+def test_cached_results_are_chosen_by_the_worker_that_made_them(templates: Templates) -> None:
+    bucket = f"<{results_bucket(templates).key}.Arn>"
+    seen = 0
+    for function in ours(templates):
+        allowed = templates.allowed(templates.role_of(function))
+        cached = {(action, of) for action, of in allowed if of.startswith(f"{bucket}/cached")}
+        if not cached:
+            continue
+        folder = f"{bucket}/cached/{templates.variables(function)['NOETL_WORKER']}/*"
+        assert cached == {("s3:GetObject", folder), ("s3:PutObject", folder)}, str(function)
+        seen += 1
+    assert seen > 1
 
 
 @both
@@ -356,6 +371,32 @@ def test_every_queue_is_consumed_in_batches_whose_messages_fail_one_by_one(templ
     commands = {place.key for place in dead if "-commands-" in place.properties["QueueName"]}
     by_tasks = {place.key for place in queues if place.properties["QueueName"].endswith("-commands-long")}
     assert consumed == {place.key for place in queues} - by_tasks | commands
+
+
+@both
+def test_operators_reach_the_dead_letters_that_the_engine_sends_back(templates: Templates, name: str) -> None:
+    """The API may take those of events and timers out, and send them to where they came from, and no others."""
+    api = next(one for one in ours(templates) if one.properties["FunctionName"] == f"noetl-{name}-api")
+    queues, dead = own_queues(templates)
+    reachable = {
+        place.key: {
+            action.removeprefix("sqs:")
+            for action, resource in templates.allowed(templates.role_of(api))
+            if resource == f"<{place.key}.Arn>"
+        }
+        for place in (*queues, *dead)
+    }
+    names = {place.key: place.properties["QueueName"].removesuffix(".fifo") for place in (*queues, *dead)}
+    taken = {
+        names[key]: rights
+        for key, rights in reachable.items()
+        if rights & {"ReceiveMessage", "DeleteMessage"}
+    }
+    rights = {"ReceiveMessage", "ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes"}
+    assert taken == {f"noetl-{name}-events-dlq": rights, f"noetl-{name}-timers-dlq": rights}
+    sent = {names[key] for key, rights in reachable.items() if "SendMessage" in rights}
+    assert {f"noetl-{name}-events", f"noetl-{name}-timers"} <= sent
+    assert not any("-dlq" in one for one in sent)
 
 
 @both

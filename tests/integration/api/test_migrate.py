@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 from noetl.adapters.postgres import PostgresCatalog, PostgresExecutionStore
 from noetl.adapters.postgres.executions.retention import PostgresRetention
-from noetl.adapters.postgres.migrations import check_current, migrate, pending, scripts
+from noetl.adapters.postgres.migrations import check_current, pending, scripts
 from noetl.adapters.postgres.roles import make_app_role
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.session_settings import SETTINGS
@@ -24,7 +24,6 @@ from noetl.runtime.aws.migrate import MIGRATION, PLAYBOOKS, Migration, on_event
 from noetl.runtime.aws.settings import CloudSettings
 from tests.contract.builders import Make
 from tests.doubles.programs import MemoryProgramStore
-from tests.integration.store.test_schema import migrate_before
 
 pytestmark = pytest.mark.postgres
 HELLO = """\
@@ -120,18 +119,6 @@ def test_the_role_does_the_work_and_nothing_else(database, role):
         admin.execute("CREATE TABLE noetl.later (a int)")
     with psycopg.connect(as_app, autocommit=True) as app:
         app.execute("INSERT INTO noetl.later VALUES (1)")
-
-
-def test_the_role_keeps_its_rights_on_a_table_that_a_migration_makes_anew(empty, role):
-    migrate_before(empty, "migrations/0030")
-    make_app_role(empty, role, "one")
-    migrate(empty)
-    store = PostgresExecutionStore(make_conninfo(empty, options=f"-c role={role}"))
-    store.commit([Make().change()])
-    PostgresRetention(store.database).partition_history(2e9, 86_400.0)
-    store.commit([Make().change(execution_id=ids.first_id(2e9))])
-    assert store.events(ids.first_id(2e9))
-    store.close()
 
 
 def test_the_role_cuts_and_drops_partitions_of_history_that_nobody_needs(database, role):
@@ -231,7 +218,7 @@ def test_a_database_says_whether_it_is_migrated(database):
         )
     check_current(database)
     with psycopg.connect(database, autocommit=True) as admin:
-        admin.execute("DELETE FROM noetl.migration WHERE name LIKE '%_init'")
+        admin.execute("DELETE FROM noetl.migration WHERE name LIKE 'migrations/%'")
     with pytest.raises(InfrastructureError, match="not migrated"):
         check_current(database)
     with psycopg.connect(database, autocommit=True) as admin:

@@ -16,15 +16,19 @@ from noetl.ports.task_cache import CachedResult, stored_entry
 class S3TaskCache:
     """Entries as objects of S3.
 
-    Keys: ``cached/<key>``. ``lists``: whether the role may list the bucket.
+    Keys: ``cached/<worker>/<key>``. ``worker``: whose cache it is; its role reads and writes no other one (docs/adr/0085), so that
+    code which takes over one function chooses no results of another. ``lists``: whether the role may list the bucket.
     """
 
-    def __init__(self, bucket: str, client: Any, *, lists: bool = True) -> None:
+    def __init__(self, bucket: str, worker: str, client: Any, *, lists: bool = True) -> None:
         self._bucket, self._client, self._lists = bucket, client, lists
+        self._folder = f"cached/{worker}"
 
     def get(self, key: str) -> CachedResult | None:
         try:
-            data: bytes = self._client.get_object(Bucket=self._bucket, Key=f"cached/{key}")["Body"].read()
+            data: bytes = self._client.get_object(Bucket=self._bucket, Key=f"{self._folder}/{key}")[
+                "Body"
+            ].read()
         except FAILURES as error:
             if is_missing(error, lists=self._lists):
                 return None
@@ -33,4 +37,6 @@ class S3TaskCache:
 
     def put(self, entry: CachedResult) -> None:
         with answering("s3"):
-            self._client.put_object(Bucket=self._bucket, Key=f"cached/{entry.key}", Body=codec.encode(entry))
+            self._client.put_object(
+                Bucket=self._bucket, Key=f"{self._folder}/{entry.key}", Body=codec.encode(entry)
+            )

@@ -23,6 +23,14 @@ LOCK = 0x6E6F65746C  # "noetl"
 COMPLETE = "complete"
 MIGRATIONS = "migrations/"
 """What the names of scripts begin with that are applied once; functions are applied whenever their text changed."""
+BASELINE = "migrations/0048_tables", "migrations/0049_history_views"
+"""What the migrations before the first release made, as two scripts. A database that those migrations made has it already."""
+LAST_OF_EARLIER = (
+    "migrations/0042_task_cache",
+    "migrations/0046_rewritten_playbooks",
+    "migrations/0047_callback_slots",
+)
+"""The last migrations before the baseline: a database that lacks one of them is older than the baseline."""
 _JOURNAL = """
 CREATE SCHEMA IF NOT EXISTS noetl;
 CREATE TABLE IF NOT EXISTS noetl.migration (
@@ -43,7 +51,8 @@ def migrate(dsn: str) -> list[str]:
     Returns the names of what was applied.
 
     Raises InfrastructureError when the database cannot be reached, and before anything is changed when a later version has migrated it
-    (code="database_newer") or a migration that was applied differs from the one here (code="migration_changed").
+    (code="database_newer"), it is older than the baseline (code="database_older"), or a migration that was applied differs from the one
+    here (code="migration_changed").
     """
     try:
         with _connect(dsn) as connection:
@@ -92,6 +101,7 @@ def pending(dsn: str) -> list[str]:
     with _connect(dsn) as connection:
         known = _recorded(connection)
     _check(known)
+    known = known | _held_baseline(known)
     return [name for name, text in scripts().items() if known.get(name) != _checksum(text)]
 
 
@@ -152,7 +162,17 @@ def _recorded(connection: Connection) -> dict[str, str]:
 
 def _check(known: Mapping[str, str]) -> None:
     """Refuse a database whose migrations this version does not know, or knows otherwise."""
-    newer = sorted(name for name in known if name.startswith(MIGRATIONS) and name not in scripts())
+    earlier = {name for name in known if _is_earlier(name)}
+    if earlier and not earlier.issuperset(LAST_OF_EARLIER):
+        raise InfrastructureError(
+            f"the database stopped at {max(earlier)}, before the first migration of this version",
+            code="database_older",
+            hint="export what is needed with the version that made it, and begin with an empty database",
+            retryable=False,
+        )
+    newer = sorted(
+        name for name in known if name.startswith(MIGRATIONS) and name not in {*scripts(), *earlier}
+    )
     if newer:
         raise InfrastructureError(
             f"the database was migrated by a later version of NoETL: this one does not know {', '.join(newer)}",
@@ -168,6 +188,17 @@ def _check(known: Mapping[str, str]) -> None:
                 hint="use the version that made this database; an applied migration must never be edited, add a new one",
                 retryable=False,
             )
+
+
+def _is_earlier(name: str) -> bool:
+    return name.startswith(MIGRATIONS) and name < BASELINE[0]
+
+
+def _held_baseline(known: Mapping[str, str]) -> dict[str, str]:
+    """Return the checksums of the baseline that earlier migrations have made."""
+    if BASELINE[0] in known or not any(map(_is_earlier, known)):
+        return {}
+    return {name: _checksum(scripts()[name]) for name in BASELINE}
 
 
 def _condition(connection: Connection) -> tuple[frozenset[str], str]:
@@ -188,6 +219,10 @@ def _apply(connection: Connection) -> list[str]:
     connection.execute(_JOURNAL)
     known = _recorded(connection)
     _check(known)
+    held = _held_baseline(known)
+    for name, checksum in held.items():
+        _record(connection, name, checksum)
+    known = known | held
     applied = []
     for name, text in scripts().items():
         if known.get(name) == _checksum(text):

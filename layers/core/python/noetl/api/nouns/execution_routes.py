@@ -101,7 +101,10 @@ ROUTES: tuple[Route, ...] = (
         waited_start.get_execution,
         {200: bodies.ExecutionAnswer},
         "executions",
-        query=(_WAIT,),
+        query=(
+            _WAIT,
+            Parameter("lean", "`true`: without `steps`, which have a route of their own.", FLAG),
+        ),
     ),
     Route(
         "GET",

@@ -226,8 +226,9 @@ def get_execution(deps: ApiDeps, request: Request) -> Answer:
     view = read_execution.describe(deps.store, deps.programs, execution_id, now=deps.clock())
     shown = view.to_dict()
     steps = shown.pop("steps")
+    last = [] if parse.flag(request, "lean") else steps[-STEPS:]
     answer = codec.convert(
-        {**shown, "steps": steps[-STEPS:], "steps_left_out": max(0, len(steps) - STEPS)}, ExecutionAnswer
+        {**shown, "steps": last, "steps_left_out": len(steps) - len(last)}, ExecutionAnswer
     )
     return Answer(200, answer)
 

@@ -165,7 +165,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
         or reachable(settings.api_url, os.environ.get("AWS_ENDPOINT_URL", "")),
         jobs=cloud_jobs(settings),
         log=telemetry.log,
-        cache=S3TaskCache(settings.results_bucket, storage, lists=settings.lists),
+        cache=S3TaskCache(settings.results_bucket, settings.worker, storage, lists=settings.lists),
         lines=LineKeeper(S3TaskLogs(settings.results_bucket, storage), telemetry.log),
     )
     deps = BatchDeps(

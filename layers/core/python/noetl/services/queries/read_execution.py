@@ -106,7 +106,7 @@ class ExecutionView(msgspec.Struct, frozen=True):
     ``error`` has message, kind, code, hint, position, step and details (``input``: the input of the call). ``outstanding``: counts of
     commands, timers, outbox. ``waits``: waits for keys that executions share. ``awaiting``: callbacks that it waits for;
     ``awaiting_left_out`` counts those of loop items that are not shown. ``unreadable``: rows that cannot be read, with the reasons; the
-    rest of the view is made without them.
+    rest of the view is made without them. ``revision`` grows with each change: the view is of that revision or a later one.
     """
 
     summary: ExecutionSummary
@@ -119,6 +119,7 @@ class ExecutionView(msgspec.Struct, frozen=True):
     awaiting: list[AwaitedCallback] = []
     awaiting_left_out: int = 0
     unreadable: list[str] = []
+    revision: int = 0
 
     @property
     def status(self) -> str:
@@ -175,6 +176,7 @@ def describe(
         awaiting=shown,
         awaiting_left_out=max(0, count_awaited(state) - len(shown)) if shown else 0,
         unreadable=[str(one) for one in (*unread, *progress.unreadable)],
+        revision=info.version,
     )
 
 
