@@ -174,7 +174,7 @@ def _analyse(source: str, expression: str | None, tree: nodes.Template) -> Analy
 
 
 def is_choice(node: nodes.CondExpr) -> bool:
-    """Report whether the test of an inline ``if`` is a bare name, or ``not`` and a bare name."""
+    """Report whether an inline ``if`` tests a bare name, or ``not`` and one."""
     test = node.test.node if isinstance(node.test, nodes.Not) else node.test
     return isinstance(test, nodes.Name)
 

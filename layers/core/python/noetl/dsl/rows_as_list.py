@@ -1,4 +1,4 @@
-"""Code that takes the result of SQL for a list of rows, where it is a mapping with ``rows``."""
+"""Code that takes the result of SQL for a list of its rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _WHOLE = re.compile(r"(\w+)(?:\.data)?(\s*\|\s*default\(.*\))?")
 
 
 def whole_result(expression: str) -> tuple[str, str] | None:
-    """Return the name whose whole result an expression is, and the same expression for its rows."""
+    """Return the name whose whole result it is, and the expression of its rows."""
     found = _WHOLE.fullmatch(expression.strip())
     return (found[1], f"{found[1]}.rows{found[2] or ''}") if found else None
 
 
 def takes_for_list(code: str, names: set[str]) -> set[str]:
-    """Return those entries of the input that ``code`` tests for a list, and never reads as a mapping.
+    """Return the entries of the input that ``code`` tests for a list.
+
+    Those that it reads as a mapping, too, are left out.
 
     Code that puts the value into a list by itself knows other shapes, too.
     """

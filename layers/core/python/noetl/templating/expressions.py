@@ -241,7 +241,10 @@ def _condition(node: nodes.CondExpr) -> Evaluate:
 
 
 def _choice(node: nodes.CondExpr) -> Evaluate:
-    """Compile the test of an inline ``if``; a bare name without a value is false where the run says so."""
+    """Compile the test of an inline ``if``.
+
+    A bare name without a value is false where the run says so.
+    """
     negated = isinstance(node.test, nodes.Not)
     name = node.test.node if isinstance(node.test, nodes.Not) else node.test
     if not isinstance(name, nodes.Name):
