@@ -135,6 +135,9 @@ def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> 
         parts: Any = [task.kind, frame.input or {}, params, read]
         if run.around.modules and task.kind == "python":
             parts.append(run.around.modules)
+        # Parameters hold the name of a keychain's entry; which credential that is depends on the workload.
+        if behind := run.around.credentials():
+            parts.append(behind)
     else:
         parts = run.render(spec.key)
         if parts is None or parts == "":
