@@ -192,6 +192,26 @@ def test_one_entry_of_the_keychain_that_means_two_credentials_has_two_keys():
     assert runs == [{"call": 1}, {"call": 2}, {"call": 1}, {"call": 2}]
 
 
+DEFAULTED = """workflow:
+  - step: s
+    tool: { kind: python, cache: 1h, code: "def main(region=5): return region" }
+"""
+
+
+def test_a_name_that_is_null_and_one_that_is_missing_have_two_keys():
+    cached = Cached(DEFAULTED, answer=lambda calls, context: _filled(context, "region", 5))
+    runs = [cached.run(scope={"workload": workload}).result for workload in ({}, {"region": None}, {})]
+    assert (runs, cached.calls) == ([5, None, 5], 2)
+
+
+def _filled(context: TaskContext, name: str, default: Any) -> Any:
+    """Fill a parameter as the process of a python task does: a missing name leaves its default."""
+    try:
+        return context.lookup(name)
+    except KeyError:
+        return default
+
+
 @pytest.mark.parametrize("ttl", [0, "31d", "soon", None])
 def test_a_time_to_live_that_is_none_fails_the_task_with_its_place(ttl: Any):
     cached = Cached(REFERRING)
