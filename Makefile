@@ -79,10 +79,18 @@ $(COMPILED): $(READY)
 	$(COLLECT) $(HALF:%=--ignore=%) tests >/dev/null 2>&1 || true; wait $$half || true
 	@touch $@
 
+# The web UI is built before the tests, which deploy it, serve it and drive it. Where Node is missing or too old, they say so.
+UI_BUILT := ui/dist/.vite/manifest.json
+UI_SOURCES := $(shell find ui/src ui/public -type f ! -name schema.d.ts) $(wildcard ui/*.*) docs/openapi.json
+$(UI_BUILT): $(UI_SOURCES)
+	@if command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'; \
+	then echo "building the web UI"; $(MAKE) --no-print-directory ui >$(VENV)/ui.txt 2>&1 || { cat $(VENV)/ui.txt; exit 1; }; fi
+
 # Types are checked beside the tests, which wait much of their time: for a database, a deployment, or time itself. So there are three
 # processes of them on two cores.
 .PHONY: test
-test: $(READY) $(COMPILED) ## style, types, direction of imports, and the tests: of what is alike a sample (the table in CONTRIBUTING.md)
+test: $(READY) ## style, types, direction of imports, and the tests: of what is alike a sample (the table in CONTRIBUTING.md)
+	@$(MAKE) --no-print-directory -j 2 $(COMPILED) $(UI_BUILT)
 	@$(MAKE) --no-print-directory lint >$(VENV)/lint.txt 2>&1 & linting=$$!; passed=0; \
 	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --durations=20 --ignore=tests/bench $(PART) tests || passed=$$?; \
 	wait $$linting || passed=$$?; cat $(VENV)/lint.txt; exit $$passed

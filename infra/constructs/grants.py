@@ -102,9 +102,10 @@ def send(queues: Iterable[sqs.IQueue]) -> Grant:
     return grant(["sqs:SendMessage"], [queue.queue_arn for queue in queues])
 
 
-def look_into(queues: Iterable[sqs.IQueue]) -> Grant:
-    """Read messages of these queues, and leave them there."""
-    return grant(["sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"], [queue.queue_arn for queue in queues])
+def take_out(queues: Iterable[sqs.IQueue]) -> Grant:
+    """Read messages of these queues, leave them there, or remove them."""
+    actions = ["sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"]
+    return grant(actions, [queue.queue_arn for queue in queues])
 
 
 def measure(queues: Iterable[sqs.IQueue]) -> Grant:

@@ -40,7 +40,9 @@ def worker_grants(
     for those that were registered. ``direct``: it hands outcomes over by request."""
     statements = [
         grants.consume(queue.queue),
-        platform.result_objects(["s3:GetObject", "s3:PutObject"], ["executions", "permanent", f"cached/{worker.name}"]),
+        platform.result_objects(
+            ["s3:GetObject", "s3:PutObject"], ["executions", "permanent", f"cached/{worker.name}"]
+        ),
         platform.result_objects(["s3:GetObject"], ["programs", "revoked"]),
         grants.send([platform.messaging.events.queue]),
         *platform.tier_grants(scope),

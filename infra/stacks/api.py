@@ -56,8 +56,8 @@ class ApiStack(cdk.Stack):
         )
         self.function.allow(
             grants.measure([*messaging.queues().values(), *messaging.dead_letters().values()]),
-            # To say which dead letters are an execution's; they stay where they are.
-            grants.look_into([messaging.events.dlq, messaging.timers.dlq]),
+            # To list dead letters of events and timers, send them back, and remove them. Those of commands are maintenance's alone.
+            grants.take_out([messaging.events.dlq, messaging.timers.dlq]),
             *platform.schedule_grants(self),
             *platform.trigger_grants(self),
             # What an administrator prunes goes with its results.

@@ -149,7 +149,7 @@ def test_every_command_is_documented():
         for group in app.registered_groups
         for command in group.typer_instance.registered_commands
     }
-    documented = re.findall(r"^##+ `noetl ([a-z ]+?)`", pages, re.MULTILINE)
+    documented = re.findall(r"^##+ `noetl ([a-z -]+?)`", pages, re.MULTILINE)
     assert sorted(documented) == sorted(commands | groups)
 
 

@@ -374,6 +374,32 @@ def test_every_queue_is_consumed_in_batches_whose_messages_fail_one_by_one(templ
 
 
 @both
+def test_operators_reach_the_dead_letters_that_the_engine_sends_back(templates: Templates, name: str) -> None:
+    """The API may take those of events and timers out, and send them to where they came from, and no others."""
+    api = next(one for one in ours(templates) if one.properties["FunctionName"] == f"noetl-{name}-api")
+    queues, dead = own_queues(templates)
+    reachable = {
+        place.key: {
+            action.removeprefix("sqs:")
+            for action, resource in templates.allowed(templates.role_of(api))
+            if resource == f"<{place.key}.Arn>"
+        }
+        for place in (*queues, *dead)
+    }
+    names = {place.key: place.properties["QueueName"].removesuffix(".fifo") for place in (*queues, *dead)}
+    taken = {
+        names[key]: rights
+        for key, rights in reachable.items()
+        if rights & {"ReceiveMessage", "DeleteMessage"}
+    }
+    rights = {"ReceiveMessage", "ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes"}
+    assert taken == {f"noetl-{name}-events-dlq": rights, f"noetl-{name}-timers-dlq": rights}
+    sent = {names[key] for key, rights in reachable.items() if "SendMessage" in rights}
+    assert {f"noetl-{name}-events", f"noetl-{name}-timers"} <= sent
+    assert not any("-dlq" in one for one in sent)
+
+
+@both
 def test_what_connects_fits_into_the_database(templates: Templates, name: str) -> None:
     group = next(templates.all("AWS::RDS::DBClusterParameterGroup"))
     most = int(group.properties["Parameters"]["max_connections"])

@@ -103,6 +103,20 @@ def invoke(function: str, name: str) -> Any:
     return load(function)(sample(name))
 
 
+def ask(method: str, path: str, body: Any = None) -> Any:
+    """Ask the API as its gateway does."""
+    event = sample("apigw/cancel.json")
+    http = {**event["requestContext"]["http"], "method": method, "path": path}
+    event["requestContext"] = {**event["requestContext"], "http": http}
+    text = json.dumps(body or {})
+    headers = {**event["headers"], "content-length": str(len(text))}
+    answer = load("api")(
+        {**event, "rawPath": path, "headers": headers, "body": text, "isBase64Encoded": False}
+    )
+    assert answer["statusCode"] == 200, answer
+    return json.loads(answer["body"])
+
+
 def given_back(answer: dict[str, Any], name: str) -> list[int]:
     """Which records of a sample the queue has to keep."""
     ids = [one["itemIdentifier"] for one in answer["batchItemFailures"]]
@@ -198,6 +212,23 @@ def test_dead_letters_go_back_by_themselves_unless_the_engine_laid_them_aside(de
     assert message == decode_message(given_up)
     listed = invoke("maintenance", "maintenance/dead_letters.json")
     assert [one["why"] for one in listed["events"]] == ["no such value"] and listed["timers"] == []
+    answer = ask("GET", "/api/dead-letters")
+    assert [(one["queue"], one["count"], one["read"]) for one in answer["queues"]] == [
+        ("events", 1, 1),
+        ("timers", 0, 0),
+    ]
+    (letter,) = answer["letters"]
+    assert letter["reason"] == "the engine laid it aside: no such value" and letter["kind"] == ""
+    wish = {"ids": [letter["id"]]}
+    dry = ask("POST", "/api/dead-letters/retry", {**wish, "dry_run": True})
+    assert (dry["ids"], dry["left"]) == ([letter["id"]], 0)
+    done = ask("POST", "/api/dead-letters/retry", wish)
+    assert (done["ids"], done["missing"], done["left"]) == ([letter["id"]], [], 0)
+    sent = deployment.sqs.receive_message(QueueUrl=deployment.urls["events.fifo"])["Messages"]
+    assert [one["Body"] for one in sent] == [broken]
+    again = ask("POST", "/api/dead-letters/retry", wish)
+    assert (again["ids"], again["missing"]) == ([], [letter["id"]]), "a repeat finds nothing left"
+    dead.send([Outgoing(broken, "3", "c", why="no such value")])
     answer = invoke("maintenance", "maintenance/retry_dead_letters.json")
     assert answer == {"events": {"sent": 1, "left": 0}, "timers": {"sent": 0, "left": 0}}
     assert len(deployment.sqs.receive_message(QueueUrl=deployment.urls["events.fifo"])["Messages"]) == 1

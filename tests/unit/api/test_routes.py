@@ -15,7 +15,10 @@ from noetl.api.http.exchange import Request
 from noetl.api.http.openapi import committed, document
 from noetl.api.live.change_hub import ChangeHub
 from noetl.api.table import ROUTES
+from noetl.ports.queue import Outgoing
 from noetl.services.history.history_pages import history
+from noetl.services.messaging.operate_dead_letters import LetterQueue
+from tests.doubles.queue import MemoryQueue
 from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, Ground, Reply
 
 DOCUMENT = document()
@@ -69,6 +72,7 @@ def exchange(ground: Ground, name: str):
         "sessions": exchange_session,
         "changes": exchange_change,
         "history": exchange_history,
+        "dead letters": exchange_dead_letters,
     }
     if (tag := described(name)["tags"][0]) in by_tag:
         return by_tag[tag](ground, name)
@@ -170,6 +174,17 @@ def exchange_history(ground: Ground, name: str):
         "recordTest": (f"/api/executions/{one}/test", {}),
     }[name]
     return ground.ask("GET", path, query=query)
+
+
+def exchange_dead_letters(ground: Ground, name: str):
+    dead = MemoryQueue()
+    dead.send([Outgoing("{}", why="no such value")])
+    ground.deps = replace(
+        ground.deps, letter_queues=[LetterQueue("timers", dead, MemoryQueue(), lambda: len(dead))]
+    )
+    if name == "listDeadLetters":
+        return ground.ask("GET", path_of(name))
+    return ground.ask("POST", path_of(name), {"all": True})
 
 
 def exchange_session(ground: Ground, name: str):
@@ -625,6 +640,33 @@ def test_events_fit_into_answers(ground):
         "GET", f"/api/executions/{execution_id}/events", query={"limit": "1000", "after": page.json["next"]}
     )
     assert rest.json["events"]
+
+
+def test_steps_say_their_phases_when_asked(ground):
+    execution_id = ground.run(GATED)
+    plain = ground.ask("GET", f"/api/executions/{execution_id}/steps").json["steps"]
+    asked = ground.ask("GET", f"/api/executions/{execution_id}/steps", query={"phases": "true"}).json["steps"]
+    assert asked[1]["phases"] == [{"kind": "waiting", "at": asked[1]["started_at"]}]
+    assert [{**one, "phases": []} for one in asked] == [{**one, "phases": []} for one in plain]
+    assert all("phases" not in one for one in plain)
+
+
+def test_a_lean_execution_leaves_its_steps_out_and_its_revision_is_that_of_the_hints(ground):
+    ground.register(GATED)
+    execution_id = ground.run(GATED)
+    revisions = []
+    for _ in range(2):
+        whole = ground.ask("GET", f"/api/executions/{execution_id}").json
+        lean = ground.ask("GET", f"/api/executions/{execution_id}", query={"lean": "true"}).json
+        assert (lean["steps"], lean["steps_left_out"]) == ([], len(whole["steps"])) and whole["steps"]
+        hints = ground.ask("GET", "/api/changes", query={"topics": f"execution:{execution_id}"}).json[
+            "changes"
+        ]
+        assert [one["version"] for one in hints] == [whole["revision"]] == [lean["revision"]]
+        revisions.append(whole["revision"])
+        ground.ask("POST", f"/api/executions/{execution_id}/cancel", {})
+        ground.settle()
+    assert 0 < revisions[0] < revisions[1]
 
 
 def test_steps_come_in_pages(ground):

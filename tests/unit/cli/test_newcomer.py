@@ -117,6 +117,25 @@ def test_a_set_of_an_unknown_name_is_warned_of_or_refused(noetl, write):
     assert "did you mean who?" in noetl("exec", "test/greet", "--set", "woh=x").err
 
 
+SCHEDULED = """\
+workload: { api: "http://127.0.0.1:1", day: "{{ workload.schedule.at | default('none') }}" }
+workflow:
+  - step: start
+    tool: { kind: noop, input: { day: "{{ workload.day }}" } }
+on_failure:
+  - { slack: "{{ workload.api }}", text: "{{ execution.message }}" }
+"""
+
+
+def test_names_that_the_workload_itself_reads_are_known(noetl, write):
+    file = write("scheduled.yaml", SCHEDULED)
+    ran = noetl("run", file, "--strict", "--set", "schedule.at=2026-03-01T00:00:00Z", "--quiet")
+    assert (ran.code, json.loads(ran.out)) == (0, {"day": "2026-03-01T00:00:00Z"})
+    said = noetl("run", file, "--set", "zzz=1", "--dry-run")
+    assert said.err.rstrip().endswith("it has api, day, schedule"), "`execution` is the engine's"
+    assert "valid, 2 steps." in said.out
+
+
 def test_a_whole_workload_that_is_passed_on_may_hold_any_name(noetl, write):
     steps = 'workload: { who: x }\nworkflow:\n  - step: start\n    tool: { kind: noop, args: { all: "{{ workload }}" } }\n'
     file = write("whole.yaml", steps)

@@ -27,6 +27,9 @@ LOOP = HELLO.replace("demo/hello", "demo/loop").replace(
     'tool: {kind: double, value: "{{ workload.n }}"}',
     'loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel}}\n    tool: {kind: double, value: "{{ iter.n }}"}',
 )
+ASKS = HELLO.replace("demo/hello", "demo/asks").replace(
+    'double, value: "{{ workload.n }}"', "wait, approve: true"
+)
 VARS = HELLO.replace("demo/hello", "demo/vars").replace(
     '"{{ workload.n }}"}',
     '"{{ workload.n }}"}\n    vars: {total: "{{ result }}", gone: "no more"}\n    next: hold',
@@ -281,6 +284,15 @@ def test_waiting_patched_and_done(noetl, far, tmp_path):
     assert [(one["meta"]["principal"], one["payload"]["reason"]) for one in told] == [("token:ann", "fine")]
     ran = noetl("ctx", "patch", "latest", "--set", "approved=true", "--remote")
     assert ran.code == 2 and "execution_ended" in ran.err
+
+
+def test_a_run_that_waits_for_an_answer_ends_and_says_how_to_answer(noetl, far, tmp_path):
+    (tmp_path / "asks.yaml").write_text(ASKS)
+    ran = noetl("run", "asks.yaml", "--timeout", "60", "--remote")
+    assert ran.code == 0, ran
+    assert "--set approved=true --remote" in ran.out
+    ran = noetl("callback", "latest", "--set", "approved=true", "-q", "--remote")
+    assert (ran.code, json.loads(ran.out)) == (0, {"approved": True})
 
 
 def test_a_patch_that_is_not_applied_yet_is_waited_for(noetl, far):

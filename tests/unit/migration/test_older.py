@@ -181,3 +181,13 @@ def test_two_texts_of_one_migration_are_two_programs() -> None:
     other, _ = compile_any(spaced, source_name="old.yaml", kinds=KINDS)
     assert same_program(one.program, other.program) and one.program.hash != other.program.hash
     assert identity_of(OLD, rewritten) != identity_of(spaced, rewritten)
+
+
+def test_settings_of_all_steps_are_kept():
+    settings = "executor: { spec: { budget: { calls: 5 }, defaults: { timeout: 30 } } }\n"
+    done, rewritten = compile_any(
+        OLD.replace("workflow:\n", f"{settings}workflow:\n"), source_name="p.yaml", kinds=KINDS
+    )
+    assert rewritten and done.program.budget is not None
+    tasks = [task for step in done.program.steps if step.body is not None for task in step.body.tasks]
+    assert len(tasks) == 3 and all(task.timeout is not None for task in tasks)

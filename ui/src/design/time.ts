@@ -11,9 +11,20 @@ export function zoneName(zone: Zone): string {
   return zone === "UTC" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-/** A moment as `2026-11-24 18:36:36`, in the zone that the page prints. */
-export function momentText(millis: number, zone: Zone, parts: "second" | "milli" = "second"): string {
-  const options: Intl.DateTimeFormatOptions = {
+type Precision = "second" | "milli";
+
+/** To make a format takes longer than to use it a hundred times, and a page has a thousand moments. */
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function formatOf(zone: Zone, parts: Precision): Intl.DateTimeFormat {
+  const name = `${zone} ${parts}`;
+  const format = formats.get(name) ?? makeFormat(zone, parts);
+  formats.set(name, format);
+  return format;
+}
+
+function makeFormat(zone: Zone, parts: Precision): Intl.DateTimeFormat {
+  return new Intl.DateTimeFormat("sv-SE", {
     timeZone: zone === "UTC" ? "UTC" : undefined,
     year: "numeric",
     month: "2-digit",
@@ -23,8 +34,12 @@ export function momentText(millis: number, zone: Zone, parts: "second" | "milli"
     second: "2-digit",
     hourCycle: "h23",
     fractionalSecondDigits: parts === "milli" ? 3 : undefined,
-  };
-  return new Intl.DateTimeFormat("sv-SE", options).format(millis).replace(",", ".");
+  });
+}
+
+/** A moment as `2026-11-24 18:36:36`, in the zone that the page prints. */
+export function momentText(millis: number, zone: Zone, parts: Precision = "second"): string {
+  return formatOf(zone, parts).format(millis).replace(",", ".");
 }
 
 const UNITS: [number, string][] = [

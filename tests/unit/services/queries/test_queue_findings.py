@@ -59,7 +59,7 @@ def test_the_cause_is_named_with_deliveries_and_age(queues, due_for, kind, words
         assert "due for 300 s" in found.message
 
 
-@pytest.mark.parametrize(("why", "next_"), [("no such value", "retry_dead_letters"), ("", "by itself")])
+@pytest.mark.parametrize(("why", "next_"), [("no such value", "noetl dead-letters retry"), ("", "by itself")])
 def test_a_dead_letter_is_the_most_serious_finding(why, next_):
     letter = DeadLetter("events", "m", 1.8e9, why, ["7"])
     (found,) = dead_letters(7, Queues([letter]))

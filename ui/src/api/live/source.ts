@@ -8,6 +8,7 @@ export interface Change {
   version?: number | string;
   seq?: number | string;
   status?: string;
+  loops?: { done: number; failed: number; total: number }[];
 }
 
 export type LiveState = "connecting" | "streaming" | "polling" | "off";

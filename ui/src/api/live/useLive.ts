@@ -2,6 +2,7 @@
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 
+import { isNews, keyOf } from "./known";
 import { liveState, onChange, onState, watchTopic } from "./hub";
 import type { LiveState } from "./source";
 
@@ -9,22 +10,23 @@ export function useLiveState(): LiveState {
   return useSyncExternalStore(onState, liveState);
 }
 
-/** Keep the queries whose key begins with the topic's key up to date while a component is shown. */
-export function useTopic(topic: string): void {
+/** Keep the queries whose key begins with the topic's key up to date while a component is shown and wants it. */
+export function useTopic(topic: string, wanted = true): void {
   const client = useQueryClient();
   useEffect(() => {
+    if (!wanted) return;
     const stopWatching = watchTopic(topic);
     const stopListening = onChange((change) => {
-      if (change.topic === topic) void refresh(client, topic);
+      if (change.topic === topic && isNews(change)) void refresh(client, topic);
     });
     return () => {
       stopWatching();
       stopListening();
     };
-  }, [client, topic]);
+  }, [client, topic, wanted]);
 }
 
 /** `execution:12` refreshes queries of ["execution", "12"]. */
 function refresh(client: QueryClient, topic: string): Promise<void> {
-  return client.invalidateQueries({ queryKey: topic.split(":") });
+  return client.invalidateQueries({ queryKey: keyOf(topic) });
 }

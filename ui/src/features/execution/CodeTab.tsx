@@ -14,7 +14,7 @@ import { whyOf } from "./why";
 const CodeView = lazy(() => import("../code/CodeView"));
 
 export default function CodeTab({ execution }: TabProps) {
-  const code = useQuery(codeOf(execution.execution_id, execution.path));
+  const code = useQuery(codeOf(execution));
   const why = whyOf(execution);
   const marks = useMemo((): Mark[] => {
     if (why?.line === undefined) return [];

@@ -42,8 +42,9 @@ export interface TabProps {
 
 export default function ExecutionPage() {
   const { id } = useParams({ from: "/shell/executions/$id" });
-  useTopic(`execution:${id}`);
   const query = useQuery(executionOf(id));
+  // The first hint comes after the first read, so that it says whether there is something to read again.
+  useTopic(`execution:${id}`, !query.isPending);
   const path = query.data?.path;
   return (
     <Page

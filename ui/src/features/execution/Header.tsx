@@ -9,12 +9,12 @@ import { Status } from "../../design/Status";
 import { durationText } from "../../design/time";
 import { CallbackList } from "../approvals/CallbackList";
 import type { TabProps } from "./ExecutionPage";
-import { childrenOf, codeOf } from "./queries";
+import { childrenOf } from "./queries";
 import { whyOf } from "./why";
 
 export function Header({ execution }: TabProps) {
   const id = execution.execution_id;
-  const code = useQuery(codeOf(id, execution.path));
+  const version = execution.version ?? undefined;
   const children = useQuery(childrenOf(id));
   const why = whyOf(execution);
   return (
@@ -41,9 +41,9 @@ export function Header({ execution }: TabProps) {
         of={[
           [
             "Playbook",
-            <Link key="playbook" to="/playbooks/$" params={{ _splat: execution.path }} search={{ version: code.data?.version }}>
+            <Link key="playbook" to="/playbooks/$" params={{ _splat: execution.path }} search={{ version }}>
               {execution.path}
-              {code.data ? `@${code.data.version}` : ""}
+              {version === undefined ? "" : `@${version}`}
             </Link>,
           ],
           ["Started", <Moment key="started" at={execution.started_at} />],

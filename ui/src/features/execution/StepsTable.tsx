@@ -20,9 +20,10 @@ export function StepsTable({ steps }: { steps: StepRun[] }) {
         rows={steps}
         rowKey={(step) => String(step.run)}
         columns={[
-          { title: "Run", numeric: true, cell: (step) => step.run },
+          { title: "Run", numeric: true, share: 0.6, cell: (step) => step.run },
           {
             title: "Step",
+            share: 2,
             cell: (step) => (
               <button
                 type="button"
@@ -34,8 +35,8 @@ export function StepsTable({ steps }: { steps: StepRun[] }) {
             ),
           },
           { title: "Status", cell: (step) => <Status of={step.status} /> },
-          { title: "Detail", cell: (step) => <Detail step={step} /> },
-          { title: "Started", cell: (step) => <Moment at={step.started_at} precise /> },
+          { title: "Detail", share: 3, cell: (step) => <Detail step={step} /> },
+          { title: "Started", share: 1.8, cell: (step) => <Moment at={step.started_at} precise /> },
           { title: "Duration", numeric: true, cell: (step) => durationText(step.duration_ms) },
         ]}
       />

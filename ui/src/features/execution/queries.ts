@@ -3,6 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 
 import { api, read, type Schemas } from "../../api/client";
 import type { Json } from "../../api/json";
+import { noteOpening } from "../../api/live/known";
 import { playbookText, versionsOf } from "../playbooks/queries";
 
 export type Execution = Schemas["ExecutionAnswer"];
@@ -18,13 +19,25 @@ export const END = "end";
 export const executionOf = (id: string) =>
   queryOptions({
     queryKey: ["execution", id, "summary"],
-    queryFn: () => read(api.GET("/api/executions/{execution_id}", { params: at(id) })),
+    queryFn: async ({ client }) => {
+      const summary = await read(api.GET("/api/executions/{execution_id}", { params: { ...at(id), query: { lean: true } } }));
+      noteOpening(client, `execution:${id}`, summary.revision);
+      return summary;
+    },
   });
 
 export const stepsOf = (id: string) =>
   queryOptions({
     queryKey: ["execution", id, "steps"],
     queryFn: () => read(api.GET("/api/executions/{execution_id}/steps", { params: { ...at(id), query: { limit: MOST_STEPS } } })),
+  });
+
+/** The same with what each run did and waited for. */
+export const phasesOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "phases"],
+    queryFn: () =>
+      read(api.GET("/api/executions/{execution_id}/steps", { params: { ...at(id), query: { limit: MOST_STEPS, phases: true } } })),
   });
 
 export const executionGraphOf = (id: string) =>
@@ -107,11 +120,12 @@ async function versionOf(id: string, path: string, versions: number[]): Promise<
 }
 
 /** The text and version of the playbook as the execution runs it. */
-export const codeOf = (id: string, path: string) =>
+export const codeOf = ({ execution_id: id, path, version: known }: Execution) =>
   queryOptions({
     queryKey: ["execution-code", id],
     staleTime: Infinity,
     queryFn: async ({ client }) => {
+      if (typeof known === "number") return client.ensureQueryData(playbookText(path, known));
       const versions = await client.ensureQueryData(versionsOf(path));
       const version = await versionOf(
         id,

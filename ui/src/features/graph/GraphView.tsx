@@ -1,19 +1,29 @@
 import "@xyflow/react/dist/style.css";
 import "./graph.css";
 
-import { Background, Controls, type Edge, MarkerType, type Node, ReactFlow } from "@xyflow/react";
-import { useMemo } from "react";
+import { Background, Controls, type Edge, MarkerType, type Node, type NodeHandle, Position, ReactFlow, useReactFlow, useStore } from "@xyflow/react";
+import { useEffect, useMemo } from "react";
 
 import { useTheme } from "../../app/preferences";
 import { Loaded } from "../../design/Loaded";
 import type { Flowchart } from "./flowchart";
-import { type Layout, NODE_HEIGHT } from "./sizes";
+import { type Layout, NODE_HEIGHT, NODE_WIDTH } from "./sizes";
 import type { NodeState } from "./overlay";
 import { SelfArc } from "./SelfArc";
 import { StepNode, type StepNodeData } from "./StepNode";
 import { useLayout } from "./useLayout";
 
 const MARGIN_PX = 72;
+const FIT = { maxZoom: 1, padding: 0.1 };
+/** Boxes of known sizes: without them React Flow draws every node once to measure it. */
+const BOX = {
+  width: NODE_WIDTH,
+  height: NODE_HEIGHT,
+  handles: [
+    { type: "target", position: Position.Top, x: NODE_WIDTH / 2, y: 0 },
+    { type: "source", position: Position.Bottom, x: NODE_WIDTH / 2, y: NODE_HEIGHT },
+  ] satisfies NodeHandle[],
+};
 const NODE_TYPES = { step: StepNode };
 const EDGE_TYPES = { self: SelfArc };
 const NO_STATES: ReadonlyMap<string, NodeState> = new Map();
@@ -59,6 +69,7 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
         (step): Node<StepNodeData> => ({
           id: step.id,
           type: "step",
+          ...BOX,
           position: positions[step.id] ?? { x: 0, y: 0 },
           data: { step, state: states.get(step.name), reached: reached?.get(step.name), selected: step.name === selected, select: () => select(step.name) },
         }),
@@ -88,7 +99,7 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
       edgeTypes={EDGE_TYPES}
       colorMode={theme}
       fitView
-      fitViewOptions={{ maxZoom: 1, padding: 0.1 }}
+      fitViewOptions={FIT}
       minZoom={0.1}
       nodesDraggable={false}
       nodesConnectable={false}
@@ -99,8 +110,19 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
       zoomOnScroll={false}
       proOptions={{ hideAttribution: true }}
     >
+      <Refit />
       <Background />
       <Controls showInteractive={false} />
     </ReactFlow>
   );
+}
+
+/** Fit the graph again when its frame gets another width, as on a telephone that is turned. */
+function Refit() {
+  const width = useStore((state) => state.width);
+  const { fitView } = useReactFlow();
+  useEffect(() => {
+    if (width > 0) void fitView(FIT);
+  }, [width, fitView]);
+  return null;
 }

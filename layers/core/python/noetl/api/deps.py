@@ -32,6 +32,7 @@ from noetl.services.credentials.credentials import CredentialDeps
 from noetl.services.executions.start_execution import Begin
 from noetl.services.history.moments import Histories
 from noetl.services.messaging.backpressure import Backpressure
+from noetl.services.messaging.operate_dead_letters import LetterQueue
 from noetl.services.orchestrator.ingest_worker_events import EventsDeps
 from noetl.services.results.prune import PruneDeps
 from noetl.services.worker.http_worker_leases import Claims
@@ -135,6 +136,8 @@ class ApiDeps:
     """Sessions of browsers; None where others sign people in, or none is needed."""
     deliveries: Deliveries | None = None
     """What queues know about an execution; None where there are none but the database."""
+    letter_queues: Sequence[LetterQueue] = ()
+    """Queues of dead letters; none where there are no queues but the database."""
     inline_bytes: int = INLINE_LIMIT
     max_body: int = MAX_BODY
     max_answer: int = MAX_ANSWER

@@ -14,6 +14,7 @@ from noetl.cli import errors
 from noetl.cli.commands.context import context_app
 from noetl.cli.commands.control import callback, cancel, exec_, inject, patch_app, pause, redrive, unpause
 from noetl.cli.commands.credential import credential_app
+from noetl.cli.commands.dead_letters import dead_letters_app
 from noetl.cli.commands.deploy import deploy
 from noetl.cli.commands.init import init
 from noetl.cli.commands.inspect import events, list_, logs, result, status
@@ -76,6 +77,7 @@ app.add_typer(context_app, name="context")
 app.add_typer(patch_app, name="ctx")
 app.add_typer(credential_app, name="credential")
 app.add_typer(database_app, name="db")
+app.add_typer(dead_letters_app, name="dead-letters")
 app.add_typer(limit_app, name="limit")
 app.add_typer(local_app, name="local")
 app.add_typer(schedule_app, name="schedule")
@@ -212,7 +214,7 @@ def replay(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Rebuild state from history and compare it with the stored one.
+    """Rebuild state from history; compare it with what is stored.
 
     The exit code is 1 when they differ.
     """

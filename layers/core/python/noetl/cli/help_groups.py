@@ -22,7 +22,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Start by time or event, share": ("schedule", "trigger", "credential", "limit"),
     "Servers": ("serve", "server", "worker", "token", "context"),
     "Deploy to AWS": ("deploy", "local", "invoke"),
-    "Maintain": ("doctor", "db", "prune", "replay", "docs", "version"),
+    "Maintain": ("doctor", "db", "dead-letters", "prune", "replay", "docs", "version"),
 }
 """Every command of `noetl` in one group, in the order of the help; a test compares them with the commands there are."""
 

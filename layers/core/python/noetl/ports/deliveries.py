@@ -14,7 +14,9 @@ from noetl.ports.gauges import QueueGauge
 class DeadLetter(msgspec.Struct, frozen=True):
     """A message in a dead-letter queue.
 
-    ``why``: what the engine says; empty when the queue gave up. ``executions``: those that it is about, as far as it can be read.
+    ``why``: what the engine says, without tokens; empty when the queue gave up. ``executions``: those that it is about, as far as it can
+    be read. ``received``: deliveries, among them those to readers of the dead-letter queue. ``kind``: the type of its event, or
+    ``command``; empty when it cannot be read. ``step``, ``run``, ``command_id``: of the work that it is about, if any.
     """
 
     queue: str
@@ -22,6 +24,11 @@ class DeadLetter(msgspec.Struct, frozen=True):
     sent_at: float
     why: str
     executions: list[str]
+    received: int = 1
+    kind: str = ""
+    step: str = ""
+    run: int | None = None
+    command_id: str = ""
 
 
 class Deliveries(Protocol):

@@ -49,6 +49,15 @@ def dead_letters(url: str) -> str:
     return f"{url}-dlq"
 
 
+def count_messages(client: Any, url: str) -> int:
+    """Return how many messages a queue holds, as it counts them, hidden ones too.
+
+    Raises InfrastructureError.
+    """
+    waiting, in_flight, _ = _numbers(client, url)
+    return waiting + in_flight
+
+
 def _gauge(client: Any, name: str, url: str) -> QueueGauge:
     waiting, in_flight, delayed = _numbers(client, url)
     failed = 0 if name.startswith(_COMMANDS) else _numbers(client, dead_letters(url))[0]

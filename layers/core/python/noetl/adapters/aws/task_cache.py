@@ -26,7 +26,9 @@ class S3TaskCache:
 
     def get(self, key: str) -> CachedResult | None:
         try:
-            data: bytes = self._client.get_object(Bucket=self._bucket, Key=f"{self._folder}/{key}")["Body"].read()
+            data: bytes = self._client.get_object(Bucket=self._bucket, Key=f"{self._folder}/{key}")[
+                "Body"
+            ].read()
         except FAILURES as error:
             if is_missing(error, lists=self._lists):
                 return None
@@ -35,4 +37,6 @@ class S3TaskCache:
 
     def put(self, entry: CachedResult) -> None:
         with answering("s3"):
-            self._client.put_object(Bucket=self._bucket, Key=f"{self._folder}/{entry.key}", Body=codec.encode(entry))
+            self._client.put_object(
+                Bucket=self._bucket, Key=f"{self._folder}/{entry.key}", Body=codec.encode(entry)
+            )

@@ -360,7 +360,8 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
 
     ``parked``: steps that wait for the context; ``waits``: for slots or moments of keys that are shared; ``awaiting``: for callbacks
     (``awaiting_left_out`` counts those of items of loops that are not shown: ``/callbacks`` lists all).
-    ``unreadable``: rows of the execution that cannot be read, and why."""
+    ``unreadable``: rows of the execution that cannot be read, and why. ``revision`` grows with each change; a hint of the stream whose
+    ``version`` is not greater says nothing new, except of loops that run."""
 
     execution_id: str
     path: str
@@ -384,6 +385,7 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
     program: str = ""
     principal: str = ""
     labels: dict[str, str] = {}
+    revision: int = 0
 
 
 class StepPage(msgspec.Struct, frozen=True):

@@ -198,7 +198,11 @@ def _decision(request: Request, deps: ApiDeps) -> dict[str, Any]:
         raise BadRequestError("the form cannot be read", code="form_invalid") from error
     word = sent.get("decision", [""])[0]
     if word not in ("approve", "reject"):
-        raise BadRequestError("the form decides nothing", code="form_invalid", hint="approve or reject")
+        raise BadRequestError(
+            "the form decides nothing",
+            code="form_invalid",
+            hint="set decision to approve or reject; a program sends JSON with `Content-Type: application/json`",
+        )
     comment = sent.get("comment", [""])[0].strip()[: pages.COMMENT]
     return {"approved": word == "approve", **({"comment": comment} if comment else {})}
 

@@ -101,7 +101,10 @@ ROUTES: tuple[Route, ...] = (
         waited_start.get_execution,
         {200: bodies.ExecutionAnswer},
         "executions",
-        query=(_WAIT,),
+        query=(
+            _WAIT,
+            Parameter("lean", "`true`: without `steps`, which have a route of their own.", FLAG),
+        ),
     ),
     Route(
         "GET",
@@ -134,7 +137,11 @@ ROUTES: tuple[Route, ...] = (
         executions.get_steps,
         {200: bodies.StepPage},
         "executions",
-        query=(AFTER, limit(200, executions.STEPS)),
+        query=(
+            AFTER,
+            limit(200, executions.STEPS),
+            Parameter("phases", "`true`: with the phases of each run: queued, running, waiting …", FLAG),
+        ),
     ),
     Route(
         "GET",

@@ -39,7 +39,8 @@ def show_plan(wish: RunRequest, start: NewExecution, *, as_json: bool, at: Comma
     if as_json:
         out_json(plan)
         return errors.DONE
-    out(f"{program.path}: valid, {len(program.steps)} steps. Nothing was started.")
+    count = len(program.steps)
+    out(f"{program.path}: valid, {count} step{'s' * (count != 1)}. Nothing was started.")
     out(f"workload: {pretty(plan['workload'])}")
     rows = [(one["step"], ", ".join(one["kinds"]) or "-", ", ".join(one["next"])) for one in plan["steps"]]
     out(table(("STEP", "CALLS", "NEXT"), rows))

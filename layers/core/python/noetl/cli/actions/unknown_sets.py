@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 from noetl.cli.actions.payload import parse_set
 from noetl.cli.render.output import note
+from noetl.domain import callbacks
 from noetl.domain.errors import InvalidInputError
 from noetl.dsl.diagnostics import nearest
+from noetl.dsl.lowering.endings import OUTCOME
 from noetl.dsl.program import LiteralNode, Map, Program
+from noetl.dsl.reads import names_in
 
 _WHOLE = frozenset({"workload", "workload.*"})
+_GIVEN = frozenset({callbacks.SCOPE, OUTCOME})
+"""Names whose value the engine sets, in every template."""
 
 
 def check_sets(program: Program, sets: Sequence[str], *, strict: bool) -> None:
@@ -54,8 +59,11 @@ def known_names(program: Program) -> list[str]:
 
 
 def _reads(program: Program) -> list[str]:
-    """Names of the workload that steps read, and bare names that are no step's."""
-    steps = {step.name for step in program.steps}
+    """List the names that templates read from the workload.
+
+    These are its own names, and bare names that neither a step nor the engine has.
+    """
+    given = {step.name for step in program.steps} | _GIVEN
     reads = [
         name
         for step in program.steps
@@ -63,7 +71,8 @@ def _reads(program: Program) -> list[str]:
         for name in part.names
         if name not in _WHOLE
     ]
-    return [name for name in reads if name.startswith("workload.") or ("." not in name and name not in steps)]
+    reads += sorted(names_in(program.workload) - _WHOLE)
+    return [name for name in reads if name.startswith("workload.") or ("." not in name and name not in given)]
 
 
 def _reads_whole(program: Program) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from noetl.api.http.bodies import EventPage, StatusAnswer
+from noetl.api.http.bodies import EventPage, ExecutionAnswer, StatusAnswer
 from noetl.api.nouns.logs import LinesAnswer
 from noetl.cli.client.http_client import Client
 from noetl.domain.state import TERMINAL
@@ -179,7 +179,19 @@ def status_of(client: Client, execution_id: int) -> StatusAnswer:
 
 
 def _waits(client: Client, execution_id: int) -> bool:
-    """Parked (or ended meanwhile), with nothing on its way."""
+    """Return whether it has ended, or only a patch or an answer from outside can continue it."""
     found = status_of(client, execution_id)
-    busy = found.outstanding.get("commands") or found.outstanding.get("outbox")
-    return found.status in TERMINAL or (found.status == "waiting" and not busy)
+    if found.status in TERMINAL:
+        return True
+    if found.status != "waiting" or found.outstanding.get("outbox"):
+        return False
+    commands = found.outstanding.get("commands", 0)
+    return not commands or commands <= _open_questions(client, execution_id)
+
+
+def _open_questions(client: Client, execution_id: int) -> int:
+    """Count the commands that wait for an answer; 0 while one of them has a time limit."""
+    found = client.get(ONE.format(execution_id), ExecutionAnswer)
+    if any(one.until is not None for one in found.awaiting):
+        return 0
+    return len(found.awaiting) + found.awaiting_left_out

@@ -68,6 +68,13 @@ from noetl.services.credentials.credentials import (
 from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.history.recorded_test import RecordedTest
+from noetl.services.messaging.operate_dead_letters import (
+    DeadLetterPage,
+    DeadLettersDone,
+    DeadLetterView,
+    DeadLetterWish,
+)
+from noetl.services.messaging.operate_dead_letters import Verb as LetterVerb
 from noetl.services.queries import read_execution
 from noetl.services.queries.analyze import Analysis
 from noetl.services.queries.compare_executions import Comparison
@@ -76,6 +83,8 @@ from noetl.services.queries.read_execution import ExecutionSummary, ExecutionVie
 from noetl.services.results.prune import Pruned, PruneRequest
 
 CANCEL_SECONDS = 30.0
+LETTERS = 500
+"""Dead letters of a page: each page reads the queues again, so that few large ones are best."""
 
 
 class RemotePlace(RemoteTriggers):
@@ -299,6 +308,23 @@ class RemotePlace(RemoteTriggers):
             self._client.delete(path, DeletedAnswer)
             return None
         return self._client.post(f"{path}/{what}", ScheduleView, {})
+
+    # --- dead letters ---
+
+    def dead_letters(self, queue: str | None, execution: str | None, limit: int) -> DeadLetterPage:
+        first: DeadLetterPage | None = None
+        letters: list[DeadLetterView] = []
+        asked = {"queue": queue, "execution_id": execution, "limit": min(limit, LETTERS)}
+        for page in self._client.pages("/api/dead-letters", DeadLetterPage, **asked):
+            first = first or page
+            letters += page.letters
+            if len(letters) >= limit:
+                break
+        assert first is not None, "a list has at least one page"
+        return msgspec.structs.replace(first, letters=letters[:limit], next=None)
+
+    def handle_dead_letters(self, verb: LetterVerb, wish: DeadLetterWish) -> DeadLettersDone:
+        return self._client.post(f"/api/dead-letters/{verb}", DeadLettersDone, msgspec.to_builtins(wish))
 
     # --- limits ---
 

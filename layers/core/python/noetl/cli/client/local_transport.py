@@ -20,6 +20,7 @@ from noetl.cli.actions.context_patch import ContextPatch
 from noetl.cli.client import runtime_access
 from noetl.cli.client.local_bulk_control import do_many, look_many
 from noetl.cli.client.local_credentials import CredentialsHere
+from noetl.cli.client.local_dead_letters import DeadLettersHere
 from noetl.cli.client.local_limits import LimitsHere
 from noetl.cli.client.local_results import ResultsHere
 from noetl.cli.client.local_schedules import SchedulesHere
@@ -90,7 +91,7 @@ def open_running_here(
         yield RunningHere(runtime, home)
 
 
-class LocalTransport(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere):
+class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere):
     """``noetl.cli.client.protocol.Place`` over the stores of this machine."""
 
     def __init__(self, reading: runtime_access.Reading, home: str | None = None) -> None:

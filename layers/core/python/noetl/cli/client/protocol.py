@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
     from noetl.services.history.read_history import HistoryEvent
     from noetl.services.history.recorded_test import RecordedTest
+    from noetl.services.messaging.operate_dead_letters import DeadLetterPage, DeadLettersDone, DeadLetterWish
+    from noetl.services.messaging.operate_dead_letters import Verb as LetterVerb
     from noetl.services.queries.analyze import Analysis
     from noetl.services.queries.compare_executions import Comparison
     from noetl.services.queries.limits import LimitRequest, LimitView
@@ -168,6 +170,12 @@ class Place(Protocol):
 
     def prune(self, wish: PruneRequest) -> Pruned:
         """As much as is done in a while."""
+
+    def dead_letters(self, queue: str | None, execution: str | None, limit: int) -> DeadLetterPage:
+        """The oldest ``limit`` of them."""
+
+    def handle_dead_letters(self, verb: LetterVerb, wish: DeadLetterWish) -> DeadLettersDone:
+        """Send back or remove; less than all when that takes long."""
 
     def limits(self, limit: int) -> Sequence[LimitView]: ...
     def limit(self, key: str) -> LimitView: ...

@@ -58,7 +58,7 @@ def doctor(*, as_json: bool, home: str | None) -> int:
             out_json(asdict(check))
         else:
             mark = {"ok": "ok  ", "warning": "warn", "failed": "FAIL"}[check.status]
-            out(f"{mark}  {check.name:<16} {check.detail}")
+            out(f"{mark}  {check.name:<19} {check.detail}")
             if check.status != "ok":
                 out(f"      fix: {check.fix}")
     if not as_json:

@@ -43,7 +43,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a playbook to begin with, and its test, into this folder.
+    """Write a first playbook, and its test, into this folder.
 
     \b
       noetl init                              hello.yaml

@@ -41,7 +41,7 @@ def tell_end(ended: str, value: Any, name: str, option: str) -> None:
     commands = (
         (f"{noetl} result {name}{option}", "the whole result"),
         (f"{noetl} status {name}{option}", "its steps; `events` and `logs` show more"),
-        (f"{noetl} ui", "the same in a browser"),
+        (f"{noetl} ui{option}", "the same in a browser"),
     )
     width = max(len(command) for command, _ in commands)
     for place, (command, about) in enumerate(commands):

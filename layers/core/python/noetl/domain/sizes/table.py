@@ -318,6 +318,9 @@ BATCH_PLAYBOOKS = _size("batch_playbooks", "requests", 100, "entries",
 REQUEST_IDS = _size("request_ids", "requests", 100, "entries",
     "ids in one address",
     "the API (`invalid_parameter`)")
+DEAD_LETTER_IDS = _size("dead_letter_ids", "requests", 100, "entries",
+    "ids of dead letters in one request",
+    "the API (`dead_letters_invalid`)")
 CAPABILITY = _size("capability", "requests", 4 * KIB, "characters",
     "the header `Noetl-Command`",
     "the API (`capability_invalid`)")

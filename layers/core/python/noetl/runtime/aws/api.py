@@ -27,7 +27,7 @@ from noetl.api.http.waiting import Waiting
 from noetl.domain.callbacks import shown_path
 from noetl.domain.events import Start
 from noetl.runtime.aws.database import history_sql
-from noetl.runtime.aws.deliveries import CloudDeliveries
+from noetl.runtime.aws.deliveries import CloudDeliveries, letter_queues
 from noetl.runtime.aws.events import events_in
 from noetl.runtime.aws.parts import CloudParts, open_parts, task_logs
 from noetl.runtime.aws.readiness import pools, queue_urls, readiness
@@ -170,6 +170,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         gauges=lambda: read_gauges(make_client("sqs"), queue_urls(settings)),
         checks=readiness(settings),
         deliveries=CloudDeliveries(settings, parts.results),
+        letter_queues=letter_queues(settings),
         clock=time.time,
         reconnect=parts.database.close,
         keys=parts.keys,

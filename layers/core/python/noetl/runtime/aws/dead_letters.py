@@ -42,9 +42,11 @@ class CloudDeadLetters:
                 return
             for name in names:
                 dead, home = self._pair(engine, name)
-                done = send_back(dead, home, judged=False, deadline=remaining, log=telemetry.log)
-                if done.sent:
-                    call.count("RedrivenDeadLetters", done.sent)
+                done = send_back(
+                    dead, home, wanted=lambda one: not one.why, deadline=remaining, log=telemetry.log
+                )
+                if done.done:
+                    call.count("RedrivenDeadLetters", len(done.done))
         except InfrastructureError as away:
             telemetry.log(f"dead letters wait for the next tick: {away}", level="warning")
 
@@ -59,8 +61,8 @@ class CloudDeadLetters:
                 found = look(name, dead, engine.results, SHOWN)
                 answer[name] = [msgspec.to_builtins(one) for one in found]
             else:
-                done = send_back(dead, home, judged=True, deadline=remaining, log=telemetry.log)
-                answer[name] = {"sent": done.sent, "left": done.left}
+                done = send_back(dead, home, wanted=lambda one: True, deadline=remaining, log=telemetry.log)
+                answer[name] = {"sent": len(done.done), "left": done.left}
         return answer
 
     @staticmethod

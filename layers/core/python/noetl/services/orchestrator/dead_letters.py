@@ -8,9 +8,12 @@ who removes the cause first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import msgspec
 
 from noetl.domain.errors import InfrastructureError, NoetlError, NotFoundError
+from noetl.domain.text.masking import loggable
 from noetl.ports.deliveries import DeadLetter
 from noetl.ports.queue import Delivery, Outgoing, Queue
 from noetl.ports.results import ResultStore
@@ -23,15 +26,23 @@ REASON = 400
 MARGIN_SECONDS = 10.0
 
 
-@dataclass(slots=True)
-class Returned:
-    """The count of dead letters that were sent back.
+WAIT_SECONDS = 1.0
+"""How long a look waits for messages that the queue counts and does not give out at once."""
+Wanted = Callable[[Delivery], bool]
 
-    ``sent``: those that are in their queue again. ``left``: those that stay, because the engine judged them or they could not be sent.
+
+@dataclass(slots=True)
+class Handled:
+    """The dead letters that were sent back or removed.
+
+    ``left``: the count of those that stay. ``unsent``: those among them that their queue did not take. ``stopped``: the time was over, or
+    as many were handled as one call handles.
     """
 
-    sent: int = 0
+    done: list[str] = field(default_factory=list)
+    unsent: list[str] = field(default_factory=list)
     left: int = 0
+    stopped: bool = False
 
 
 def lay_aside(delivery: Delivery, why: str, dead: Queue) -> None:
@@ -46,11 +57,18 @@ def lay_aside(delivery: Delivery, why: str, dead: Queue) -> None:
         raise InfrastructureError("the dead letter could not be sent", code="not_laid_aside")
 
 
-def look(name: str, dead: Queue, results: ResultStore, most: int = MOST) -> list[DeadLetter]:
-    """Read dead letters and leave them where they are. Raises InfrastructureError."""
-    found = _receive(dead, most)
+def look(
+    name: str, dead: Queue, results: ResultStore, most: int = MOST, *, expected: int = 0
+) -> list[DeadLetter]:
+    """Read dead letters and leave them where they are. Raises InfrastructureError.
+
+    ``expected``: how many the queue counts. A queue may give out fewer at first; a FIFO queue gives out ten of a group at most.
+    """
+    found: list[Delivery] = []
     try:
-        return [DeadLetter(name, one.message_id, one.sent_at, one.why, _about(one, results)) for one in found]
+        while len(found) < most and (got := _receive(dead, len(found), expected)):
+            found += got
+        return [_letter(name, one, results) for one in found]
     finally:
         dead.nack(found, 0)
 
@@ -59,61 +77,119 @@ def send_back(
     dead: Queue,
     home: Queue,
     *,
-    judged: bool,
+    wanted: Wanted,
     deadline: Callable[[], float],
     log: Callable[[str], None],
     most: int = MOST,
-) -> Returned:
+    expected: int = 0,
+) -> Handled:
     """Send dead letters back to the queue they came from.
 
-    ``judged``: also those that the engine laid aside. ``deadline``: seconds left. Sending one twice does no harm: the engine recognizes
-    by its id what it has applied. Raises InfrastructureError when a queue is unreachable.
+    ``wanted``: which of them. ``deadline``: seconds left. Sending one twice does no harm: the engine recognizes by its id what it has
+    applied. Raises InfrastructureError when a queue is unreachable.
     """
-    done = Returned()
+
+    def send(letters: Sequence[Delivery]) -> set[int]:
+        return set(home.send([_again(one) for one in letters]))
+
+    return _handle(dead, send, "is sent back", wanted, deadline, log, most, expected)
+
+
+def remove(
+    dead: Queue,
+    *,
+    wanted: Wanted,
+    deadline: Callable[[], float],
+    log: Callable[[str], None],
+    most: int = MOST,
+    expected: int = 0,
+) -> Handled:
+    """Remove dead letters for good. Arguments and errors are those of ``send_back``."""
+    return _handle(dead, lambda letters: set(), "is removed", wanted, deadline, log, most, expected)
+
+
+def _handle(
+    dead: Queue,
+    act: Callable[[Sequence[Delivery]], set[int]],
+    verb: str,
+    wanted: Wanted,
+    deadline: Callable[[], float],
+    log: Callable[[str], None],
+    most: int,
+    expected: int,
+) -> Handled:
+    """Take what is ``wanted`` out of the queue after ``act``.
+
+    ``act`` returns the places that stay.
+    """
+    handled = Handled()
     kept: list[Delivery] = []
     try:
-        while done.sent + len(kept) < most and deadline() > MARGIN_SECONDS:
-            found = dead.receive(10)
-            if not found:
+        while True:
+            seen = len(handled.done) + len(kept)
+            if seen >= most or deadline() <= MARGIN_SECONDS:
+                handled.stopped = True
                 break
-            wanted = [one for one in found if judged or not one.why]
-            kept += [one for one in found if one not in wanted]
-            unsent = set(home.send([_again(one) for one in wanted])) if wanted else set()
-            gone = [one for place, one in enumerate(wanted) if place not in unsent]
-            kept += [one for place, one in enumerate(wanted) if place in unsent]
+            if not (found := _receive(dead, seen, expected)):
+                break
+            chosen = [one for one in found if wanted(one)]
+            kept += [one for one in found if one not in chosen]
+            stay = act(chosen) if chosen else set()
+            gone = [one for place, one in enumerate(chosen) if place not in stay]
+            for place in sorted(stay):
+                kept.append(chosen[place])
+                handled.unsent.append(chosen[place].message_id)
             dead.ack(gone)
-            done.sent += len(gone)
             for one in gone:
-                log(
-                    f"dead letter {one.message_id} is sent back"
-                    + (f"; it was laid aside: {one.why}" if one.why else "")
-                )
+                handled.done.append(one.message_id)
+                why = f"; it was laid aside: {_why(one)}" if one.why else ""
+                log(f"dead letter {one.message_id} {verb}{why}")
     finally:
-        done.left = len(kept)
+        handled.left = len(kept)
         dead.nack(kept, 0)
-    return done
+    return handled
 
 
 def _again(delivery: Delivery) -> Outgoing:
     return Outgoing(delivery.body, delivery.group, f"again.{delivery.message_id}")
 
 
-def _receive(dead: Queue, most: int) -> list[Delivery]:
-    found: list[Delivery] = []
-    while len(found) < most and (got := dead.receive(10)):
-        found += got
-    return found
+def _receive(dead: Queue, seen: int, expected: int) -> Sequence[Delivery]:
+    return dead.receive(10, WAIT_SECONDS if seen < expected else 0.0)
 
 
-def _about(delivery: Delivery, results: ResultStore) -> list[str]:
+def _why(delivery: Delivery) -> str:
+    return loggable(delivery.why, REASON)
+
+
+def _letter(name: str, delivery: Delivery, results: ResultStore) -> DeadLetter:
+    """Describe a dead letter as far as its body can be read; nothing of its data is repeated."""
+    letter = DeadLetter(
+        name, delivery.message_id, delivery.sent_at, _why(delivery), [], received=delivery.received
+    )
     try:
         message = unpack(delivery.body, results)
     except NotFoundError:
-        return sorted(map(str, bodies_of(delivery.body)))
+        stored = sorted(map(str, bodies_of(delivery.body)))
+        return msgspec.structs.replace(letter, executions=stored)
     except NoetlError:
-        return []
+        return letter
     about = message.command or message.event
-    return [] if about is None else [str(about.execution_id)]
+    if about is None:
+        return letter
+    return msgspec.structs.replace(
+        letter,
+        executions=[str(about.execution_id)],
+        kind="command" if message.command else str(about.__struct_config__.tag),
+        step=getattr(about, "step", ""),
+        run=getattr(about, "run", None),
+        command_id=getattr(about, "command_id", ""),
+    )
+
+
+def about_execution(delivery: Delivery, results: ResultStore, execution_id: str) -> bool:
+    """Whether a dead letter is about this execution."""
+    return execution_id in _letter("", delivery, results).executions
 
 
 def of_execution(letters: Sequence[DeadLetter], execution_id: int) -> list[DeadLetter]:

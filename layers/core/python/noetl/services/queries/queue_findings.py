@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.wait_request import iso
-from noetl.ports.deliveries import Deliveries
+from noetl.ports.deliveries import DeadLetter, Deliveries
 from noetl.ports.executions.inspection import OpenCommand
 from noetl.services.queries.diagnosis import Finding
 
 QUIET = 60.0
 """Seconds that a command may be due before its queue is asked: most are answered by then."""
-RETRY = "mend the cause, then `noetl invoke maintenance events/maintenance/retry_dead_letters.json`"
+RETRY = "mend the cause, then `noetl dead-letters retry`"
 
 
 def dead_letters(execution_id: int, deliveries: Deliveries | None) -> Iterator[Finding]:
@@ -25,17 +25,23 @@ def dead_letters(execution_id: int, deliveries: Deliveries | None) -> Iterator[F
         yield Finding("queues_unknown", "info", f"its dead letters could not be read: {away}")
         return
     for letter in found:
-        if letter.why:
-            text, next_ = f"the engine laid it aside: {letter.why}", RETRY
-        else:
-            text = "its queue moved it there after hundreds of deliveries"
-            next_ = "maintenance sends it back by itself, once `GET /ready` is green"
+        text, next_ = reason_of(letter)
         yield Finding(
             "dead_letter",
             "error",
             f"a message of the queue {letter.queue}, sent {iso(letter.sent_at)}, is a dead letter: {text}",
             next=(next_,),
         )
+
+
+def reason_of(letter: DeadLetter) -> tuple[str, str]:
+    """Return why a message is a dead letter, and what to do about it."""
+    if letter.why:
+        return f"the engine laid it aside: {letter.why}", RETRY
+    return (
+        "its queue moved it there after hundreds of deliveries",
+        "maintenance sends it back by itself, once `GET /ready` is green",
+    )
 
 
 def delivered(

@@ -105,6 +105,7 @@ class TaskRunner:
             lambda value, spec: self.keeper.part(self.secrets.redact(value), spec),
             hashlib.sha256(codec.encode(program.modules)).hexdigest() if program.modules else "",
             (command.stage, command.rule),
+            self.secrets.behind,
         )
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}
