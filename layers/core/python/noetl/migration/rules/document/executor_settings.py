@@ -5,17 +5,13 @@ They are ``requires``, ``pool``, and policies of another runtime.
 
 from __future__ import annotations
 
+from noetl.dsl.model.document import ExecutorSpec
 from noetl.formatting.nodes import Map, map_of
 from noetl.migration.page import Page, remove
 from noetl.migration.rule import Rule
 
 _EXECUTOR = frozenset({"kind", "profile", "version", "spec"})
-_SPEC = frozenset(
-    {
-        *("entry_step", "final_step", "no_next_is_error", "on_error", "timeout", "concurrency", "priority"),
-        *("policy", "result"),
-    }
-)
+_SPEC = frozenset(ExecutorSpec.model_fields)
 _POLICY = frozenset({"lifecycle", "failure", "on_unmatched"})
 
 
