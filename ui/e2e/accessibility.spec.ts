@@ -35,6 +35,7 @@ const PAGES: Record<string, (ids: { failed: string; done: string; asking: string
   credentials: () => "credentials",
   limits: () => "limits",
   workers: () => "workers",
+  "dead letters": () => "dead-letters",
   sql: () => "sql",
   settings: () => "settings",
 };

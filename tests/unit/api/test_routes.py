@@ -642,6 +642,15 @@ def test_events_fit_into_answers(ground):
     assert rest.json["events"]
 
 
+def test_steps_say_their_phases_when_asked(ground):
+    execution_id = ground.run(GATED)
+    plain = ground.ask("GET", f"/api/executions/{execution_id}/steps").json["steps"]
+    asked = ground.ask("GET", f"/api/executions/{execution_id}/steps", query={"phases": "true"}).json["steps"]
+    assert asked[1]["phases"] == [{"kind": "waiting", "at": asked[1]["started_at"]}]
+    assert [{**one, "phases": []} for one in asked] == [{**one, "phases": []} for one in plain]
+    assert all("phases" not in one for one in plain)
+
+
 def test_a_lean_execution_leaves_its_steps_out_and_its_revision_is_that_of_the_hints(ground):
     ground.register(GATED)
     execution_id = ground.run(GATED)

@@ -77,6 +77,11 @@ const workers = createRoute({
   path: "/workers",
   component: lazyRouteComponent(() => import("../features/workers/WorkersPage")),
 });
+const deadLetters = createRoute({
+  getParentRoute: () => shell,
+  path: "/dead-letters",
+  component: lazyRouteComponent(() => import("../features/dead-letters/DeadLettersPage")),
+});
 const sql = createRoute({
   getParentRoute: () => shell,
   path: "/sql",
@@ -103,6 +108,7 @@ export const router = createRouter({
       credentials,
       limits,
       workers,
+      deadLetters,
       sql,
       settings,
     ]),

@@ -32,6 +32,14 @@ export const stepsOf = (id: string) =>
     queryFn: () => read(api.GET("/api/executions/{execution_id}/steps", { params: { ...at(id), query: { limit: MOST_STEPS } } })),
   });
 
+/** The same with what each run did and waited for. */
+export const phasesOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "phases"],
+    queryFn: () =>
+      read(api.GET("/api/executions/{execution_id}/steps", { params: { ...at(id), query: { limit: MOST_STEPS, phases: true } } })),
+  });
+
 export const executionGraphOf = (id: string) =>
   queryOptions({
     queryKey: ["execution", id, "graph"],

@@ -2,7 +2,7 @@
 import { keepPreviousData, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 
-import { pastOf, type StepRun, stepsOf } from "./queries";
+import { pastOf, phasesOf, type StepRun, stepsOf } from "./queries";
 
 export function usePast(id: string) {
   const { at } = useSearch({ from: "/shell/executions/$id" });
@@ -10,8 +10,8 @@ export function usePast(id: string) {
   return { at, query };
 }
 
-/** The step runs at the moment that is shown. */
-export function useSteps(id: string): UseQueryResult<StepRun[]> {
+/** The step runs at the moment that is shown; now, with their phases where these are wanted. */
+export function useSteps(id: string, phases = false): UseQueryResult<StepRun[]> {
   const { at } = useSearch({ from: "/shell/executions/$id" });
   const past = useQuery({
     ...pastOf(id, at ?? ""),
@@ -19,6 +19,6 @@ export function useSteps(id: string): UseQueryResult<StepRun[]> {
     placeholderData: keepPreviousData,
     select: (moment) => moment.steps,
   });
-  const now = useQuery({ ...stepsOf(id), enabled: at === undefined, select: (page) => page.steps });
+  const now = useQuery({ ...(phases ? phasesOf(id) : stepsOf(id)), enabled: at === undefined, select: (page) => page.steps });
   return at === undefined ? now : past;
 }

@@ -243,7 +243,7 @@ function DeadLetters() {
   return (
     <Panel
       title="Dead letters"
-      more={<Link to="/workers">Queues</Link>}
+      more={<Link to="/dead-letters">Reasons</Link>}
       query={query}
       items={(answer) => answer.queues.filter((queue) => (queue.failed ?? 0) > 0)}
       itemKey={(queue) => queue.name}

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
 import type { Schemas } from "../../api/client";
@@ -17,7 +18,14 @@ export default function WorkersPage() {
   const queues = useQuery(queuesQuery());
   const workers = useQuery(workersQuery());
   return (
-    <Page title="Workers and queues">
+    <Page
+      title="Workers and queues"
+      actions={
+        <Link className="button" to="/dead-letters">
+          Dead letters
+        </Link>
+      }
+    >
       <Loaded query={queues}>{(answer) => <Queues answer={answer} />}</Loaded>
       <Loaded query={workers}>{(answer) => <Workers workers={answer.workers} />}</Loaded>
     </Page>
@@ -45,7 +53,9 @@ function Queues({ answer }: { answer: Schemas["QueuesAnswer"] }) {
       {dead.length > 0 ? (
         <Note tone="bad">
           <p>Messages were given up: {dead.map((queue) => `${queue.failed} of ${queue.name}`).join(", ")}.</p>
-          <p className="small">The page of an execution names the cause under Why.</p>
+          <p className="small">
+            <Link to="/dead-letters">Dead letters</Link> names the causes, and sends them back.
+          </p>
         </Note>
       ) : null}
       <Part title="Queues">

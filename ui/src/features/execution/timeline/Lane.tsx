@@ -2,11 +2,9 @@
 import { Icon } from "../../../design/Icon";
 import { iconOf, toneOf } from "../../../design/Status";
 import { durationText, toMillis } from "../../../design/time";
-import { stateText } from "../../graph/overlay";
 import type { StepRun } from "../queries";
+import { itemsRunning, runText, segmentsOf, segmentText } from "./phases";
 import type { Scale } from "./scale";
-
-const WAITS = new Set(["waiting", "parked", "paused", "queued", "delayed"]);
 
 export function Lane({
   step,
@@ -21,8 +19,8 @@ export function Lane({
   picked: boolean;
   pick: () => void;
 }) {
-  const from = scale.place(toMillis(step.started_at));
-  const to = scale.place(toMillis(step.started_at) + step.duration_ms);
+  const end = toMillis(step.started_at) + step.duration_ms;
+  const to = scale.place(end);
   const tone = toneOf(step.status);
   return (
     <button
@@ -30,7 +28,7 @@ export function Lane({
       className="timeline-lane"
       style={{ transform: `translateY(${offset}px)` }}
       aria-pressed={picked}
-      aria-label={`${step.step}, ${stateText({ latest: step, runs: 1 })}`}
+      aria-label={`${step.step}, ${runText(step)}`}
       onClick={pick}
     >
       <span className={`timeline-name tone-only-${tone}`}>
@@ -45,18 +43,26 @@ export function Lane({
             style={{ left: `${gap.at * 100}%`, width: `${(scale.place(gap.to) - gap.at) * 100}%` }}
           />
         ))}
-        <span
-          className={`timeline-bar tone-only-${tone}`}
-          data-waits={WAITS.has(step.status) || undefined}
-          data-loop={step.loop ? true : undefined}
-          style={{ left: `${from * 100}%`, width: `${(to - from) * 100}%` }}
-        >
-          {step.loop ? <Band loop={step.loop} /> : null}
-        </span>
+        {step.loop ? (
+          <span className="timeline-bar" data-loop style={placed(scale, toMillis(step.started_at), end)}>
+            <Band loop={step.loop} running={itemsRunning(step)} />
+          </span>
+        ) : (
+          segmentsOf(step).map((segment) => (
+            <span
+              key={segment.from}
+              className={`timeline-bar tone-only-${tone}`}
+              data-phase={segment.kind}
+              title={segmentText(segment)}
+              style={placed(scale, segment.from, segment.to)}
+            />
+          ))
+        )}
         <span className="timeline-word" style={{ left: `${to * 100}%` }}>
           {durationText(step.duration_ms)}
           <span className="timeline-more">
             {step.loop ? ` · ${step.loop.done}/${step.loop.total}` : ""}
+            {step.loop && step.loop.failed > 0 ? ` · ${step.loop.failed} failed` : ""}
             {(step.attempts ?? 1) > 1 ? ` · attempt ${step.attempts}` : ""}
           </span>
         </span>
@@ -65,12 +71,19 @@ export function Lane({
   );
 }
 
-function Band({ loop }: { loop: NonNullable<StepRun["loop"]> }) {
+function placed(scale: Scale, from: number, to: number) {
+  const left = scale.place(from);
+  return { left: `${left * 100}%`, width: `${(scale.place(to) - left) * 100}%` };
+}
+
+/** A loop as one band: how many items are done, failed, running, and left. */
+function Band({ loop, running }: { loop: NonNullable<StepRun["loop"]>; running: number }) {
   const share = (count: number) => `${(100 * count) / Math.max(1, loop.total)}%`;
   return (
     <>
       <span className="done" style={{ width: share(loop.done) }} />
       <span className="failed" style={{ width: share(loop.failed) }} />
+      <span className="running" style={{ width: share(running) }} />
     </>
   );
 }

@@ -14,12 +14,13 @@ import { StepPanel } from "../StepPanel";
 import { StepsTable } from "../StepsTable";
 import { useSteps } from "../usePast";
 import { Lane } from "./Lane";
+import { kindsOf, phaseWord } from "./phases";
 import { type Scale, timeScale } from "./scale";
 
 const LANE_PX = 32;
 
 export default function TimelineTab({ execution }: TabProps) {
-  const steps = useSteps(execution.execution_id);
+  const steps = useSteps(execution.execution_id, true);
   return (
     <Loaded query={steps}>
       {(runs) =>
@@ -50,6 +51,7 @@ function Timeline({ executionId, steps }: { executionId: string; steps: StepRun[
       <div className={picked ? "two" : "stack"}>
         <section className="card card-flush" aria-label="Timeline; the table below says the same">
           <Axis scale={scale} />
+          <Legend steps={steps} />
           <div className="timeline-lanes" ref={frame} style={{ height: Math.min(steps.length * LANE_PX + 2, 540) }}>
             <div style={{ height: lanes.getTotalSize() }}>
               {lanes.getVirtualItems().map(({ index, start }) => {
@@ -87,6 +89,21 @@ function Axis({ scale }: { scale: Scale }) {
         <span>+{durationText(scale.span.to - scale.span.from)}</span>
       </span>
     </div>
+  );
+}
+
+/** What the patterns of the bars mean, of those that are drawn. */
+function Legend({ steps }: { steps: StepRun[] }) {
+  const kinds = useMemo(() => kindsOf(steps), [steps]);
+  return kinds.length === 0 ? null : (
+    <ul className="timeline-legend" aria-label="Patterns">
+      {kinds.map((kind) => (
+        <li key={kind}>
+          <span className="timeline-sample" data-phase={kind} aria-hidden="true" />
+          {phaseWord(kind)}
+        </li>
+      ))}
+    </ul>
   );
 }
 

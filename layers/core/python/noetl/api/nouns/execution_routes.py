@@ -137,7 +137,11 @@ ROUTES: tuple[Route, ...] = (
         executions.get_steps,
         {200: bodies.StepPage},
         "executions",
-        query=(AFTER, limit(200, executions.STEPS)),
+        query=(
+            AFTER,
+            limit(200, executions.STEPS),
+            Parameter("phases", "`true`: with the phases of each run: queued, running, waiting …", FLAG),
+        ),
     ),
     Route(
         "GET",

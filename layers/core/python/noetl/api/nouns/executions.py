@@ -36,6 +36,7 @@ from noetl.services.catalog.find_playbook import (
 )
 from noetl.services.executions.start_execution import StartRequest, start_execution
 from noetl.services.history.history_pages import HistoryReader, Position, decode_position, encode_position
+from noetl.services.history.phases import read_phases
 from noetl.services.history.progress import read_progress
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries import read_execution
@@ -260,9 +261,13 @@ def get_steps(deps: ApiDeps, request: Request) -> Answer:
     if since is None:
         raise parse.bad_cursor(str(after))
     read_execution.find(deps.store, execution_id)
-    progress = read_progress(deps.store, execution_id)
+    phases = read_phases(deps.store, execution_id) if parse.flag(request, "phases") else None
+    progress = phases.progress if phases else read_progress(deps.store, execution_id)
     runs = [run for run in progress.runs.values() if run.run > since]
-    steps = [read_execution.step_view(run, deps.clock()) for run in runs[:limit]]
+    now = deps.clock()
+    steps = [
+        read_execution.step_view(run, now, phases=phases.of(run) if phases else ()) for run in runs[:limit]
+    ]
     more = str(steps[-1].run) if len(runs) > limit else None
     return Answer(200, StepPage(str(execution_id), steps, more, waits(deps.store, execution_id)))
 

@@ -21,6 +21,7 @@ from noetl.services.callbacks.open_callbacks import AwaitedCallback as AwaitedCa
 from noetl.services.callbacks.open_callbacks import awaited, count_awaited
 from noetl.services.history.execution_state import read_state
 from noetl.services.history.failed_items import FailedItems, failed_items
+from noetl.services.history.phases import Phase
 from noetl.services.history.progress import Progress, StepRun, read_progress
 from noetl.services.queries.limits import WaitView, waits
 from noetl.services.results.ending_value import ending_value
@@ -61,6 +62,8 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     """Items of its loop that failed, and why: of the latest loops, where they were read."""
     cached_from: str | None = None
     """The execution whose stored result it took from the cache."""
+    phases: list[Phase] = []
+    """In order, where they were asked for."""
 
 
 class ParkedStep(msgspec.Struct, frozen=True):
@@ -401,7 +404,9 @@ def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> Execu
     )
 
 
-def step_view(run: StepRun, now: float, failed: FailedItems | None = None) -> StepView:
+def step_view(
+    run: StepRun, now: float, failed: FailedItems | None = None, phases: Sequence[Phase] = ()
+) -> StepView:
     """Return a step run for people. ``failed``: items of its loop."""
     loop = run.loop
     return StepView(
@@ -417,6 +422,7 @@ def step_view(run: StepRun, now: float, failed: FailedItems | None = None) -> St
         until=run.until,
         failed_items=failed,
         cached_from=run.cached_from or None,
+        phases=list(phases),
     )
 
 

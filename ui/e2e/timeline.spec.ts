@@ -1,0 +1,36 @@
+/** The timeline: what each step run did and waited for, in words as well as in patterns. */
+import { FAILING, GATE } from "./playbooks";
+import { expect, test } from "./test";
+
+const TRIED = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: tried, path: demo/tried }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      code: |
+        raise ValueError("never")
+      spec: { policy: { rules: [{ when: "{{ outcome.status == 'error' }}", then: { do: retry, attempts: 2, delay: 1.0 } }, { else: { then: { do: continue } } }] } }
+`;
+
+test("a run says how long it ran, and how long it waited to be tried again", async ({ page, server, ui }) => {
+  await server.register(TRIED);
+  const { execution_id } = await server.run("demo/tried");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=timeline`);
+  await expect(page.getByRole("button", { name: /^start, failed .*: .*running [^,]+, until a retry .*, running / })).toBeVisible();
+  await expect(page.getByRole("list", { name: "Patterns" })).toContainText("until a retry");
+  expect(await page.locator('.timeline-bar[data-phase="retrying"]').count()).toBe(1);
+});
+
+test("a step that is not admitted waits, and a loop is one band with its counts", async ({ page, server, ui }) => {
+  await server.register(GATE);
+  await server.register(FAILING);
+  const gated = (await server.run("demo/gate", {}, 1)).execution_id;
+  const looped = (await server.run("sales/orders")).execution_id;
+  await page.goto(`${ui.address}/ui/executions/${gated}?view=timeline`);
+  await expect(page.getByRole("button", { name: /^gate, waiting/ }).locator('.timeline-bar[data-phase="waiting"]')).toBeVisible();
+  await page.goto(`${ui.address}/ui/executions/${looped}?view=timeline`);
+  const loop = page.getByRole("button", { name: /^price, failed · \d+\/12 · 1 failed/ });
+  await expect(loop.locator(".timeline-bar")).toHaveCount(1);
+});

@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+
+import type { Schemas } from "../../api/client";
+import { outcomeText, unreadText } from "./wording";
+
+const done = (over: Partial<Schemas["DeadLettersDone"]> = {}): Schemas["DeadLettersDone"] => ({
+  action: "retry",
+  dry_run: false,
+  status: "complete",
+  ids: ["events:1"],
+  missing: [],
+  unsent: [],
+  left: 0,
+  about: "",
+  ...over,
+});
+
+test("an outcome counts what was done and what stays", () => {
+  expect(outcomeText("retry", done())).toBe("1 letter sent back, 0 left.");
+  expect(outcomeText("delete", done({ ids: ["a", "b"], left: 3 }))).toBe("2 letters deleted, 3 left.");
+});
+
+test("an outcome names what did not succeed", () => {
+  const partly = done({ ids: [], missing: ["x"], unsent: ["y", "z"], left: 2, status: "partly" });
+  expect(outcomeText("retry", partly)).toBe(
+    "0 letters sent back, 2 not taken by the queue, 1 not found, 2 left. There may be more: do it again.",
+  );
+});
+
+test("queues that were read in part are named, others are not", () => {
+  expect(unreadText([{ queue: "events", count: 2, read: 2 }])).toBeNull();
+  const queues = [
+    { queue: "events", count: 23, read: 10 },
+    { queue: "timers", count: 1, read: 0 },
+  ];
+  expect(unreadText(queues)).toBe("Only 10 of 23 in events and 0 of 1 in timers could be read.");
+});

@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+
+import type { StepRun } from "../queries";
+import { itemsRunning, kindsOf, runText, segmentsOf } from "./phases";
+
+const step = (more: Partial<StepRun>): StepRun => ({ run: 1, step: "load", status: "done", started_at: 100, duration_ms: 8_000, ...more });
+
+const TRIED = step({
+  phases: [
+    { kind: "queued", at: 100 },
+    { kind: "running", at: 102 },
+    { kind: "retrying", at: 103 },
+    { kind: "running", at: 107.5 },
+  ],
+});
+
+test("each phase lasts until the next, the last one until the end of the run", () => {
+  expect(segmentsOf(TRIED).map(({ kind, from, to }) => [kind, from, to])).toEqual([
+    ["queued", 100_000, 102_000],
+    ["running", 102_000, 103_000],
+    ["retrying", 103_000, 107_500],
+    ["running", 107_500, 108_000],
+  ]);
+  expect(kindsOf([TRIED])).toEqual(["queued", "running", "retrying"]);
+});
+
+test("a run says in words how long it did what", () => {
+  expect(runText(TRIED)).toBe("done · 8 s: waiting for a worker 2 s, running 1 s, until a retry 4.5 s, running 500 ms");
+});
+
+test("a run without phases is one segment with its status", () => {
+  expect(segmentsOf(step({ status: "failed" }))).toEqual([{ kind: "failed", from: 100_000, to: 108_000 }]);
+  expect(runText(step({}))).toBe("done · 8 s");
+});
+
+test("items of a loop that are under way are counted until it ends", () => {
+  const loop = { total: 100, issued: 50, done: 40, failed: 3, mode: "parallel" };
+  expect(itemsRunning(step({ status: "running", loop }))).toBe(7);
+  expect(itemsRunning(step({ status: "failed", loop }))).toBe(0);
+  expect(runText(step({ status: "running", loop }))).toBe("running · 40/100 · 3 failed · 8 s · 7 items running");
+});
