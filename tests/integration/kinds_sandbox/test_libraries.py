@@ -57,8 +57,10 @@ def test_each_playbook_imports_what_its_lock_names(home, tmp_path, monkeypatch):
     text = (folder / "first.lock").read_text()
     assert "colours==1.0 \\\n    --hash=sha256:" in text and "shades==3.0 \\\n" in text
     for name, shade in (("first", "red"), ("second", "blue")):
-        ran = noetl(home, folder, "run", f"{name}.yaml", "--json")
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        ran = noetl(home, folder, "run", f"{name}.yaml")
+        shown = ran.stdout + ran.stderr
+        assert ran.returncode == 0, shown
+        assert "installing 2 libraries of this playbook" in shown and "pip: Processing" in shown
         result = json.loads(noetl(home, folder, "result", "latest", "--json").stdout)
         assert result == {"shade": shade, "of the worker": False, "others": []}
 

@@ -67,7 +67,10 @@ def lock(targets: Sequence[str], platforms: Sequence[str], wheels: str, *, as_js
 
 
 def required_by(playbook: Path) -> list[Requirement]:
-    """Read the requirements of a playbook. Raises NotFoundError, InvalidInputError, InvalidPlaybookError."""
+    """Read the requirements of a playbook.
+
+    Raises NotFoundError, InvalidInputError, InvalidPlaybookError.
+    """
     from noetl.domain.text.version_text import split_version
     from noetl.dsl.diagnostics import Diagnostics
     from noetl.dsl.yaml_text.loader import load
@@ -101,7 +104,10 @@ def required_by(playbook: Path) -> list[Requirement]:
 
 
 def resolve(required: Sequence[Requirement], platforms: Sequence[str], wheels: str) -> list[Pin]:
-    """Return what pip would install, for this machine and for the platforms. Raises InfrastructureError."""
+    """Return what pip would install, for this machine and for the platforms.
+
+    Raises InfrastructureError.
+    """
     try:
         pins = merged([_resolved(required, platform, wheels) for platform in ("", *platforms)])
     except LockError as error:
@@ -140,7 +146,7 @@ def _pin(entry: dict[str, Any]) -> tuple[str, Pin]:
     archive = entry["download_info"].get("archive_info", {})
     digest = archive.get("hashes", {}).get("sha256") or ""
     if not digest:
-        raise _unresolved(f"pip gives no SHA-256 of {name} {version}")
+        raise _unresolved(f"pip reports no SHA-256 of {name} {version}")
     return name, Pin(name, version, (digest,))
 
 

@@ -1,4 +1,7 @@
-"""Requirements of a playbook, and the lock that pins them: text alone, nothing is resolved here."""
+"""Requirements of a playbook, and the lock that pins them.
+
+This is text alone: pip resolves and installs.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ class Pin(msgspec.Struct, frozen=True):
 
 
 class Lock(msgspec.Struct, frozen=True):
-    """A lock. ``requires``: the requirements that it was made for, in their canonical spelling."""
+    """A lock.
+
+    ``requires``: the requirements that it was made for, in their canonical spelling.
+    """
 
     requires: tuple[str, ...]
     pins: tuple[Pin, ...]

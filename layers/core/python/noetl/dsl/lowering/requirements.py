@@ -1,4 +1,4 @@
-"""Libraries of ``executor.spec.requirements``, and the lock that is shipped with the version."""
+"""Libraries of ``executor.spec.requirements``, and the lock shipped with the version."""
 
 from __future__ import annotations
 

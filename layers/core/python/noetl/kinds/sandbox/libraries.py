@@ -1,4 +1,4 @@
-"""Libraries of playbooks: one installed folder for each lock, shared by all executions of this machine.
+"""Libraries of playbooks: one installed folder for each lock, shared by all executions.
 
 Only wheels are installed, by pip, and only with the hashes of the lock. That unpacks files; no code of a package runs.
 """
@@ -23,10 +23,25 @@ from noetl.domain.kinds import TaskContext
 from noetl.domain.sizes.table import LIBRARIES_BYTES, LIBRARIES_KEPT, LIBRARIES_SECONDS
 from noetl.domain.text.lock_text import LockError, pins_text, read_lock
 from noetl.kinds.sandbox.environment import scrubbed_environment
+from noetl.kinds.sandbox.layers import GUEST_FOLDER
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 
+BOOT = """
+import os, runpy, sys
+guest, parent = sys.argv[1:3]
+del sys.argv[1:3]
+if sys.platform == "linux":
+    sys.path.insert(0, guest)
+    from noetl_guest.kernel import PR_SET_PDEATHSIG, prctl
+    prctl(PR_SET_PDEATHSIG, 9)
+    sys.path.remove(guest)
+    if os.getppid() != int(parent):
+        sys.exit(1)
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+"""Pip that ends with the thread that waits for it, also where this process is killed."""
 PIP = (
-    *("-m", "pip", "install", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-input"),
+    *("install", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-input"),
     *("--disable-pip-version-check", "--no-warn-script-location", "--progress-bar", "off", "--no-cache-dir"),
 )
 PASSED = ("HOME", "XDG_CONFIG_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
@@ -40,9 +55,9 @@ _IN_USE = ".used"
 
 @contextlib.contextmanager
 def use_libraries(context: TaskContext) -> Iterator[str]:
-    """Give the folder of the libraries that a task may import; empty for a playbook that requires none.
+    """Give the folder of the libraries that a task may import.
 
-    It is installed first if it is not there, and stays there as long as the body runs.
+    It is empty for a playbook that requires none. It is installed first if it is not there, and stays there as long as the body runs.
 
     Raises TaskError: kind ``unsupported`` where no libraries are installed, ``libraries_not_installed``, ``libraries_too_large``,
     kind ``cancelled``.
@@ -88,7 +103,7 @@ def _held(root: Path, pins: str, context: TaskContext) -> Iterator[str]:
             lock = _open_lock(root, key, fcntl.LOCK_EX, context)
             if _installed(root, key) is None:
                 _evict(root, key)
-                _install(root, key, pins, context)
+                _install_held(root, key, pins, context, lock)
             os.close(lock)
             lock = -1
             lock = _open_lock(root, key, fcntl.LOCK_SH, context)
@@ -99,12 +114,16 @@ def _held(root: Path, pins: str, context: TaskContext) -> Iterator[str]:
             os.close(lock)
 
 
+def _lock_file(root: Path, key: str) -> Path:
+    return root / f"{key}{_IN_USE}"
+
+
 def _open_lock(root: Path, key: str, mode: int, context: TaskContext) -> int:
     """Hold the lock file of a folder: shared while it is used, alone while it is made or removed.
 
     A file that its holder removed meanwhile is no lock: a new one is made.
     """
-    place = root / f"{key}{_IN_USE}"
+    place = _lock_file(root, key)
     told = False
     while True:
         opened = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -132,28 +151,36 @@ def _installed(root: Path, key: str) -> Path | None:
     return next(iter(sorted(root.glob(f"{key}-*"))), None)
 
 
-def _install(root: Path, key: str, pins: str, context: TaskContext) -> None:
+def _install_held(root: Path, key: str, pins: str, context: TaskContext, lock: int) -> None:
+    try:
+        _install(root, key, pins, context, lock)
+    except BaseException:
+        _lock_file(root, key).unlink(missing_ok=True)  # a failed installation leaves nothing
+        raise
+
+
+def _install(root: Path, key: str, pins: str, context: TaskContext, lock: int) -> None:
     context.log(f"installing {pins.count('==')} libraries of this playbook, once for all executions")
     scratch = Path(tempfile.mkdtemp(prefix=f"{_BUILDING}{key}-", dir=root))
     try:
         (scratch / "lock.txt").write_text(pins + "\n")
         (scratch / "tmp").mkdir()
-        _run_pip(scratch, context)
+        _run_pip(scratch, context, lock)
         libraries = scratch / "libraries"
         libraries.mkdir(exist_ok=True)  # a lock without pins
         libraries.chmod(0o755)
         os.sync()
-        libraries.rename(root / f"{key}-{secrets.token_hex(4)}")
+        libraries.rename(root / f"{key}-{secrets.token_hex(16)}")
     finally:
         remove_tree(scratch)
     context.log("the libraries of this playbook are installed")
 
 
-def _run_pip(scratch: Path, context: TaskContext) -> None:
+def _run_pip(scratch: Path, context: TaskContext, lock: int) -> None:
     wheels = context.settings.wheels_dir
     offline = ("--no-index", "--find-links", wheels) if wheels else ()
     command = (
-        *(sys.executable, "-I", *PIP, *offline),
+        *(sys.executable, "-I", "-c", BOOT, GUEST_FOLDER, str(os.getpid()), *PIP, *offline),
         *("--target", str(scratch / "libraries"), "--requirement", str(scratch / "lock.txt")),
     )
     output = scratch / "output.txt"
@@ -165,6 +192,7 @@ def _run_pip(scratch: Path, context: TaskContext) -> None:
             stderr=subprocess.STDOUT,
             cwd=scratch,
             env=pip_environment(scratch / "tmp"),
+            pass_fds=(lock,),  # the lock is held as long as pip writes
             start_new_session=True,
         )
         try:
@@ -215,7 +243,10 @@ def _refuse_cancelled(context: TaskContext) -> None:
 
 
 def pip_environment(temporary: Path | None = None) -> dict[str, str]:
-    """Return the environment of pip: its own settings and those of proxies, and no secret of the engine."""
+    """Return the environment of pip: its own settings and those of proxies.
+
+    It has no secret of the engine.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -230,7 +261,7 @@ def reason_of(output: str) -> str:
     errors = [line.strip() for line in output.splitlines() if line.startswith("ERROR:")]
     if not errors:
         errors = output.strip().splitlines()[-1:]
-    return " ".join(one.removeprefix("ERROR:").strip() for one in errors)[:600] or "pip gives no reason"
+    return " ".join(one.removeprefix("ERROR:").strip() for one in errors)[:600] or "pip names no reason"
 
 
 def _failed(reason: str) -> TaskError:
@@ -253,7 +284,10 @@ def _size_of(folder: Path) -> int:
 
 
 def _evict(root: Path, own: str) -> None:
-    """Remove what was used longest ago and is not in use, and what interrupted installations left."""
+    """Remove what was used longest ago, and what interrupted installations left.
+
+    What is in use stays.
+    """
     for left in root.glob(f"{_BUILDING}*"):
         _remove(root, left.name.removeprefix(_BUILDING).partition("-")[0], left, own)
     kept = sorted(root.glob("[0-9a-f]*-*"), key=_used_at)
@@ -273,7 +307,7 @@ def _remove(root: Path, key: str, folder: Path, own: str) -> None:
     if key == own:
         remove_tree(folder)
         return
-    place = root / f"{key}{_IN_USE}"
+    place = _lock_file(root, key)
     opened = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -58,7 +58,7 @@ def with_files(text: str, read: ReadFile) -> str:
 
 
 def lock_beside(playbook: Path) -> Path:
-    """Return where the lock of a playbook's requirements lies: ``report.lock`` of ``report.yaml``."""
+    """Return the place of a playbook's lock: ``report.lock`` of ``report.yaml``."""
     return playbook.resolve().with_suffix(SUFFIX)
 
 

@@ -61,7 +61,10 @@ PLAIN_KINDS = frozenset({"playbook", "wait"})
 
 
 def _imports_of(program: Program) -> str:
-    """Return what differs between versions whose tasks import something else; empty: they import nothing of theirs."""
+    """Return what differs between versions whose tasks import something else.
+
+    Empty for a playbook without modules and libraries.
+    """
     if not program.modules and not program.lock:
         return ""
     shipped = [program.modules, program.lock] if program.lock else program.modules
