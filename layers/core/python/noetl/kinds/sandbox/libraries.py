@@ -87,7 +87,7 @@ def use_libraries(context: TaskContext) -> Iterator[str]:
 
 
 def key_of(pins: str) -> str:
-    """Return the name of the folder of these pins, for this interpreter on this kind of machine."""
+    """Return the name of the folder of these pins, for this interpreter and platform."""
     here = (sys.implementation.cache_tag, sysconfig.get_platform())
     return hashlib.sha256("\0".join([pins, *map(str, here)]).encode()).hexdigest()
 
@@ -119,8 +119,9 @@ def _lock_file(root: Path, key: str) -> Path:
 
 
 def _open_lock(root: Path, key: str, mode: int, context: TaskContext) -> int:
-    """Hold the lock file of a folder: shared while it is used, alone while it is made or removed.
+    """Hold the lock file of a folder.
 
+    It is shared while the folder is used, and held alone while that is made or removed.
     A file that its holder removed meanwhile is no lock: a new one is made.
     """
     place = _lock_file(root, key)
