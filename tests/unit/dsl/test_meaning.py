@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 from tests.work import calls
 
@@ -320,3 +321,28 @@ workflow:
         ("unknown-kind", 7),
         ("undefined-name", 7),
     ]
+
+
+ROWS_AND_CHOICE = """\
+workflow:
+  - step: start
+    tool: { kind: postgres, query: SELECT 1 AS jars }
+    next: { arcs: [ { step: count } ] }
+  - step: count
+    tool: { kind: python, code: "def main(rows):\\n    return 1 if isinstance(rows, list) else 0", input: { rows: ROWS } }
+    next: { arcs: [ { step: last } ] }
+  - step: last
+    tool: { kind: noop, input: { n: "{{ 1 if start else 2 }}", text: "{{ 1 if not start else 2 }}!", key: "{{ 1 if start.x else 2 }}" } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "meaning", "chooses"),
+    [("{{ start }}", 3, [False, False, False]), ("{{ start.rows }}", 4, [True, True, False])],
+)
+def test_code_that_wants_rows_and_choices_belong_to_meaning_4(kinds, rows, meaning, chooses):
+    text = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a }\n" + ROWS_AND_CHOICE
+    text = text.replace("ROWS", f'"{rows}"')
+    program = compile_playbook(text, kinds=kinds, semantics=meaning).program
+    found = dict(program.step("last").body.tasks[0].input.entries)
+    assert [found[name].chooses for name in ("n", "text", "key")] == chooses

@@ -177,6 +177,41 @@ def test_a_large_input_counts_by_its_content_whichever_execution_made_it():
         assert cached.calls == {1: 1, 2: 1, 3: 2}[owner]
 
 
+TENANTS = """keychain:
+  - { name: db, kind: credential, credential: "{{ workload.tenant }}_db" }
+workload: { tenant: a }
+workflow:
+  - step: s
+    tool: { kind: tool, v: 1, auth: db, cache: 1h }
+"""
+
+
+def test_one_entry_of_the_keychain_that_means_two_credentials_has_two_keys():
+    cached = Cached(TENANTS)
+    runs = [cached.run(scope={"workload": {"tenant": tenant}}).result for tenant in "abab"]
+    assert runs == [{"call": 1}, {"call": 2}, {"call": 1}, {"call": 2}]
+
+
+DEFAULTED = """workflow:
+  - step: s
+    tool: { kind: python, cache: 1h, code: "def main(region=5): return region" }
+"""
+
+
+def test_a_name_that_is_null_and_one_that_is_missing_have_two_keys():
+    cached = Cached(DEFAULTED, answer=lambda calls, context: _filled(context, "region", 5))
+    runs = [cached.run(scope={"workload": workload}).result for workload in ({}, {"region": None}, {})]
+    assert (runs, cached.calls) == ([5, None, 5], 2)
+
+
+def _filled(context: TaskContext, name: str, default: Any) -> Any:
+    """Fill a parameter as the process of a python task does: a missing name leaves its default."""
+    try:
+        return context.lookup(name)
+    except KeyError:
+        return default
+
+
 @pytest.mark.parametrize("ttl", [0, "31d", "soon", None])
 def test_a_time_to_live_that_is_none_fails_the_task_with_its_place(ttl: Any):
     cached = Cached(REFERRING)

@@ -94,6 +94,8 @@ class Analysis:
     guarded: frozenset[str]
     """Names under ``| default``, ``is defined`` or ``is undefined``, and scopes that are asked with ``.get``."""
     filters: frozenset[str]
+    chooses: bool = False
+    """It has an inline ``if`` whose test is a bare name."""
 
     def reads(self, ambiguous: frozenset[str] = frozenset()) -> tuple[str, ...]:
         """Return the names the engine must provide, as ``program.Reads`` lists them.
@@ -167,7 +169,14 @@ def _analyse(source: str, expression: str | None, tree: nodes.Template) -> Analy
         frozenset(walk.whole),
         frozenset(walk.guarded),
         frozenset(node.name for node in tree.find_all(nodes.Filter)),
+        any(is_choice(node) for node in tree.find_all(nodes.CondExpr)),
     )
+
+
+def is_choice(node: nodes.CondExpr) -> bool:
+    """Report whether an inline ``if`` tests a bare name, or ``not`` and one."""
+    test = node.test.node if isinstance(node.test, nodes.Not) else node.test
+    return isinstance(test, nodes.Name)
 
 
 def _single_expression(tree: nodes.Template) -> nodes.Expr | None:

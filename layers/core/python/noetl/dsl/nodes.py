@@ -36,6 +36,8 @@ class Expr(msgspec.Struct, frozen=True, tag="expr", tag_field="t", omit_defaults
     reads: tuple[str, ...] = ()
     lenient: bool = False
     """A guard in which a name that is not defined is false."""
+    chooses: bool = False
+    """A name without a value is false where it is the test of an inline ``if``."""
 
 
 class Text(msgspec.Struct, frozen=True, tag="text", tag_field="t", omit_defaults=True):
@@ -48,6 +50,7 @@ class Text(msgspec.Struct, frozen=True, tag="text", tag_field="t", omit_defaults
     pos: Pos = Pos()
     reads: tuple[str, ...] = ()
     lenient: bool = False
+    chooses: bool = False
 
 
 class Sql(msgspec.Struct, frozen=True, tag="sql", tag_field="t"):

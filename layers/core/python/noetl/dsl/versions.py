@@ -6,7 +6,7 @@ import hashlib
 
 from noetl.dsl.program import PROGRAM_VERSION
 
-_COMPILERS = {1: 3, 2: 4, 3: 8}
+_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9}
 """Meaning → version of the compiler. A change of lowering raises the version of the newest meaning: it is part of a program's hash."""
 SEMANTICS = max(_COMPILERS)
 """Meaning of a Program, raised when engine and workers must treat new programs differently from stored ones.
@@ -16,6 +16,8 @@ envelope at the end of a step.
 
 3: a name in a guard that is not defined is false; the step's ``args`` are the input of tasks that have none; a result with more keys than those
 of an envelope is kept as a whole; ``output`` as a value is the result.
+
+4: the test of an inline ``if`` that is a name without a value is false; code that tests the result of SQL for a list is refused.
 """
 
 

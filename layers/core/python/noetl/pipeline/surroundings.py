@@ -30,6 +30,11 @@ def no_keychain(name: str) -> Mapping[str, Any]:
     )
 
 
+def no_entries() -> Mapping[str, str]:
+    """Return the entries of a keychain where there is none."""
+    return {}
+
+
 def as_it_is(value: Any) -> Any:
     """Return a result of a nested loop unchanged, where nothing can be stored."""
     return value
@@ -99,6 +104,8 @@ class Surroundings:
     """What differs between two versions of the playbook's modules and libraries; empty: it has none."""
     stage: tuple[str, int] = ("body", -1)
     """The stage of the step and, in a case, the entry whose tasks these are."""
+    credentials: Callable[[], Mapping[str, str]] = no_entries
+    """The entries of the keychain → the credentials that they mean in this execution."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:

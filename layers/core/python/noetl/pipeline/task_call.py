@@ -13,7 +13,7 @@ from noetl.domain import codec
 from noetl.domain.durations import HINT, seconds_of
 from noetl.domain.errors import InvalidInputError, NoetlError, TemplateError
 from noetl.domain.outcomes.outcomes import Outcome
-from noetl.domain.patches.scope_patches import deep_merge
+from noetl.domain.patches.scope_patches import MISSING, deep_merge
 from noetl.domain.results.references import is_ref
 from noetl.dsl.program import CacheSpec, Node, Task
 from noetl.pipeline import call_result, dynamic_task, nested, result_binding, tracing
@@ -131,10 +131,13 @@ def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> 
     except InvalidInputError as error:
         raise located(error, spec.pos) from None
     if spec.key is None:
-        read = {name: value for name in spec.names if (value := _named(run, name)) is not None}
+        read = {name: value for name in spec.names if (value := _named(run, name)) is not MISSING}
         parts: Any = [task.kind, frame.input or {}, params, read]
         if run.around.modules and task.kind == "python":
             parts.append(run.around.modules)
+        # Parameters hold the name of a keychain's entry; which credential that is depends on the workload.
+        if behind := run.around.credentials():
+            parts.append(behind)
     else:
         parts = run.render(spec.key)
         if parts is None or parts == "":
@@ -149,11 +152,14 @@ def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> 
 
 
 def _named(run: Run, name: str) -> Any:
-    """Return a value that the code of a task reads by its name; None where there is none."""
+    """Return a value that the code of a task reads by its name.
+
+    MISSING where there is none: a parameter then has its default, which null replaces.
+    """
     try:
         return unwrap(run.lookup(name))
     except KeyError:
-        return None
+        return MISSING
 
 
 def _content(value: Any) -> Any:

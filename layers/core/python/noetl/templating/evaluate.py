@@ -71,7 +71,7 @@ def _render_lit(node: LiteralNode, scope: Scope, limits: Allowance) -> Any:
 
 
 def _render_expr(node: Expr, scope: Scope, limits: Allowance) -> Any:
-    run = Run(scope, limits)
+    run = Run(scope, limits, chooses=node.chooses)
     try:
         return unwrap(compiled_expression(node.source)(run))
     except Exception as error:
@@ -79,7 +79,7 @@ def _render_expr(node: Expr, scope: Scope, limits: Allowance) -> Any:
 
 
 def _render_text(node: Text, scope: Scope, limits: Allowance) -> str:
-    run = Run(scope, limits, lenient=node.lenient)
+    run = Run(scope, limits, lenient=node.lenient, chooses=node.chooses)
     out: Out = []
     try:
         compiled_text(node.source)(run, out)
@@ -156,7 +156,7 @@ def _holds(node: Node, scope: Scope, limits: Allowance) -> bool:
             if isinstance(node, Text):
                 fail(error, node, 1)
             raise
-    run = Run(scope, limits, lenient=node.lenient)
+    run = Run(scope, limits, lenient=node.lenient, chooses=node.chooses)
     try:
         value = compiled_expression(node.source)(run)
         return False if node.lenient and isinstance(value, Undefined) else _verdict(content(value))

@@ -233,11 +233,33 @@ def _compared(run: Run, symbol: str, apply: Callable[..., Any], left: Any, right
 
 
 def _condition(node: nodes.CondExpr) -> Evaluate:
-    test, yes = compile_node(node.test), compile_node(node.expr1)
+    test, yes = _choice(node), compile_node(node.expr1)
     if node.expr2 is None:
-        return lambda run: yes(run) if _seen(run, test(run)) else BLANK
+        return lambda run: yes(run) if test(run) else BLANK
     no = compile_node(node.expr2)
-    return lambda run: yes(run) if _seen(run, test(run)) else no(run)
+    return lambda run: yes(run) if test(run) else no(run)
+
+
+def _choice(node: nodes.CondExpr) -> Evaluate:
+    """Compile the test of an inline ``if``.
+
+    A bare name without a value is false where the run says so.
+    """
+    negated = isinstance(node.test, nodes.Not)
+    name = node.test.node if isinstance(node.test, nodes.Not) else node.test
+    if not isinstance(name, nodes.Name):
+        whole = compile_node(node.test)
+        return lambda run: _seen(run, whole(run))
+    value = compile_node(name)
+
+    def holds(run: Run) -> Any:
+        found = value(run)
+        if run.chooses and isinstance(found, Undefined):
+            return negated
+        seen = _seen(run, found)
+        return not seen if negated else seen
+
+    return holds
 
 
 def _known(kind: str, name: str, table: dict[str, Any], line: int) -> None:

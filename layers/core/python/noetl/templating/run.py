@@ -17,13 +17,17 @@ class Run:
     """State of one evaluation. ``line`` is the line of the source being evaluated, for errors.
 
     ``lenient``: a guard, in which a missing value is false, unequal to everything, and empty for filters.
+    ``chooses``: a name without a value is false where it is the test of an inline ``if``.
     """
 
-    __slots__ = ("_allowance", "lenient", "line", "names", "scope", "vars")
+    __slots__ = ("_allowance", "chooses", "lenient", "line", "names", "scope", "vars")
 
-    def __init__(self, scope: Scope, allowance: Allowance, *, lenient: bool = False) -> None:
+    def __init__(
+        self, scope: Scope, allowance: Allowance, *, lenient: bool = False, chooses: bool = False
+    ) -> None:
         self.scope = scope
         self.lenient = lenient
+        self.chooses = chooses
         self.vars: dict[str, Any] = {}
         self.names: dict[str, Any] = {}
         self.line = 1

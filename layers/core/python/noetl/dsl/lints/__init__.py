@@ -1,6 +1,7 @@
 """Lints: correct text that still cannot do what it says. One module per family.
 
 ``guards``: guards that never decide; ``flow``: routes, waits and races; ``names``: names that hold nothing where they are read.
+``rows``: code that tests a result for a list.
 ``deprecated`` and ``unused`` are asked for by ``noetl validate --strict`` only.
 """
 
@@ -10,6 +11,7 @@ from noetl.dsl.lints.deprecated import check_deprecated
 from noetl.dsl.lints.flow import check_flow
 from noetl.dsl.lints.guards import check_guards
 from noetl.dsl.lints.names import check_known_names
+from noetl.dsl.lints.rows import check_rows
 from noetl.dsl.lints.unused import check_unused
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import Program
@@ -24,6 +26,7 @@ def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:
     check_guards(lowering, program)
     check_flow(lowering, program, root)
     check_known_names(lowering, program)
+    check_rows(lowering, program)
     if lowering.strict:
         check_deprecated(lowering, root)
         check_unused(lowering, root)

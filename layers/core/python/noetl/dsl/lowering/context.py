@@ -199,9 +199,11 @@ class Lowering:
             return LiteralNode(value)
         self.uses.append(TemplateUse(analysis, scalar, frame))
         reads = analysis.reads(self.ambiguous)
+        chooses = analysis.chooses and self.semantics > 3
         if analysis.expression is not None:
-            return Expr(analysis.expression, expression_pos(scalar, analysis.expression), reads)
-        return Text(value, scalar.content_pos(), reads)
+            place = expression_pos(scalar, analysis.expression)
+            return Expr(analysis.expression, place, reads, chooses=chooses)
+        return Text(value, scalar.content_pos(), reads, chooses=chooses)
 
     def sql(self, tree: Tree, frame: Frame) -> Node:
         """SQL text, or a list of SQL texts."""

@@ -17,7 +17,7 @@ from noetl.migration.rules.document import (
     telemetry,
 )
 from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages
-from noetl.migration.rules.reading import loop_results, payload, spelling
+from noetl.migration.rules.reading import loop_results, payload, rows_list, spelling, steps_prefix
 from noetl.migration.rules.routing import case_targets, guard_text, next_conditions, next_payload, rule_else
 from noetl.migration.rules.steps import (
     bare_set,
@@ -32,6 +32,7 @@ from noetl.migration.rules.tools import (
     assertions,
     call_input,
     code_templates,
+    connection_pool,
     container_settings,
     credential_name,
     duckdb_memory,
@@ -52,6 +53,7 @@ from noetl.migration.rules.writes import (
     inline_tasks,
     save_block,
     sink_event_log,
+    sink_names,
     sink_statement,
     sink_tool,
     sink_upsert,
@@ -70,7 +72,16 @@ _MODULES = (
         telemetry,
     ),
     *(tool_name, task_type, tool_fields, step_calls, rule_else),
-    *(save_block, sink_event_log, kind_names, sink_tool, sink_statement, sink_upsert, inline_tasks),
+    *(
+        save_block,
+        sink_event_log,
+        kind_names,
+        sink_tool,
+        sink_statement,
+        sink_upsert,
+        sink_names,
+        inline_tasks,
+    ),
     *(
         guard_text,
         case_targets,
@@ -92,6 +103,7 @@ _MODULES = (
         credential_name,
         assertions,
         duckdb_memory,
+        connection_pool,
         playbook_call,
     ),
     *(
@@ -103,6 +115,6 @@ _MODULES = (
         task_timeout,
         output_select,
     ),
-    *(payload, loop_results, spelling),
+    *(payload, steps_prefix, loop_results, rows_list, spelling),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)

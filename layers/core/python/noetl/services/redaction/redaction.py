@@ -18,7 +18,7 @@ from noetl.domain.kinds import Credential
 from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
 from noetl.domain.text.masking import MASK
 from noetl.dsl.keychain import credential_of
-from noetl.dsl.program import Program
+from noetl.dsl.program import KeychainEntry, Program
 from noetl.ports.credentials import Credentials
 from noetl.services.redaction.redacting_stream import StreamMask
 from noetl.services.redaction.search_spellings import KnownSecrets
@@ -128,12 +128,19 @@ class Secrets:
         """Return the value of ``keychain.<name>``."""
         return self.credential(name).data
 
+    def behind(self) -> dict[str, str]:
+        """Map the entries of the keychain to the credentials that they mean in this execution."""
+        return {entry.name: self._meant(entry) for entry in self._program.keychain}
+
     def _resolve(self, name: str) -> str:
         """Return the credential behind a keychain entry; any other name is a credential's own."""
         for entry in self._program.keychain:
             if entry.name == name:
-                return credential_of(entry, render(entry.params, MappingScope({"workload": self._workload})))
+                return self._meant(entry)
         return name
+
+    def _meant(self, entry: KeychainEntry) -> str:
+        return credential_of(entry, render(entry.params, MappingScope({"workload": self._workload})))
 
     # --- taking secrets out -----------------------------------------------------------------------
 

@@ -116,6 +116,7 @@ class TaskRunner:
             lambda value, spec: self.keeper.part(self.secrets.redact(value), spec),
             _imports_of(program),
             (command.stage, command.rule),
+            self.secrets.behind,
         )
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}

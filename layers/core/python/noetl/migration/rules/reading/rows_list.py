@@ -1,0 +1,69 @@
+"""Code that takes the result of SQL for the list of its rows."""
+
+from __future__ import annotations
+
+import re
+
+from noetl.dsl.rows_as_list import NO_ROWS, SQL_KINDS, takes_for_list, whole_result
+from noetl.formatting.nodes import Entry, List, Map, Text, Value, map_of, text_of
+from noetl.formatting.spelling import rewrite
+from noetl.migration.page import Page, kind_of
+from noetl.migration.rule import Rule
+
+_INPUT = ("input", "args", "with")
+_ALONE = re.compile(r"\{\{(.*)\}\}", re.DOTALL)
+
+
+def apply(page: Page) -> None:
+    """Hand the rows to the code."""
+    ends = {
+        name: tasks[-1][1]
+        for step in page.steps()
+        if (name := text_of(step.get("step")))
+        and (tasks := _tasks(step.get("tool")))
+        and not step.has("loop")
+    }
+    for step in page.steps():
+        sources = dict(ends)
+        for label, task in _tasks(step.get("tool")):
+            given = [*_given(task), *_given(step)] if kind_of(task) == "python" else []
+            code = text_of(task.get("code")) or ""
+            rows = {str(one.key): found for one in given if (found := _rows(one.value, sources))}
+            wanted = takes_for_list(code, set(rows)) if rows else set()
+            for one in given:
+                if one.key in wanted and isinstance(one.value, Text) and _rows(one.value, sources):
+                    rewrite(one.value, rows[str(one.key)])
+            sources[label] = task
+
+
+def _tasks(tool: Value | None) -> list[tuple[str, Map]]:
+    """Return the tasks of a step with their labels."""
+    if isinstance(tool, Map):
+        return [("", tool)] if tool.has("kind") else []
+    found = []
+    for item in tool.values() if isinstance(tool, List) else []:
+        task = map_of(item)
+        label = text_of(task.get("name"))
+        if label is None and len(task.entries) == 1 and isinstance(task.entries[0].value, Map):
+            label, task = str(task.entries[0].key), task.entries[0].value
+        found.append((label or "", task))
+    return found
+
+
+def _given(owner: Map) -> list[Entry]:
+    return [one for name in _INPUT for one in map_of(owner.get(name)).entries]
+
+
+def _rows(value: Value | None, sources: dict[str, Map]) -> str | None:
+    """Return the template for the rows of what ``value`` names; None for another one."""
+    alone = _ALONE.fullmatch((text_of(value) or "").strip())
+    found = whole_result(alone[1]) if alone else None
+    task = sources.get(found[0]) if found else None
+    if found is None or task is None or kind_of(task) not in SQL_KINDS:
+        return None
+    if any(task.has(name) for name in NO_ROWS) or map_of(task.get("output")).has("path"):
+        return None
+    return f"{{{{ {found[1]} }}}}"
+
+
+RULE = Rule("rows-list", "Code that wants a list of rows gets `rows` of the result.", apply)
