@@ -104,7 +104,7 @@ def _template(line: str, start: int) -> tuple[str, int] | None:
 
 @dataclass(slots=True)
 class _Variables:
-    """Variables of a script by the template that each holds; the same expression is one variable."""
+    """Find the variable of each template of a script; equal expressions share one."""
 
     entries: Map
     by_template: dict[object, str] = field(init=False)
