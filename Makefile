@@ -84,7 +84,7 @@ UI_BUILT := ui/dist/.vite/manifest.json
 UI_SOURCES := $(shell find ui/src ui/public -type f ! -name schema.d.ts) $(wildcard ui/*.*) docs/openapi.json
 $(UI_BUILT): $(UI_SOURCES)
 	@if command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'; \
-	then $(MAKE) --no-print-directory ui; fi
+	then echo "building the web UI"; $(MAKE) --no-print-directory ui >$(VENV)/ui.txt 2>&1 || { cat $(VENV)/ui.txt; exit 1; }; fi
 
 # Types are checked beside the tests, which wait much of their time: for a database, a deployment, or time itself. So there are three
 # processes of them on two cores.

@@ -15,6 +15,7 @@ SUITES = {
     "tests.unit.dsl.test_sizes": "playbooks",
     "tests.unit.templating.test_sizes": "templates",
     "tests.unit.services.test_sizes": "what workers run and report",
+    "tests.unit.kinds.test_libraries": "libraries of playbooks",
     "tests.contract.test_engine_sizes": "the engine",
     "tests.unit.runtime.server.test_http_server": "the server of `noetl serve`",
 }

@@ -66,7 +66,12 @@ def test_result(python_task, code, given, result):
         ("import json\nx = 2\njson.loads('{')", "JSONDecodeError", "(line 3: json.loads('{'))", 3),
         ("x = 1\ny = (", "SyntaxError", "'(' was never closed (line 2: y = ()", 2),
         ("result = workload", "NameError", "passed under args", 1),
-        ("import no_such_library", "ModuleNotFoundError", "must be installed where workers run", 1),
+        (
+            "import no_such_library",
+            "ModuleNotFoundError",
+            "or a library under `executor.spec.requirements`",
+            1,
+        ),
         ("import sys\nsys.exit('enough')", "SystemExit", "SystemExit: enough", 2),
         ("raise KeyboardInterrupt", "KeyboardInterrupt", "line 1", 1),
         ("def f():\n    return f()\nf()", "RecursionError", "maximum recursion depth", 2),

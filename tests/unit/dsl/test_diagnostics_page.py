@@ -12,6 +12,7 @@ from noetl.dsl.diagnostics import HELP, InvalidPlaybookError, help_for
 ROOT = Path(__file__).parents[3]
 COMPILER = ROOT / "layers" / "core" / "python" / "noetl" / "dsl"
 NEEDS = COMPILER.parent / "services" / "catalog" / "playbook_needs.py"
+DEPLOYED = COMPILER.parent / "runtime" / "deployed_catalog.py"
 OLDER = COMPILER.parent / "migration" / "older.py"
 CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
 NO_CODES = frozenset({"detail-type", "utf-8", "rule-sink", "step-sink"})
@@ -24,7 +25,7 @@ def told() -> set[str]:
     """Codes in the compiler's source, and those that refused playbooks show (some come from elsewhere)."""
     found = {
         node.value
-        for file in (*COMPILER.rglob("*.py"), NEEDS, OLDER)
+        for file in (*COMPILER.rglob("*.py"), NEEDS, OLDER, DEPLOYED)
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value)
     }

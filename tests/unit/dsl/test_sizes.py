@@ -13,6 +13,8 @@ from noetl.domain.sizes.table import (
     DIAGNOSTICS,
     IDENTIFIER,
     INTEGER_DIGITS,
+    LOCK_BYTES,
+    LOCK_PINS,
     MODULES,
     MODULES_BYTES,
     NAME,
@@ -24,6 +26,7 @@ from noetl.domain.sizes.table import (
     PLAYBOOK_NAME,
     PLAYBOOK_VALUES,
     PRIORITY,
+    REQUIREMENTS,
     SCHEDULE_NAME,
     SCHEMA_CHECKS,
     SCHEMA_DEPTH,
@@ -84,6 +87,27 @@ def modules(count: int, text: str = "") -> str:
     named = ", ".join(f"m{number}.py" for number in range(count))
     texts = "".join(f"m{number}.py: {json.dumps(text)}\n" for number in range(count))
     return f"{HEAD}{META}modules: [{named}]\n{ONE}--- # files of this version\n{texts}"
+
+
+REQUIRED = "--- # files of this version\nrequirements.lock: "
+
+
+def requirements(count: int) -> str:
+    names = [f"p{number}" for number in range(count)]
+    return f"{HEAD}{META}executor:\n  spec:\n    requirements: [{', '.join(names)}]\n{ONE}{REQUIRED}{json.dumps(lock(names, names))}\n"
+
+
+def lock(required: list[str], pinned: list[str]) -> str:
+    hashed = f"==1.0 --hash=sha256:{'0' * 64}\n"
+    return (
+        "# noetl lock 1\n"
+        + "".join(f"# requires: {name}\n" for name in sorted(required))
+        + "".join(name + hashed for name in pinned)
+    )
+
+
+def locked(text: str) -> str:
+    return f"{HEAD}{META}executor:\n  spec:\n    requirements: [p0]\n{ONE}{REQUIRED}{json.dumps(text)}\n"
 
 
 def limits(count: int) -> str:
@@ -155,6 +179,9 @@ CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
     "depth of a callback": (SCHEMA_DEPTH, "kind-params", waiting, 6),
     "modules": (MODULES, "too-many-entries", modules, 4),
     "bytes of modules": (MODULES_BYTES, "modules-too-large", lambda n: modules(1, "#" * (n - 1) + "\n"), 4),
+    "requirements": (REQUIREMENTS, "too-many-entries", requirements, 6),
+    "bytes of a lock": (LOCK_BYTES, "lock-invalid", lambda n: locked((text := lock(["p0"], ["p0"])) + "#" * (n - len(text))), 6),
+    "pins of a lock": (LOCK_PINS, "lock-invalid", lambda n: locked(lock(["p0"], [f"p{number}" for number in range(n)])), 6),
     "limits": (STEP_LIMITS, "too-many-entries", limits, 9),
 }  # fmt: skip
 LONG = (STEPS, SCHEMA_CHECKS, PLAYBOOK_VALUES)

@@ -263,6 +263,35 @@ def validate(
 
 
 @app.command()
+def lock(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
+    platform: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TAG", help="Lock for this platform as well, such as manylinux2014_x86_64; repeatable."
+        ),
+    ] = None,
+    wheels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", envvar="NOETL_WHEELS", help="Take wheels of this folder, and ask no index."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Pin the libraries that playbooks require, with their hashes.
+
+    \b
+      noetl lock report.yaml       # writes report.lock
+
+    The lock is shipped with the playbook; tasks of Python import from what it names.
+    """
+    from noetl.cli.commands import lock as locking
+
+    end(locking.lock(files, platform or (), wheels or "", as_json=as_json))
+
+
+@app.command()
 def fmt(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE...|-", help="Playbooks, or folders of them; - for stdin.")

@@ -154,6 +154,10 @@ class TaskSettings:
     """Processes and threads that code of a playbook may have at a time."""
     own_buckets: tuple[str, ...] = ()
     """Buckets of the deployment itself, which tasks reach through results and never by name."""
+    libraries_dir: str = ""
+    """Folder for the installed libraries of playbooks; empty: this place installs none."""
+    wheels_dir: str = ""
+    """Folder of wheels that libraries are installed from, instead of an index (``NOETL_WHEELS``)."""
 
 
 ArtifactFormat = Literal["json", "jsonl", "csv", "parquet", "text", "bytes"]
@@ -286,6 +290,8 @@ class TaskContext:
     """Containers that run as work of their own."""
     modules: Mapping[str, str] = field(default_factory=dict)
     """Path → text of the Python files that are shipped with the playbook."""
+    lock: str = ""
+    """The lock of the libraries that the playbook requires; empty: it requires none."""
     wake: str = ""
     """Names the suspended task to those outside who may wake it before its delay is over (``domain.events.WorkAdvanced``)."""
 

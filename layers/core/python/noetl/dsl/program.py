@@ -263,6 +263,8 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     """Those of ``on_success``, ``on_failure`` and ``finally``: only the end of an execution leads to them."""
     modules: dict[str, str] = {}
     """Path → text of the Python files that are shipped with this version, for tasks of Python to import."""
+    lock: str = ""
+    """The lock of ``executor.spec.requirements``: the libraries that tasks of Python import; empty: those of the worker."""
 
     def step(self, name: str) -> Step:
         """Return the step called ``name``. Raises KeyError."""

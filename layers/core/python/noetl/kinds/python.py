@@ -12,6 +12,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import CODE_CHARACTERS, KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.domain.sizes.gate import find_unfit
 from noetl.kinds.sandbox.child import Owner
+from noetl.kinds.sandbox.libraries import use_libraries
 from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
 from noetl.kinds.sandbox.pool import shared_pool
 from noetl.kinds.sandbox.settings import limits_of, places_of
@@ -95,10 +96,11 @@ def run(params: Params | Code, context: TaskContext) -> TaskResult:
     ``storage_quota`` (``disk_limit``, ``out_of_memory``); kind ``timeout``; kind ``cancelled``.
     """
     settings = context.settings
-    owner = Owner(context.execution_id, limits_of(settings), places_of(settings))
-    watch = Watch.start(context)
-    with shared_pool().lease(owner) as child:
-        answer = child.call(params.code, context.input, watch)
+    with use_libraries(context) as libraries:
+        owner = Owner(context.execution_id, limits_of(settings), places_of(settings, libraries))
+        watch = Watch.start(context)
+        with shared_pool().lease(owner) as child:
+            answer = child.call(params.code, context.input, watch)
     if "error" in answer:
         raise _raised(answer["error"], settings.python_memory_bytes)
     if "problem" in answer:
@@ -151,9 +153,7 @@ def _hint(name: str, memory_bytes: int) -> str:
     if name == "NameError":
         return "what the code needs from the playbook is passed under args"
     if name == "ModuleNotFoundError":
-        return (
-            "name a file beside the playbook under `modules:`; a library must be installed where workers run"
-        )
+        return "name a file beside the playbook under `modules:`, or a library under `executor.spec.requirements`"
     if name == "MemoryError":
         return f"a python task may use {memory_bytes} bytes of memory"
     if name == "SystemExit":

@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-_WHOLE = re.compile(r"\s*\{\{-?\s*(?P<inner>(?:(?!\}\}|\{\{).)*?)\s*-?\}\}\s*\Z", re.DOTALL)
-_COMPARED = re.compile(
-    r"\s*\{\{\s*(?P<left>(?:(?!\}\}|\{\{).)*?)\s*\}\}\s*(?P<sign>==|!=|>=|<=|>|<)\s*(?P<right>[^{}]+?)\s*\Z",
-    re.DOTALL,
-)
+_SIGNS = ("==", "!=", ">=", "<=", ">", "<")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?\Z")
 
 
@@ -17,8 +13,10 @@ def inner(guard: object) -> str | None:
     """Return the expression of a guard that is one, else None."""
     if isinstance(guard, bool):
         return "true" if guard else "false"
-    found = _WHOLE.match(guard) if isinstance(guard, str) else None
-    return " ".join(found["inner"].split()) if found else None
+    found = _first(guard) if isinstance(guard, str) else None
+    if found is None or found[1]:
+        return None
+    return " ".join(found[0].removeprefix("-").removesuffix("-").split())
 
 
 def both(*parts: str) -> str:
@@ -32,6 +30,18 @@ def none_of(*parts: str) -> str:
     return f"{{{{ not ({' or '.join(part if _is_simple(part) else f'({part})' for part in parts)}) }}}}"
 
 
+def _first(guard: str) -> tuple[str, str] | None:
+    """Return what is in the template that a guard begins with, and the text behind it.
+
+    No pattern: repetitions beside each other try every division of a long run of spaces.
+    """
+    text = guard.strip()
+    end = text.find("}}", 2) if text.startswith("{{") else -1
+    if end < 0 or "{{" in text[2:end]:
+        return None
+    return text[2:end], text[end + 2 :]
+
+
 def _is_simple(expression: str) -> bool:
     return re.search(r"\b(or|if|else)\b", expression) is None
 
@@ -41,10 +51,15 @@ def compared(guard: object) -> str | None:
 
     It compares texts, or numbers when it asks for an order.
     """
-    found = _COMPARED.match(guard) if isinstance(guard, str) else None
+    found = _first(guard) if isinstance(guard, str) else None
     if found is None:
         return None
-    left, sign, right = found["left"], found["sign"], found["right"].strip("'\"")
+    left, rest = found[0].strip(), found[1].lstrip()
+    sign = next((one for one in _SIGNS if rest.startswith(one)), "")
+    right = rest[len(sign) :].strip()
+    if not sign or not right or "{" in right or "}" in right:
+        return None
+    right = right.strip("'\"")
     if sign in ("==", "!="):
         text = "string | lower" if right in ("true", "false") else "string"
         return f"{{{{ ({left}) | {text} {sign} {_quoted(right)} }}}}"

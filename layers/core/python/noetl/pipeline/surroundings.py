@@ -101,7 +101,7 @@ class Surroundings:
     part: Callable[[Any, ResultSpec | None], dict[str, Any]] | None = None
     """(a piece of what ``accumulate`` gathers) → its entry in a manifest; it is stored in the result store. None: all stays in the state."""
     modules: str = ""
-    """What differs between two versions of the playbook's modules; empty: it has none."""
+    """What differs between two versions of the playbook's modules and libraries; empty: it has none."""
     stage: tuple[str, int] = ("body", -1)
     """The stage of the step and, in a case, the entry whose tasks these are."""
     credentials: Callable[[], Mapping[str, str]] = no_entries

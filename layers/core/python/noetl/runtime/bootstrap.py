@@ -279,6 +279,8 @@ def open_engine(
         hidden_dirs=settings.hidden_dirs,
         task_disk_bytes=settings.task_disk_bytes,
         task_processes=settings.task_processes,
+        libraries_dir=str(settings.home / "cache" / "environments"),
+        wheels_dir=settings.wheels,
     )
     worker = WorkerDeps(
         programs=stores.programs,

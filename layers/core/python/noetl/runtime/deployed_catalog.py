@@ -6,7 +6,7 @@ It is the only deployed code that has the compiler.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.event_rules import EventRules
@@ -19,6 +19,8 @@ from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.domain.automations.trigger_queues import QueueRights
 from noetl.domain.capability_tokens import KeyRing
+from noetl.domain.text.version_text import split_version
+from noetl.dsl.diagnostics import Diagnostic, Diagnostics, InvalidPlaybookError
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore
@@ -28,6 +30,9 @@ from noetl.services.automations.schedules import ScheduleDeps
 from noetl.services.automations.triggers import TriggerDeps
 from noetl.services.catalog.register_playbook import Registered, register_playbook
 from noetl.services.support.store_time import store_clock
+
+if TYPE_CHECKING:
+    from noetl.runtime.program_cache import CachedProgram
 
 
 class Registrar(Compiler):
@@ -46,6 +51,16 @@ class Registrar(Compiler):
         self._catalog = catalog
         self.registered = registered
 
+    def compile(self, text: str, source_name: str, program: str = "", rewritten: str = "") -> CachedProgram:
+        """Compile a playbook, and refuse one whose libraries no worker of a deployment installs.
+
+        Raises InvalidPlaybookError.
+        """
+        done = super().compile(text, source_name, program, rewritten)
+        if done.program.lock:
+            raise InvalidPlaybookError([_no_libraries(rewritten or text)], source_name=source_name)
+        return done
+
     def register(self, text: str, *, source_name: str, path: str | None = None) -> Registered:
         """Register a playbook.
 
@@ -61,6 +76,21 @@ class Registrar(Compiler):
         )
         self.registered(done.program, done.entry.path, done.entry.version)
         return done
+
+
+def _no_libraries(text: str) -> Diagnostic:
+    from noetl.dsl.yaml_text.loader import load
+    from noetl.dsl.yaml_text.tree import mapping_of
+
+    root = mapping_of(load(split_version(text)[0], Diagnostics()))
+    tree = mapping_of(mapping_of(root.get("executor")).get("spec")).get("requirements")
+    return Diagnostic(
+        "libraries-unavailable",
+        "workers of a deployment on AWS install no libraries",
+        1 if tree is None else tree.pos.line,
+        1 if tree is None else tree.pos.column,
+        hint="remove `requirements` and use what is installed there, or run this part as a container (docs/modules.md)",
+    )
 
 
 def schedule_deps(

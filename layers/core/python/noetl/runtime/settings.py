@@ -56,6 +56,8 @@ class Settings:
     """What one client of a server may hold."""
     public_url: str = ""
     """Where others reach this machine's server; empty: where it listens."""
+    wheels: str = ""
+    """Folder of wheels that libraries of playbooks are installed from, instead of an index."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -89,6 +91,7 @@ class Settings:
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT, low=1),
             clients=client_limits(env),
             public_url=public_url(env),
+            wheels=env.get("NOETL_WHEELS", ""),
         )
         return replace(made, **overrides)
 

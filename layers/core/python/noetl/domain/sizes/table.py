@@ -185,6 +185,24 @@ MODULES = _size("modules", "playbooks", 50, "entries",
 MODULES_BYTES = _size("modules_bytes", "playbooks", 512 * KIB, "bytes",
     "the text of all files of `modules` of a playbook",
     f"{_COMPILER} (`modules-too-large`)")
+REQUIREMENTS = _size("requirements", "playbooks", 50, "entries",
+    "entries of `executor.spec.requirements`",
+    f"{_COMPILER} (`too-many-entries`)")
+LOCK_BYTES = _size("lock_bytes", "playbooks", 512 * KIB, "bytes",
+    "the lock of a playbook's requirements",
+    f"{_COMPILER} (`lock-invalid`)")
+LOCK_PINS = _size("lock_pins", "playbooks", 300, "entries",
+    "packages that a lock pins",
+    f"{_COMPILER} (`lock-invalid`)")
+LIBRARIES_BYTES = _size("libraries_bytes", "playbooks", 2048 * MIB, "bytes",
+    "the installed libraries of one lock, with what their installation needs meanwhile",
+    "`python` tasks (`libraries_too_large`)")
+LIBRARIES_SECONDS = _size("libraries_seconds", "playbooks", 900, "seconds",
+    "the installation of the libraries of one lock",
+    "`python` tasks (`libraries_not_installed`)")
+LIBRARIES_KEPT = _size("libraries_kept", "playbooks", 8, "entries",
+    "locks whose libraries a machine keeps installed, those in use apart",
+    "the installation of others, which removes those that were used longest ago")
 DIAGNOSTICS = _size("diagnostics", "playbooks", 100, "entries",
     "problems of a playbook that are listed",
     f"{_COMPILER}, which counts the rest")

@@ -147,6 +147,7 @@ WORDS: dict[str, str] = {
     "with": "Values by name, rendered; templates read them as args.<name>.",
     "workbook": "Tasks by name that steps run with kind: workbook.",
     "workflow": "The steps.",
+    "requirements": "Libraries that python tasks import, such as pandas==2.2.*; `noetl lock` pins them beside the playbook.",
     "modules": "Python files beside the playbook that its python tasks import; paths below its folder.",
     "workload": "Default values of the payload, read as workload.<name>; they never change.",
 }

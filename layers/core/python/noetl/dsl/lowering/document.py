@@ -14,6 +14,7 @@ from noetl.dsl.lowering.failures import with_default_on_error
 from noetl.dsl.lowering.limits import lower_budget, lower_concurrency
 from noetl.dsl.lowering.modules import lower_modules
 from noetl.dsl.lowering.pipelines import lower_body, lower_sink
+from noetl.dsl.lowering.requirements import lower_requirements
 from noetl.dsl.lowering.starts import lower_schedule, lower_triggers
 from noetl.dsl.lowering.steps import Defaults, lower_step
 from noetl.dsl.lowering.tasks import Layers
@@ -75,6 +76,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
         last=last,
         last_steps=tuple(step.name for step in endings),
         modules=lower_modules(lowering, root.get("modules"), lowering.files),
+        lock=lower_requirements(lowering, executor.get("requirements"), lowering.files),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
 from noetl.domain.limits import MOST
-from noetl.domain.sizes.table import MODULES, STEPS
+from noetl.domain.sizes.table import MODULES, REQUIREMENTS, STEPS
 from noetl.dsl.model.caches import Cache
 from noetl.dsl.model.endings import Last
 from noetl.dsl.model.event import CaseEntry, GoTo, Target
@@ -330,6 +330,7 @@ class ExecutorSpec(Strict):
     policy: SharedPolicy | None = None
     result: ResultBlock | None = None
     defaults: StepDefaults | None = None
+    requirements: list[str] | None = Field(default=None, max_length=REQUIREMENTS.value)
 
 
 class ExecutorBlock(Strict):

@@ -54,7 +54,7 @@ class Child:
         pipes = [os.pipe() for _ in range(3)]
         (stdin, self._requests), (self._output, stdout), (self._answers, answers) = pipes
         try:
-            task = Task(limits, owner.places, order=serving(limits))
+            task = Task(limits, owner.places, order=serving(limits, owner.places))
             self._confined = start_confined("serve", task, (stdin, stdout, stdout), own=(answers,))
         except BaseException:
             self._close_own()

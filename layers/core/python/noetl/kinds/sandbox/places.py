@@ -52,6 +52,8 @@ class Places(msgspec.Struct, frozen=True):
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    libraries: str = ""
+    """Folder of the playbook's own libraries, readable also where it is hidden; empty: it has those of the worker."""
 
 
 def library_path() -> list[str]:
@@ -62,13 +64,31 @@ def library_path() -> list[str]:
     return [entry for entry in sys.path if entry.startswith("/")]
 
 
+def import_path(places: Places) -> list[str]:
+    """Return where a task's code imports from.
+
+    A playbook with libraries of its own has those and the ones of Python itself: nothing that its lock does not name.
+    """
+    if not places.libraries:
+        return library_path()
+    standard = os.path.dirname(os.path.realpath(os.__file__))
+    archive = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
+    own = [
+        entry
+        for entry in library_path()
+        if os.path.realpath(entry) == standard or os.path.basename(entry) in ("lib-dynload", archive)
+    ]
+    return [*own, places.libraries]
+
+
 def readable(places: Places, own: Iterable[str] = ()) -> tuple[Place, ...]:
     """List what a task may read, folders before their contents.
 
     ``own`` is readable even where it is hidden.
     """
     fixed = _fixed(places.hidden, tuple(library_path()))
-    more = [*_shown(places.read, places.hidden), *_pairs(own)]
+    libraries = (places.libraries,) if places.libraries else ()
+    more = [*_shown(places.read, places.hidden), *_pairs(libraries), *_pairs(own)]
     return tuple(_without_nested(fixed, more)) if more else tuple(fixed.values())
 
 

@@ -32,7 +32,7 @@ from noetl.kinds.sandbox.noetl_guest.confine import Confinement
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.noetl_guest.supervise import descendants
 from noetl.kinds.sandbox.order import as_bytes, as_file
-from noetl.kinds.sandbox.places import Places, library_path, readable, writable
+from noetl.kinds.sandbox.places import Places, import_path, readable, writable
 from noetl.kinds.sandbox.template import BOOT, Ground, Mode, Template, TemplateGoneError, templates
 
 PR_SET_DUMPABLE = 4
@@ -200,7 +200,7 @@ def _start_in_cell(
 def _put_in_cell(
     template: Template, ground: Ground, mode: Mode, task: Task, descriptors: Sequence[int]
 ) -> Confined:
-    kind = CellKind(task.limits, tuple(library_path()), layers())
+    kind = CellKind(task.limits, tuple(import_path(task.places)), layers())
     while True:
         cell = template.take(kind) or _new_cell(template, ground, task, kind)
         try:
@@ -223,9 +223,9 @@ class CellKind(msgspec.Struct, frozen=True):
     layers: Layers
 
 
-def serving(limits: TaskLimits) -> dict[str, Any]:
+def serving(limits: TaskLimits, places: Places) -> dict[str, Any]:
     """Return the part of a Python task's order that is not its confinement."""
-    return {"answer_size": limits.output_bytes, "path": library_path()}
+    return {"answer_size": limits.output_bytes, "path": import_path(places)}
 
 
 def _new_cell(template: Template, ground: Ground, task: Task, kind: CellKind) -> Cell:
@@ -239,7 +239,7 @@ def _new_cell(template: Template, ground: Ground, task: Task, kind: CellKind) ->
             "folder": str(folder),
             "env": {**scrubbed_environment(), "HOME": str(folder), "TMPDIR": str(folder)},
             "confinement": vars(confinement(folder, task, ground)),
-            "serving": serving(task.limits),
+            "serving": serving(task.limits, task.places),
             "uses": MOST_USES if kind.layers.key_filter else 1,
         }
         return Cell(template, kind, order, folder)

@@ -16,5 +16,5 @@ def limits_of(settings: TaskSettings) -> TaskLimits:
     )
 
 
-def places_of(settings: TaskSettings) -> Places:
-    return Places(settings.data_dirs, settings.task_folders, settings.hidden_dirs)
+def places_of(settings: TaskSettings, libraries: str = "") -> Places:
+    return Places(settings.data_dirs, settings.task_folders, settings.hidden_dirs, libraries)

@@ -60,6 +60,17 @@ PLAIN_KINDS = frozenset({"playbook", "wait"})
 """Kinds that only ask for something: their parameters keep references (a sub-execution reads them itself), and no call takes long."""
 
 
+def _imports_of(program: Program) -> str:
+    """Return what differs between versions whose tasks import something else.
+
+    Empty for a playbook without modules and libraries.
+    """
+    if not program.modules and not program.lock:
+        return ""
+    shipped = [program.modules, program.lock] if program.lock else program.modules
+    return hashlib.sha256(codec.encode(shipped)).hexdigest()
+
+
 class TaskRunner:
     """The runner of one command's pipeline, for the step run itself or for item after item."""
 
@@ -85,7 +96,7 @@ class TaskRunner:
         self.source_name = program.source_name
         key = deps.callback_key(command) if pipeline.calls_back else ""
         self.settings = deps.settings_of(program)
-        self.modules = program.modules
+        self.modules, self.lock = program.modules, program.lock
         assert deps.hydrate is not None
         self.hydrate = deps.hydrate
         self.around = Surroundings(
@@ -103,7 +114,7 @@ class TaskRunner:
             aliases_of(program),
             callback_tokens(command, key, deps.callback_base, self.secrets) if pipeline.calls_back else None,
             lambda value, spec: self.keeper.part(self.secrets.redact(value), spec),
-            hashlib.sha256(codec.encode(program.modules)).hexdigest() if program.modules else "",
+            _imports_of(program),
             (command.stage, command.rule),
             self.secrets.behind,
         )
@@ -355,6 +366,7 @@ class TaskRunner:
             wake=self.external.wake(item),
             jobs=self.deps.jobs,
             modules=self.modules,
+            lock=self.lock,
         )
 
     def _read_again(self, params: dict[str, Any]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import dataclass, field
 
 from noetl.formatting.nodes import Entry, List, Map, Text, plain
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
-_TEMPLATE = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
 _TAKEN = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "IFS"})
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -40,7 +41,8 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
     if env is not None and not isinstance(env.value, Map):
         return
     variables = env.value if env is not None and isinstance(env.value, Map) else Map([])
-    made = [_without_templates(line, variables) for line in lines]
+    named = _Variables(variables)
+    made = [_without_templates(line, named) for line in lines]
     if made != lines:
         page.note(
             entry, "values are variables of the script now: each is one word, regardless of its content"
@@ -63,16 +65,16 @@ def _lines(entry: Entry) -> list[str] | None:
     return None
 
 
-def _without_templates(line: str, variables: Map) -> str:
+def _without_templates(line: str, variables: _Variables) -> str:
     """Return a line that reads variables, quoted as their place demands."""
     out: list[str] = []
-    quote, place = "", 0
+    quote, place, last = "", 0, line.rfind("}}")
     while place < len(line):
-        found = _TEMPLATE.match(line, place)
+        found = _template(line, place) if place < last else None
         if found is not None:
-            name = _variable(found[1], variables)
+            expression, place = found
+            name = variables.name_of(expression)
             out.append({"'": f"'\"${{{name}}}\"'", '"': f"${{{name}}}", "": f'"${{{name}}}"'}[quote])
-            place = found.end()
             continue
         char = line[place]
         if char == "\\" and quote != "'":
@@ -86,24 +88,56 @@ def _without_templates(line: str, variables: Map) -> str:
     return "".join(out)
 
 
-def _variable(expression: str, variables: Map) -> str:
-    """Return the name of the variable that holds an expression.
+def _template(line: str, start: int) -> tuple[str, int] | None:
+    """Return the expression of the template that begins here, and where it ends.
 
-    The same expression is one variable.
+    No pattern: several repetitions beside each other try every division of a long run of spaces.
     """
-    template = f"{{{{ {expression} }}}}"
-    for entry in variables.entries:
-        if plain(entry.value) == template:
-            return str(entry.key)
-    words = _WORD.findall(expression.split("|")[0]) or ["value"]
-    base = words[-1].upper()
-    base = f"VALUE_{base}" if base in _TAKEN else base
-    name, count = base, 1
-    while variables.has(name):
-        count += 1
-        name = f"{base}_{count}"
-    variables.entries.append(Entry(name, Text(template, style='"'), name))
-    return name
+    if not line.startswith("{{", start):
+        return None
+    end = line.find("}}", start + 2)
+    if end < 0:
+        return None
+    expression = line[start + 2 : end].removeprefix("-").removesuffix("-").strip()
+    return None if "\n" in expression else (expression, end + 2)
+
+
+@dataclass(slots=True)
+class _Variables:
+    """Find the variable of each template of a script; equal expressions share one."""
+
+    entries: Map
+    by_template: dict[object, str] = field(init=False)
+    taken: set[str] = field(init=False)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        known = self.entries.entries
+        self.by_template = {
+            value: str(entry.key) for entry in reversed(known) if isinstance(value := plain(entry.value), str)
+        }
+        self.taken = {str(entry.key) for entry in known}
+
+    def name_of(self, expression: str) -> str:
+        """Return the name of the variable that holds an expression."""
+        template = f"{{{{ {expression} }}}}"
+        if template not in self.by_template:
+            name = self._free(expression)
+            self.taken.add(name)
+            self.by_template[template] = name
+            self.entries.entries.append(Entry(name, Text(template, style='"'), name))
+        return self.by_template[template]
+
+    def _free(self, expression: str) -> str:
+        words = _WORD.findall(expression.split("|")[0]) or ["value"]
+        base = words[-1].upper()
+        base = f"VALUE_{base}" if base in _TAKEN else base
+        while True:
+            self.counts[base] += 1
+            count = self.counts[base]
+            name = base if count == 1 else f"{base}_{count}"
+            if name not in self.taken:
+                return name
 
 
 RULE = Rule("shell-commands", "A shell tool has one script; values reach it by `env`.", apply)

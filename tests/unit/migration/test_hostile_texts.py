@@ -1,0 +1,50 @@
+"""Texts of older dialects that were written to take long: reading them is linear in their length."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from noetl.kinds.registry import default_registry
+from noetl.migration.guards import compared, inner
+from noetl.migration.migrate import Migrated, migrate_text
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{ name: hostile }}
+workload: {{ a: 1, b: 2 }}
+workflow:
+  - step: start
+    tool: {{ kind: shell, cmds: [{command}] }}
+"""
+
+
+def migrated(command: str) -> Migrated:
+    text = PLAYBOOK.format(command=json.dumps(command))
+    return migrate_text(text, source_name="hostile.yaml", kinds=default_registry())
+
+
+@pytest.mark.parametrize(
+    "command", ["echo {{" + " " * 60_000, "echo {{" + " " * 60_000 + "x }", "echo }}" + " " * 60_000]
+)
+def test_spaces_behind_an_open_template_do_not_hold_the_process(command: str) -> None:
+    """Without the mend this does not end: three repetitions try every division of the spaces."""
+    assert command in migrated(command).text
+
+
+def test_expressions_of_one_word_get_names_of_their_own() -> None:
+    command = "echo {{ a|string }} {{- b -}} {{ a | int }} {{ a|string }} {{ a_2 }}"
+    text = migrated(command).text
+    assert 'echo "${A}" "${B}" "${A_2}" "${A}" "${A_2_2}"' in text
+    assert [text.count(name) for name in ("A: ", "A_2: ", "A_2_2: ", "B: ")] == [1, 1, 1, 1]
+
+
+def test_spaces_in_a_guard_do_not_hold_the_process() -> None:
+    """Without the mend this takes hours: a pattern tried every division of the spaces."""
+    spaces = " " * 1_000_000
+    assert inner("{{ a" + spaces + "b") is None
+    assert inner("{{- a" + spaces + "== 2 -}}") == "a == 2"
+    assert compared("{{ a" + spaces + "b") is None
+    assert compared("{{ a" + spaces + "}} > 2" + spaces) == "{{ (a) | float > 2 }}"
