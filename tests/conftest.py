@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import gc
 import os
 import secrets
 import shutil
@@ -132,6 +133,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     }
     if config.getoption("dist", "no") != "no":
         items.sort(key=lambda item: rank(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of garbage collection: it lives to the end, and every full collection goes through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
