@@ -111,7 +111,8 @@ def test_the_redrive_runbook_moves_on_an_execution_whose_event_was_laid_aside(
         wait_until(lambda: deployment.queue_depth("events-dlq.fifo"), "the dead letter")
     assert remote.status(execution_id)["status"] == "waiting", "nothing is lost, nothing is invented"
     answer = deployment.api("POST", f"/api/executions/{execution_id}/analyze").body
-    assert answer["findings"][0]["kind"] == "dead_letter" and ref.uri in answer["verdict"]
+    assert answer["findings"][0]["kind"] == "dead_letter"
+    assert ref.uri.removesuffix("5" * 56) in answer["verdict"], "of a digest, the beginning is shown"
     (redrive,) = [text for heading, _, text in BLOCKS if heading == "Redrive"]
     S3ResultStore(deployment.output("ResultsBucketName"), deployment.client("s3")).put(ref.uri, text.encode())
     told = shell(redrive)

@@ -174,7 +174,12 @@ def test_queues_that_the_environment_names_are_read_by_one_function_and_mapped_b
     }
     assert may_read == {f"{own}noetl-dev-in-*", f"{own}orders", f"{SHARED}:in-*", f"{own}letters"}
     allowed = templates.allowed(templates.role_of(api))
-    assert not [action for action, _ in allowed if action == "sqs:DeleteMessage"]
+    emptied = {
+        templates.resource(resource).properties["QueueName"]
+        for action, resource in allowed
+        if action == "sqs:DeleteMessage"
+    }
+    assert emptied == {"noetl-dev-events-dlq.fifo", "noetl-dev-timers-dlq"}, "what operators remove"
     looked = {
         templates.resource(resource).properties["QueueName"]
         for action, resource in allowed
