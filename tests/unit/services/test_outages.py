@@ -97,11 +97,12 @@ def test_what_the_engine_can_do_nothing_with_is_laid_aside_and_retried_by_an_ope
     (letter,) = look("events", dead, bench.results)
     assert letter.executions == [str(start.execution_id)] and "0000" in letter.why
     dead.adopt(bench.text(start), "1")
-    done = send_back(dead, bench.events, judged=False, deadline=lambda: 50.0, log=bench.log.append)
-    assert (done.sent, done.left) == (1, 1)
+    given = {"deadline": lambda: 50.0, "log": bench.log.append}
+    done = send_back(dead, bench.events, wanted=lambda one: not one.why, **given)
+    assert (len(done.done), done.left) == (1, 1)
     assert bench.handle(bench.receive()).commands == 1
-    done = send_back(dead, bench.events, judged=True, deadline=lambda: 50.0, log=bench.log.append)
-    assert (done.sent, done.left, len(dead)) == (1, 0, 0)
+    done = send_back(dead, bench.events, wanted=lambda one: True, **given)
+    assert (len(done.done), done.left, len(dead)) == (1, 0, 0)
 
 
 def test_a_message_that_waits_for_another_one_does_not_use_up_its_deliveries():

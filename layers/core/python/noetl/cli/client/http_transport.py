@@ -167,6 +167,7 @@ class RemotePlace(RemoteTriggers):
             found.awaiting,
             found.awaiting_left_out,
             found.unreadable,
+            revision=found.revision,
         )
 
     def status(self, execution_id: int) -> str:
