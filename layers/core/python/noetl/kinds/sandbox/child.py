@@ -20,6 +20,7 @@ from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.kinds.sandbox.disk import DiskUse, disk_fits
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
+from noetl.kinds.sandbox.pipes import open_pipes
 from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.process import Task, TaskLimits, describe_end, serving, start_confined
 from noetl.kinds.sandbox.request import LENGTH, call_frame, frame_of
@@ -52,7 +53,7 @@ class Child:
         """
         self.owner = owner
         limits = owner.limits
-        pipes = [os.pipe() for _ in range(3)]
+        pipes = open_pipes(3)
         (stdin, self._requests), (self._output, stdout), (self._answers, answers) = pipes
         try:
             task = Task(limits, owner.places, order=serving(limits, owner.places))
