@@ -249,7 +249,7 @@ def report_batch(call: Invocation, messages: int, managed: EventBatchResult, rou
 
 
 def report_answer(call: Invocation, request: DecideRequest, found: AnsweredRequest) -> None:
-    """Say in the line of an invocation what it answered to a worker: each step pays for this line."""
+    """Say in the line of an invocation what it answered to a worker."""
     _report(call, found.managed)
     call.note(
         handed=found.handed,

@@ -197,7 +197,7 @@ def _direct(settings: CloudSettings) -> DirectOutcomes | None:
 
 
 def report(call: Invocation, worked: CommandBatchResult) -> None:
-    """Say in the line of an invocation what it did with a batch: the work is noted, the trouble counted."""
+    """Note in the line of an invocation what it did with a batch, and count the trouble."""
     call.about(worked.executions)
     for name, value in (
         ("CommandFailures", worked.failures),
