@@ -86,7 +86,7 @@ HOLE = Hole()
 
 
 class SqlEscape(NamedTuple):
-    """A place of a SQL text where the quotes of a value are doubled by hand: from ``start`` to ``end``."""
+    """A place where a SQL text doubles the quotes of a value by hand."""
 
     start: int
     end: int
