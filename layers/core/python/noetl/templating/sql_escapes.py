@@ -102,7 +102,7 @@ def _of_quotes(args: list[nodes.Expr]) -> bool:
 
 
 def _spans(tokens: Iterable[tuple[str, str, int]]) -> Iterator[tuple[int, int, int]]:
-    """Yield each ``| replace("'", "''")`` and ``.replace("'", "''")``: number of its expression, start and end."""
+    """Yield each filter and method that doubles quotes: its expression's number, start, end."""
     number = -1
     end = 0
     seen: list[tuple[str, str, int]] = []
@@ -121,7 +121,7 @@ def _spans(tokens: Iterable[tuple[str, str, int]]) -> Iterator[tuple[int, int, i
 
 
 def _is_replace(tokens: list[tuple[str, str]]) -> bool:
-    """Report whether these seven tokens are the operator, name, bracket, text, comma, text and bracket."""
+    """Report whether seven tokens are ``| replace("'", "''")`` or the method."""
     words = [value for _, value in tokens]
     if words[0] not in ("|", ".") or words[1:3] != ["replace", "("] or words[4] != "," or words[6] != ")":
         return False
