@@ -96,7 +96,7 @@ def _check_brackets(source: str) -> None:
 
 
 def token_places(source: str) -> Iterator[tuple[str, str, int]]:
-    """Yield the tokens of a template, each with its kind, its text and its place in ``source``.
+    """Yield the tokens of a template: kind, text, place in ``source``.
 
     Raises TemplateError(code="template_syntax").
     """
