@@ -56,7 +56,10 @@ def test_a_chain_takes_one_message_of_a_queue(deployment: Any, remote: Remote) -
 
     wait_until(told, "the worker's lines")
     ran = about(lines(deployment, "worker-io", since), execution_id)
-    assert sum(one.get("taken", 0) for one in ran) >= STEPS - 2 and sum(one.get("direct", 0) for one in ran) >= STEPS - 1
+    assert (
+        sum(one.get("taken", 0) for one in ran) >= STEPS - 2
+        and sum(one.get("direct", 0) for one in ran) >= STEPS - 1
+    )
     assert len(ran) <= 2, "a request may fail on a machine that is busy"
 
 
