@@ -64,13 +64,17 @@ function heightOf(positions: Layout): number {
 
 /** How to show all of a graph: React Flow counts its nodes, and not the label of an arc at the right of the last one. */
 function fitOf(chart: Flowchart, positions: Layout): FitViewOptions {
-  const right = (id: string) => (positions[id]?.x ?? 0) + NODE_WIDTH;
-  const last = Math.max(...chart.nodes.map(({ id }) => right(id)), 0);
+  const left = (id: string) => positions[id]?.x ?? 0;
+  const right = (id: string) => left(id) + NODE_WIDTH;
+  const first = Math.min(...chart.nodes.map(({ id }) => left(id)));
+  const last = Math.max(...chart.nodes.map(({ id }) => right(id)));
   const beyond = Math.max(
     ...chart.arcs.filter(({ source, target }) => source === target).map(({ source, label }) => right(source) + reachOfSelfArc(label ?? "") - last),
     0,
   );
-  const padding = beyond > 0 ? ({ x: `${PADDING_PX}px`, right: `${Math.ceil(beyond) + PADDING_PX}px`, y: PADDING } as const) : PADDING;
+  // A part of the frame, which holds at every zoom.
+  const share = Math.ceil((100 * beyond) / (last + beyond - first));
+  const padding = beyond > 0 ? ({ x: `${PADDING_PX}px`, right: `${share}%`, y: PADDING } as const) : PADDING;
   return { maxZoom: 1, padding };
 }
 
