@@ -105,7 +105,9 @@ def test_code_without_end_is_ended_with_its_process_and_others_are_refused_meanw
 
 def test_duckdb_reads_no_folder_that_code_writes_to() -> None:
     """Code could exchange a file for a link to a key of the server, between DuckDB's check and its reading."""
-    text = HEAD + """workflow:
+    text = (
+        HEAD
+        + """workflow:
   - step: start
     tool:
       kind: python
@@ -117,6 +119,7 @@ def test_duckdb_reads_no_folder_that_code_writes_to() -> None:
   - step: taken
     tool: { kind: duckdb, query: "SELECT content FROM read_text('{{ start.folder }}/mine.txt')" }
 """
+    )
     cases = "cases: [{ name: one, expect: { error: { step: taken, code: access_refused } } }]\n"
     run = TestProcesses(nullcontext).run({"playbook.yaml": text, "playbook.test.yaml": cases})
     assert [(case.passed, case.findings) for case in run.cases] == [(True, [])]
