@@ -95,7 +95,7 @@ def seen_of(seen: Observed) -> dict[str, Any]:
 
 def _unaddressed(calls: Any) -> Any:
     """The address of a callback names its execution, and an artifact has a name of its own: other ones each time."""
-    text = re.sub(r"-[0-9]+(-[0-9.ri]+-[0-9]+-)[0-9a-f]{64}", r"\1", json.dumps(calls))
+    text = re.sub(r"-[0-9]+(-[0-9.ri]+-[0-9]+-)[0-9a-f]{64}", r"\1", json.dumps(calls, default=repr))
     return json.loads(re.sub(r"noetl://execution/[0-9]+/(result/[^/\"]*)/[0-9a-f-]{36}", r"\1", text))
 
 

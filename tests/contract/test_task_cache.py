@@ -32,7 +32,14 @@ def cache(request, monkeypatch):
 
 def entry(key="a" * 64, **fields):
     made = CachedResult(
-        key, 2**62, "fetch", 3, NOW, NOW + 60, {"kind": "result_ref", "sha256": "é \x00 \ud800"}
+        key,
+        2**62,
+        "fetch",
+        3,
+        NOW,
+        NOW + 60,
+        {"kind": "result_ref", "sha256": "é \x00 \ud800"},
+        {"http": {"status": 200, "headers": {"via": "é \x00"}}},
     )
     return msgspec.structs.replace(made, **fields)
 

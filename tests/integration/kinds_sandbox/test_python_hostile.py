@@ -133,6 +133,12 @@ def test_cancel_stops_code(python_task):
     assert (error.kind, error.code) == ("cancelled", "cancelled")
 
 
+def test_cancel_stops_code_that_prints_all_the_time(python_task):
+    code = "import time\nfor line in range(2000):\n    print(line)\n    time.sleep(0.01)"
+    error = python_task.error({"code": code}, cancelled=lambda: len(python_task.log) > 2)
+    assert (error.kind, error.code) == ("cancelled", "cancelled")
+
+
 def test_environment_is_scrubbed(python_task, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
     code = "import os\nresult = [dict(os.environ), os.getcwd(), os.listdir('.'), os.getsid(0) == os.getpid()]"

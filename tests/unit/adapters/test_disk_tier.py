@@ -99,6 +99,57 @@ def test_a_crash_between_the_disk_and_the_cloud(ground):
     assert list((folder / "pending").iterdir()) == []
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_another_process_that_starts_between_the_mark_and_the_bytes(ground, monkeypatch, streamed):
+    """It finds a mark without bytes, as of a writer that died."""
+    disk, cloud, folder, _ = ground
+    store, others = disk(), []
+    store.start()
+    mark = pools_module.Pools.mark
+
+    def marked(self, key, uri):
+        mark(self, key, uri)
+        if not others:
+            others.append(disk())
+            others[0].start()
+            assert others[0].spill.drain(PATIENCE)
+
+    monkeypatch.setattr(pools_module.Pools, "mark", marked)
+    if streamed:
+        writer = store.writer(A)
+        writer.write(b"a")
+        writer.commit()
+    else:
+        store.put(A, b"a")
+    assert store.spill.drain(PATIENCE) and cloud.get(A) == b"a"
+    assert list((folder / "pending").iterdir()) == []
+
+
+def test_bytes_that_come_while_their_mark_is_taken_for_a_dead_one(ground, monkeypatch):
+    """The other process looked for the bytes before they were there, and removes the mark after they are."""
+    disk, cloud, folder, _ = ground
+    store, other = disk(), disk()
+    store.start()
+    key, look, late = result_key(A), pools_module.Pools.open, []
+
+    def looked(self, asked):
+        found = look(self, asked)
+        if not late:
+            late.append(found)
+            store.put(A, b"a")
+        return found
+
+    cloud.away = True
+    store._pools.mark(key, A)
+    monkeypatch.setattr(pools_module.Pools, "open", looked)
+    other.spill.bring(key, A)
+    assert late == [None] and len(list((folder / "pending").iterdir())) == 1
+    cloud.away = False
+    after = disk()
+    after.start()
+    assert after.spill.drain(PATIENCE) and cloud.get(A) == b"a"
+
+
 def test_crashes_around_the_mark(ground):
     """A mark without bytes: nobody was told. Bytes that are in the cloud already: its writer died before it could say so."""
     disk, cloud, folder, lines = ground

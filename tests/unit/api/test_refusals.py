@@ -354,6 +354,37 @@ def test_changes_that_cannot_be(ground, what, body, code):
     assert not ground.publisher.sent
 
 
+READS = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: reads, path: tests/reads }
+workflow:
+  - step: start
+    args: { own: 1 }
+    tool: { kind: noop, args: { t: "{{ table | default(0) }}", o: "{{ own }}" } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (
+            {"from": "start", "args": {"tabel": 1, "table": 2}},
+            "tabel has no effect: step start does not read it",
+        ),
+        ({"from": "start", "args": {"own": 1}}, "step start computes own itself"),
+        ({"args": {"table": 1}}, "arguments are for a step"),
+    ],
+)
+def test_arguments_of_a_redrive_have_to_reach_the_step(ground, body, why):
+    execution_id = ground.run(READS)
+    reply = ground.ask("POST", f"/api/executions/{execution_id}/redrive", body)
+    assert why in refused(reply, 422, "unread_argument")["detail"]
+    assert not ground.publisher.sent
+    body = {"from": "start", "args": {"table": 2}}
+    assert ground.ask("POST", f"/api/executions/{execution_id}/redrive", body).status == 202
+
+
 ENDS = [r for r in ONE if r.name in BODIES and r.name != "redriveExecution"]
 """Redriving is for what has ended."""
 

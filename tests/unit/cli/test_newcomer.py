@@ -246,9 +246,9 @@ def test_a_redrive_refuses_values_that_reach_nothing_and_takes_an_output(noetl, 
     assert ran.code == 0, ran.err
     sets = ("--set", "tabel=x", "--set", "computed=2", "--set", "table=y")
     ran = noetl("redrive", "latest", "--from", "load", *sets)
-    assert "--set tabel has no effect: step load does not read it; did you mean table?" in ran.err
-    assert "--set computed has no effect: step load computes computed itself" in ran.err
-    assert ran.code == 2 and "--set table " not in ran.err
+    assert "tabel has no effect: step load does not read it; did you mean table?" in ran.err
+    assert "computed has no effect: step load computes computed itself" in ran.err
+    assert ran.code == 2 and "; table has" not in ran.err
     ran = noetl("redrive", "latest", "--from", "load", "--set", "table=y")
     assert ran.code == 0 and '"t": "y"' in ran.out
     ran = noetl("redrive", "latest", "--from", "load", "--output", '{"t": "given"}', "--reason", "by phone")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl.domain.kinds import KindSpec, ParamProblem
+from noetl.domain.kinds import KindSpec, ParamProblem, SqlEscape
 from noetl.dsl.compiler import Compiled, compile_playbook
 from noetl.dsl.program import Program
 from noetl.kinds.registry import default_registry
@@ -76,6 +76,9 @@ class FakeKinds:
 
     def sql_problem(self, text: str) -> tuple[str, str | None, int] | None:
         return default_registry().sql_problem(text)
+
+    def sql_escapes(self, text: str) -> tuple[SqlEscape, ...]:
+        return default_registry().sql_escapes(text)
 
     def schema(self, name: str) -> dict[str, Any]:
         if name == REAL:

@@ -346,3 +346,15 @@ def test_code_that_wants_rows_and_choices_belong_to_meaning_4(kinds, rows, meani
     program = compile_playbook(text, kinds=kinds, semantics=meaning).program
     found = dict(program.step("last").body.tasks[0].input.entries)
     assert [found[name].chooses for name in ("n", "text", "key")] == chooses
+
+
+def test_quotes_doubled_by_hand_belong_to_meaning_5(kinds):
+    query = """SELECT '{{ execution_id | replace("'", "''") }}'"""
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a }\nworkflow:\n  - step: start\n    tool:\n"
+    text = f"{head}      kind: postgres\n      query: |\n        {query}\n"
+    assert compile_playbook(text, kinds=kinds, semantics=4).program.semantics == 4
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compile_playbook(text, kinds=kinds)
+    assert [(one.code, one.line, one.column) for one in refused.value.diagnostics] == [
+        ("sql-escaped-by-hand", 9, 33)
+    ]

@@ -143,6 +143,25 @@ def test_libraries_that_were_removed_are_installed_under_another_name(root, whee
     assert used(context(root, wheels)) != first
 
 
+def test_libraries_whose_removal_was_cut_short_are_installed_again(root, wheels, monkeypatch):
+    """The process died after the first file."""
+    pip_does(monkeypatch, MAKES)
+    for number in range(LIBRARIES_KEPT.value):
+        aged(used(context(root, wheels, number)), 1 + number)
+
+    def dies(folder: str) -> None:
+        for file in Path(folder).iterdir():
+            file.unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(libraries, "remove_tree", dies)
+        with pytest.raises(KeyboardInterrupt):
+            used(context(root, wheels, LIBRARIES_KEPT.value))
+    assert Path(used(context(root, wheels)), "colours.py").exists()
+    assert not list(root.glob(".building-*"))
+
+
 def test_a_cancelled_build_leaves_nothing(root, wheels, monkeypatch):
     pip_does(monkeypatch, HANGS)
     started: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from typing import Any
 
@@ -12,7 +13,7 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.adapters.memory.task_cache import MemoryTaskCache
 from noetl.domain.commands import Command, FrozenScope
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.kinds import TaskContext
+from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.ports.task_cache import CachedResult
 from tests.unit.services.worker.test_run_command import CANARY, Worker
@@ -190,6 +191,42 @@ def test_one_entry_of_the_keychain_that_means_two_credentials_has_two_keys():
     cached = Cached(TENANTS)
     runs = [cached.run(scope={"workload": {"tenant": tenant}}).result for tenant in "abab"]
     assert runs == [{"call": 1}, {"call": 2}, {"call": 1}, {"call": 2}]
+
+
+def test_playbooks_of_one_path_in_two_folders_have_keys_of_their_own():
+    cached = Cached()
+    runs = []
+    for folder in ("/a", "/b", "/a"):
+        cached.worker.deps = dataclasses.replace(
+            cached.worker.deps, folder_of=lambda program, folder=folder: folder
+        )
+        runs.append(cached.run().result)
+    assert runs == [{"call": 1}, {"call": 2}, {"call": 1}]
+
+
+SEEN = """workflow:
+  - step: s
+    tool:
+      kind: tool
+      v: 1
+      cache: 1h
+      spec: { policy: { rules: [{ when: "{{ outcome.http.status != 200 }}", then: { do: fail } }] } }
+"""
+
+
+@pytest.mark.parametrize("body", [SEEN, CACHED])
+def test_what_a_call_said_beside_its_result_is_there_when_the_result_is_taken_again(body: str):
+    said = {"http": {"status": 200, "url": f"https://host/?token={CANARY}"}}
+
+    def answer(calls: int, context: TaskContext) -> TaskResult:
+        context.credential("warehouse")
+        return TaskResult({"call": calls}, said)
+
+    cached = Cached(body, answer)
+    for _ in range(2):
+        outcome = cached.run()
+        assert outcome.result == {"call": 1}
+        assert outcome.meta["http"]["status"] == 200 and CANARY not in str(outcome.meta)
 
 
 DEFAULTED = """workflow:

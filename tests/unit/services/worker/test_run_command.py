@@ -50,6 +50,9 @@ class Kinds:
     def sql_problem(self, text: str) -> tuple[str, str | None, int] | None:
         return None
 
+    def sql_escapes(self, text: str) -> tuple[()]:
+        return ()
+
     def schema(self, name: str) -> dict[str, Any]:
         return {"type": "object"}
 

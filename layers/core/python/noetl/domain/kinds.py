@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol, Self
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -85,6 +85,15 @@ class Hole:
 HOLE = Hole()
 
 
+class SqlEscape(NamedTuple):
+    """A place where a SQL text doubles the quotes of a value by hand."""
+
+    start: int
+    end: int
+    quoted: bool
+    """The value is between quotes."""
+
+
 class KindLookup(Protocol):
     """The registry as the compiler needs it.
 
@@ -105,6 +114,9 @@ class KindLookup(Protocol):
 
     def sql_problem(self, text: str) -> tuple[str, str | None, int] | None:
         """Return what is wrong with a SQL text, whichever values it gets: message, hint, line."""
+
+    def sql_escapes(self, text: str) -> tuple[SqlEscape, ...]:
+        """Return where a SQL text doubles the quotes of values by hand."""
 
     def schema(self, name: str) -> dict[str, Any]:
         """JSON Schema of the parameters (aliases included)."""

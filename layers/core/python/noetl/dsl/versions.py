@@ -6,7 +6,7 @@ import hashlib
 
 from noetl.dsl.program import PROGRAM_VERSION
 
-_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9}
+_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9, 5: 10}
 """Meaning → version of the compiler. A change of lowering raises the version of the newest meaning: it is part of a program's hash."""
 SEMANTICS = max(_COMPILERS)
 """Meaning of a Program, raised when engine and workers must treat new programs differently from stored ones.
@@ -18,6 +18,8 @@ envelope at the end of a step.
 of an envelope is kept as a whole; ``output`` as a value is the result.
 
 4: the test of an inline ``if`` that is a name without a value is false; code that tests the result of SQL for a list is refused.
+
+5: SQL that doubles quotes of a value by hand is refused.
 """
 
 

@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import NoetlError, PlaybookError, TaskError
-from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.domain.kinds import KindSpec, ParamProblem, SqlEscape, TaskContext, TaskResult
 from noetl.domain.outcomes.outcomes import ChildRequest, PollRequest, WaitRequest
 
 if TYPE_CHECKING:
@@ -135,6 +135,11 @@ class Registry:
         from noetl.templating.sql import sql_problem
 
         return sql_problem(text)
+
+    def sql_escapes(self, text: str) -> tuple[SqlEscape, ...]:
+        from noetl.templating.sql_escapes import hand_escaped
+
+        return hand_escaped(text)
 
     def check(self, name: str, params: Mapping[str, Any]) -> list[ParamProblem]:
         """List every problem of ``params``; ``HOLE`` is used in the place of a template.

@@ -66,7 +66,7 @@ def _keep_fresh(run: Run, outcome: TaskOutcome) -> None:
     plan = run.asked.pop(depth, None)
     run.fresh.pop(depth, None)
     if plan is not None and outcome.error is None and outcome.cached is None:
-        run.fresh[depth] = plan, outcome.result
+        run.fresh[depth] = plan, outcome
 
 
 def with_source(outcome: TaskOutcome) -> dict[str, Any]:

@@ -90,8 +90,8 @@ class PipelineRun:
         self.max_attempts = 1
         self.plain = False
         self.asked: dict[int, CallCache] = {}
-        self.fresh: dict[int, tuple[CallCache, Any]] = {}
-        self.to_cache: list[tuple[CallCache, Any]] = []
+        self.fresh: dict[int, tuple[CallCache, TaskOutcome]] = {}
+        self.to_cache: list[tuple[CallCache, TaskOutcome]] = []
         """Results of calls that succeeded, and whose task was left well: later calls may take them."""
         self.progressed = True
         """Something was done since the machine was resumed, besides asking for an external job."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Patch
 from noetl.dsl.program import Node, Pipeline, SinkAction, Task
 from noetl.pipeline.overlay import Overlay
-from noetl.pipeline.requests import CallCache, Finish
+from noetl.pipeline.requests import CallCache, Finish, TaskOutcome
 from noetl.pipeline.state import State
 from noetl.pipeline.surroundings import Item, Surroundings
 
@@ -44,9 +44,9 @@ class Run(Protocol):
     max_attempts: int
     asked: dict[int, CallCache]
     """Frame (its number) → the cache of the call that it made last."""
-    fresh: dict[int, tuple[CallCache, Any]]
+    fresh: dict[int, tuple[CallCache, TaskOutcome]]
     """Frame → the answer of that call, until its task is left."""
-    to_cache: list[tuple[CallCache, Any]]
+    to_cache: list[tuple[CallCache, TaskOutcome]]
 
     @property
     def here(self) -> Item | None: ...

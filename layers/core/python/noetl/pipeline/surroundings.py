@@ -106,6 +106,8 @@ class Surroundings:
     """The stage of the step and, in a case, the entry whose tasks these are."""
     credentials: Callable[[], Mapping[str, str]] = no_entries
     """The entries of the keychain → the credentials that they mean in this execution."""
+    folder: str = ""
+    """The folder of the playbook's own file, from which its tasks read relative paths; empty: it has none."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -138,6 +138,9 @@ def _cache(run: Run, frame: Frame, task: Task, spec: CacheSpec, params: Any) -> 
         # Parameters hold the name of a keychain's entry; which credential that is depends on the workload.
         if behind := run.around.credentials():
             parts.append(behind)
+        # A playbook of the same path in another folder reads other files by the same relative paths.
+        if run.around.folder:
+            parts.append(["folder", run.around.folder])
     else:
         parts = run.render(spec.key)
         if parts is None or parts == "":
@@ -203,7 +206,7 @@ def finish_plain(run: Run, outcome: TaskOutcome) -> Finish:
             Outcome("ok", result, meta=meta, trace=[tracing.taken_from_cache(task.label, outcome.cached)])
         )
     if plan is not None:
-        run.to_cache.append((plan, outcome.result))
+        run.to_cache.append((plan, outcome))
     return Finish(Outcome("ok", result, meta=meta))
 
 

@@ -16,7 +16,7 @@ class CachedResult(msgspec.Struct, frozen=True):
     """The place of a result that later calls may take.
 
     ``key``: SHA-256 (hex). ``execution_id``, ``step``, ``run``: who made the result. ``at``, ``until``: epoch seconds by the worker's
-    clock. ``ref``: the reference of the stored result.
+    clock. ``ref``: the reference of the stored result. ``meta``: what the call said beside it, which rules read as ``outcome.http``.
     """
 
     key: str
@@ -26,6 +26,7 @@ class CachedResult(msgspec.Struct, frozen=True):
     at: float
     until: float
     ref: dict[str, Any]
+    meta: dict[str, Any] = {}
 
 
 _DECODER = codec.decoder(CachedResult)

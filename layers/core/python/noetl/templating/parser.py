@@ -95,6 +95,20 @@ def _check_brackets(source: str) -> None:
             depth -= 1
 
 
+def token_places(source: str) -> Iterator[tuple[str, str, int]]:
+    """Yield the tokens of a template: kind, text, place in ``source``.
+
+    Raises TemplateError(code="template_syntax").
+    """
+    at = 0
+    for _, kind, value in _tokens(source):
+        at = source.find(value, at)  # the lexer drops space before ``{%-``
+        if at < 0:
+            return
+        yield kind, value, at
+        at += len(value)
+
+
 def _tokens(source: str) -> Iterator[tuple[int, str, str]]:
     try:
         yield from _ENVIRONMENT.lexer.tokeniter(source, None)

@@ -84,8 +84,11 @@ class Spill:
             return  # another process of this machine has brought it, or its execution was deleted
         stream = self._pools.open(key)
         if stream is None:
-            # Somebody died before its bytes were written, so no reference tells of it.
+            # Its writer died before its bytes were written, so no reference tells of it. One that lives looks for its mark when they
+            # are, and this looks for them when the mark is gone: the one that looks last sets the mark again.
             self._pools.unmark(key)
+            if self._pools.body(key).exists():
+                self._pools.mark(key, uri)
             return
         with stream:
             writer = self._cloud.writer(uri)

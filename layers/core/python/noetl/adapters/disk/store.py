@@ -198,6 +198,7 @@ class DiskResultStore(OneTier):
         try:
             self._pools.mark(key, uri)
             self._pools.keep(key, known, data)
+            self._pools.mark(key, uri)  # another process may have removed it meanwhile (Spill.bring)
         except OSError as error:
             self.refused(uri, error)
             with contextlib.suppress(OSError):
@@ -263,6 +264,7 @@ class _Writer:
             if not part.publish():
                 raise ConflictError(f"{self._uri} exists already", code="result_exists")
             pools.keep(self._key, self._sums.about())
+            pools.mark(self._key, self._uri)  # as in ``_keep``
         except OSError as error:
             raise self._store.refused(self._uri, error) from error
         self._store.spill.add(self._key, self._uri)

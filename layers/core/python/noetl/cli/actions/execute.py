@@ -377,9 +377,5 @@ def redrive(
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
-        if args:
-            from noetl.cli.actions.redrive_reach import check_reach
-
-            check_reach(place, execution_id, step, args, version)
         place.redrive(execution_id, reason, step=step, args=args, version=version, output=given)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

@@ -217,6 +217,7 @@ class Lowering:
             self.uses.append(TemplateUse(analysis, tree, frame))
             reads = analysis.reads(self.ambiguous)
             self._check_sql(tree)
+            self.check_escapes(tree)
         return Sql(tree.value, tree.content_pos(), reads)
 
     def _check_sql(self, tree: Scalar) -> None:
@@ -227,6 +228,20 @@ class Lowering:
         start = sum(len(part) + 1 for part in tree.value.split("\n")[: line - 1])
         place = tree.locate(max(tree.value.find("{{", start), start))
         self.diagnostics.error("sql-template", message, place, hint=hint)
+
+    def check_escapes(self, tree: Scalar) -> None:
+        """Refuse quotes that are doubled by hand: the value is bound, so both would be stored."""
+        if self.semantics < 5:
+            return
+        text = str(tree.value)
+        for found in self.kinds.sql_escapes(text):
+            doubling = text[found.start : found.end].lstrip()
+            self.diagnostics.error(
+                "sql-escaped-by-hand",
+                f"{doubling[:80]} doubles the quotes of a value that needs no escaping: both would be stored",
+                tree.locate(found.end - len(doubling)),
+                hint="leave it out, the value is a parameter; where doubled quotes are wanted, use replace() of SQL",
+            )
 
     def analysis(self, tree: Tree | None) -> Analysis | None:
         """Analyse a template; return None for a plain value or a broken template (reported)."""

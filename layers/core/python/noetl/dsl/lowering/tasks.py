@@ -285,11 +285,27 @@ def lower_params(
             node = _with_sql(lowering, value, inside, frame)
         else:
             node = lowering.node(value, frame)
+            if name in _BOUND and spec.sql_fields and isinstance(value, Mapping):
+                _check_bound(lowering, value)
         entries.append((name, node))
     _check_params(lowering, body, given, spec)
     if all(isinstance(node, LiteralNode) for _, node in entries):
         return LiteralNode({name: node.value for name, node in entries if isinstance(node, LiteralNode)})
     return Map(tuple(entries))
+
+
+_BOUND = ("params", "args")
+"""Parameters of SQL kinds whose entries are bound."""
+
+
+def _check_bound(lowering: Lowering, values: Mapping) -> None:
+    for _, value in values.items():
+        if (
+            isinstance(value, Scalar)
+            and isinstance(value.value, str)
+            and value.value.lstrip().startswith("{{")
+        ):
+            lowering.check_escapes(value)
 
 
 def _sql_inside(name: str, spec: KindSpec) -> frozenset[str]:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import select
 import subprocess
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.kinds.sandbox.disk import DiskUse, disk_fits
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
+from noetl.kinds.sandbox.pipes import open_pipes
 from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.process import Task, TaskLimits, describe_end, serving, start_confined
 from noetl.kinds.sandbox.request import LENGTH, call_frame, frame_of
@@ -51,7 +53,7 @@ class Child:
         """
         self.owner = owner
         limits = owner.limits
-        pipes = [os.pipe() for _ in range(3)]
+        pipes = open_pipes(3)
         (stdin, self._requests), (self._output, stdout), (self._answers, answers) = pipes
         try:
             task = Task(limits, owner.places, order=serving(limits, owner.places))
@@ -72,6 +74,7 @@ class Child:
         self._closed = False
         self._modules: Mapping[str, str] = {}
         self._ready = False
+        self._cancel_checked = 0.0
         self._disk = DiskUse(self._confined.folder, limits.disk_bytes)
         self._memory = self._confined.memory_use(limits.memory_bytes)
         self.worn = False
@@ -102,6 +105,7 @@ class Child:
         that is none); the child must be closed then.
         """
         output = LogLines(watch.log)
+        self._cancel_checked = time.monotonic()
         call_id = f"{self._calls}-{os.urandom(8).hex()}"
         self._calls += 1
         request = call_frame(
@@ -203,7 +207,9 @@ class Child:
             if descriptor == self._output:
                 self._drain(output, watch)
             ready = ready or descriptor == self._answers
-        if not events:
+        # Not only in silence: code may print all the time.
+        if (now := time.monotonic()) - self._cancel_checked >= CANCEL_CHECK_SECONDS:
+            self._cancel_checked = now
             watch.refuse_cancelled("the code")
         return ready
 

@@ -313,7 +313,10 @@ def _remove(root: Path, key: str, folder: Path, own: str) -> None:
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if place.exists() and os.path.samestat(os.fstat(opened), place.stat()):
-            remove_tree(folder)
+            # Renamed first: what a process that dies meanwhile leaves of it must not count as installed.
+            leaving = root / f"{_BUILDING}{key}-{secrets.token_hex(16)}"
+            folder.rename(leaving)
+            remove_tree(leaving)
             place.unlink()
     except OSError:
         return  # it is in use

@@ -12,6 +12,7 @@ from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.kinds.sandbox.cell import Tenant
 from noetl.kinds.sandbox.disk import DiskUse
 from noetl.kinds.sandbox.output import LogLines
+from noetl.kinds.sandbox.pipes import Pipe, close_pipes, open_pipes
 from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.process import Confined, Task, TaskLimits, start_confined
 from noetl.kinds.sandbox.template import Forked
@@ -51,16 +52,14 @@ def run_program(program: Program, limits: TaskLimits, places: Places, watch: Wat
     Raises TaskError ``timeout``, ``cancelled``, ``output_limit``, ``disk_limit`` or ``out_of_memory``, and InfrastructureError when no
     process can be started.
     """
-    pipes: list[tuple[int, int]] = []
+    pipes: list[Pipe] = []
     try:
-        pipes += [os.pipe() for _ in range(3)]
+        pipes += open_pipes(3)
         (stdin, given), (stdout, written), (stderr, told) = pipes
         task = Task(limits, places, program.own, program.env, {"command": list(program.command)})
         confined = start_confined("launch", task, (stdin, written, told))
     except BaseException as error:
-        for ends in pipes:
-            for descriptor in ends:
-                os.close(descriptor)
+        close_pipes(pipes)
         if isinstance(error, OSError):
             raise InfrastructureError(f"{program.command[0]} cannot be started: {error}") from error
         raise

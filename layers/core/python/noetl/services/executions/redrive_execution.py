@@ -19,6 +19,7 @@ from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.dsl.program import Program, step_index, ways_of
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services.executions.change_execution import ChangeRequest, event_id
+from noetl.services.executions.redrive_reach import check_reach
 from noetl.services.history.execution_state import demand_state
 from noetl.services.history.last_step_runs import LastRuns, last_runs
 from noetl.services.queries.read_execution import find
@@ -44,7 +45,7 @@ def redrive(
     empty: the one that the execution had. ``output``: the result that the step leaves with, instead of being run.
 
     Raises NotFoundError, ConflictError(code="execution_not_ended", "execution_leaving" or "not_redrivable", details ``candidates``),
-    InvalidInputError(code="unknown_step" or "invalid_redrive").
+    InvalidInputError(code="unknown_step", "invalid_redrive" or "unread_argument").
     """
     event = plan(store, programs, execution_id, asked, step=step, args=args, program=program, output=output)
     posted = store.post(event, asked.owner)
@@ -73,6 +74,10 @@ def plan(
     """
     check_value(args or {}, "args")
     address = parse_address(step)
+    if args and not address.step:
+        raise InvalidInputError(
+            "arguments are for a step", code="unread_argument", hint="name it with `from`"
+        )
     if output is not UNSET:
         _check_output(address, output)
     info = info or find(store, execution_id)
@@ -92,6 +97,7 @@ def plan(
     again: LoopResume | None = None
     if address.step:
         _check_steps(new, {address.step})
+        check_reach(new, address.step, args or ())
         runs = last_runs(store, execution_id)
         again = _again(execution_id, new, address, runs)
         args = runs.args.get(address.step, {}) if args is None else args

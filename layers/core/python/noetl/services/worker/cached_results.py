@@ -59,13 +59,14 @@ class CachedResults:
             return None
         except NoetlError:  # removed with its execution, or damaged
             return None
-        return TaskOutcome(value, cached=source_of(entry))
+        return TaskOutcome(value, meta=entry.meta, cached=source_of(entry))
 
-    def keep(self, plan: CallCache, value: Any) -> None:
-        """Let later calls take a result.
+    def keep(self, plan: CallCache, answer: TaskOutcome) -> None:
+        """Let later calls take a result, with what the call said beside it.
 
         Left out are results with secrets, which are stored masked, and those that refer to other results, which may be removed first.
         """
+        value = answer.result
         if self._cache is None or _REFERENCE in codec.encode(value) or self._secrets.holds_secret(value):
             return
         command, now = self._command, self._now()
@@ -73,7 +74,14 @@ class CachedResults:
             ref = self._keeper.stored(value)
             self._cache.put(
                 CachedResult(
-                    plan.key, command.execution_id, command.step, command.run, now, now + plan.ttl, ref
+                    plan.key,
+                    command.execution_id,
+                    command.step,
+                    command.run,
+                    now,
+                    now + plan.ttl,
+                    ref,
+                    self._secrets.redact(dict(answer.meta)),
                 )
             )
         except TaskError:  # it is too large to be a result, and the step says so

@@ -117,6 +117,7 @@ class TaskRunner:
             _imports_of(program),
             (command.stage, command.rule),
             self.secrets.behind,
+            deps.folder_of(program) or "",
         )
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}
@@ -155,8 +156,8 @@ class TaskRunner:
         self.unbegun = False
         try:
             outcome = self._drive(run, machine, child)
-            for plan, value in run.to_cache:
-                self.cached.keep(plan, value)
+            for plan, answer in run.to_cache:
+                self.cached.keep(plan, answer)
             outcome = self._ready(run, outcome)
         except InfrastructureError:
             raise

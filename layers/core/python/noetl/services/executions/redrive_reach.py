@@ -1,0 +1,59 @@
+"""The reach of a redrive's arguments: those that the step reads, and does not compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from noetl.domain.errors import InvalidInputError
+from noetl.dsl.program import LiteralNode, Map, Program
+
+MOST_NAMED = 10
+NAME_SHOWN = 80
+
+
+def check_reach(program: Program, step: str, names: Iterable[str]) -> None:
+    """Refuse arguments that the step does not read, or that its own `args` replace.
+
+    Raises InvalidInputError(code="unread_argument").
+    """
+    problems = unreached(program, step, names)
+    if problems:
+        more = len(problems) - MOST_NAMED
+        raise InvalidInputError(
+            "; ".join([*problems[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]),
+            code="unread_argument",
+            hint="nothing was changed; with an output the step takes a result instead of running",
+        )
+
+
+def unreached(program: Program, step: str, names: Iterable[str]) -> list[str]:
+    """Why each of these arguments has no effect, where it has none."""
+    from noetl.dsl.diagnostics import nearest
+
+    found = next((one for one in program.steps if one.name == step), None)
+    if found is None:
+        return []
+    own = _keys(found.args)
+    reads = {name for part in (found.enter_reads, found.exit_reads) for name in part.names}
+    whole = bool(reads & {"args", "args.*", "input", "input.*"})
+    bare = sorted({name.removeprefix("args.").removeprefix("input.") for name in reads} - own)
+    problems = []
+    for name in names:
+        shown = name[:NAME_SHOWN]
+        if name in own:
+            problems.append(f"{shown} has no effect: step {step} computes {shown} itself, in its args")
+        elif not whole and name not in bare:
+            near = nearest(name, bare)
+            remedy = (
+                f"did you mean {near}?"
+                if near
+                else "change what it reads instead: another version of the playbook, or noetl ctx patch"
+            )
+            problems.append(f"{shown} has no effect: step {step} does not read it; {remedy}")
+    return problems
+
+
+def _keys(node: object) -> set[str]:
+    if isinstance(node, Map):
+        return {str(key) for key, _ in node.entries}
+    return set(node.value) if isinstance(node, LiteralNode) and isinstance(node.value, dict) else set()

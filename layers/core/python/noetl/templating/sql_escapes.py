@@ -1,0 +1,130 @@
+"""Quotes that a SQL text doubles by hand, although its values are bound or quoted.
+
+``'{{ name | replace("'", "''") }}'`` would store both quotes.
+"""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from noetl.domain.errors import TemplateError
+from noetl.domain.kinds import SqlEscape
+from noetl.templating.limits import SQL_LIMITS, Meter
+from noetl.templating.sql_split import Hole, Piece, Token, group, tokens_of
+
+if TYPE_CHECKING:
+    from jinja2 import nodes
+
+_ESCAPED = ("''", "\\'")
+_CODE = ("do", "create")
+"""First words of statements whose dollar quotes hold code."""
+
+
+def hand_escaped(source: str) -> tuple[SqlEscape, ...]:
+    """Return each place where the quotes of a value are doubled by hand.
+
+    A text between quotes that has quotes itself is left out: it holds SQL of its own, which the doubling is for.
+    """
+    from jinja2 import nodes
+
+    from noetl.templating.parser import parse_template, token_places
+
+    if "replace" not in source:
+        return ()
+    try:
+        pieces: list[Piece] = []
+        found: list[nodes.Node] = []
+        for output in parse_template(source).find_all(nodes.Output):
+            for part in output.nodes:
+                if isinstance(part, nodes.TemplateData):
+                    pieces.append(part.data)
+                else:
+                    pieces.append(Hole(len(found), part.lineno))
+                    found.append(part)
+        wanted = {number for number, node in enumerate(found) if _doubles(node)}
+        if not wanted:
+            return ()
+        meter = Meter(SQL_LIMITS)
+        quoted = dict(_places(tokens_of(pieces, meter), meter))
+        spans = list(_spans(token_places(source)))
+    except TemplateError:
+        return ()
+    return tuple(
+        SqlEscape(start, end, quoted[number])
+        for number, start, end in spans
+        if number in wanted and number in quoted
+    )
+
+
+def _places(tokens: Iterable[Token], meter: Meter) -> Iterator[tuple[int, bool]]:
+    """Yield the expressions that are a value, or a part of a text without quotes in it.
+
+    The flag says that quotes are around it.
+    """
+    for statement in group(tokens):
+        first = next((token.text.lower() for token in statement if token.kind == "word"), "")
+        for token in statement:
+            if token.kind == "hole":
+                yield from ((hole.number, False) for hole in token.holes)
+            elif token.kind in ("quoted", "escaped") and token.text.count("'") == 2:
+                yield from ((hole.number, True) for hole in token.holes)
+            elif token.kind == "dollar" and token.closed and token.holes and first in _CODE:
+                quote = len(str(token.parts[0]))
+                inside = [*token.parts[1:-1], str(token.parts[-1])[:-quote]]
+                yield from _places(tokens_of(inside, meter), meter)
+
+
+def _doubles(node: nodes.Node | None) -> bool:
+    """Report whether the last operations of an expression escape quotes."""
+    from jinja2 import nodes
+
+    if isinstance(node, nodes.Filter):
+        if node.name == "raw_sql":
+            return False
+        return (node.name == "replace" and _of_quotes(node.args)) or _doubles(node.node)
+    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
+        method = node.node
+        return (method.attr == "replace" and _of_quotes(node.args)) or _doubles(method.node)
+    if isinstance(node, nodes.CondExpr):
+        return _doubles(node.expr1) or _doubles(node.expr2)
+    if isinstance(node, nodes.Or):
+        return _doubles(node.left) or _doubles(node.right)
+    return False
+
+
+def _of_quotes(args: list[nodes.Expr]) -> bool:
+    from jinja2 import nodes
+
+    values = [one.value for one in args if isinstance(one, nodes.Const)]
+    return len(values) == 2 and values[0] == "'" and values[1] in _ESCAPED
+
+
+def _spans(tokens: Iterable[tuple[str, str, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield each filter and method that doubles quotes: its expression's number, start, end."""
+    number = -1
+    end = 0
+    seen: list[tuple[str, str, int]] = []
+    for kind, value, start in tokens:
+        if kind == "whitespace":
+            continue
+        if kind == "variable_begin":
+            number += 1
+            seen = []
+        elif kind == "data":
+            seen = []
+        seen = [*seen[-6:], (kind, value, end)]
+        end = start + len(value)
+        if len(seen) == 7 and _is_replace([(one[0], one[1]) for one in seen]):
+            yield number, seen[0][2], end
+
+
+def _is_replace(tokens: list[tuple[str, str]]) -> bool:
+    """Report whether seven tokens are ``| replace("'", "''")`` or the method."""
+    words = [value for _, value in tokens]
+    if words[0] not in ("|", ".") or words[1:3] != ["replace", "("] or words[4] != "," or words[6] != ")":
+        return False
+    if tokens[3][0] != "string" or tokens[5][0] != "string":
+        return False
+    return literal_eval(words[3]) == "'" and literal_eval(words[5]) in _ESCAPED
