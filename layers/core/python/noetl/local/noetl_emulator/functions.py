@@ -36,7 +36,7 @@ LOG_END = "\x1fend of invocation\x1f"
 LOG_SECONDS = 10.0
 """How long the emulator waits for the mark of a function that has answered."""
 EXITED_SECONDS = 1.0
-"""How long it reads the log of a function that has exited: a child that goes on may hold the pipe open."""
+"""How long it reads the log of a function that has exited: a child that still runs may hold the pipe open."""
 POLL_SECONDS = 0.05
 TICK_SECONDS = 1
 NO_QUEUE = (
