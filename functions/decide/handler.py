@@ -19,5 +19,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
     ``event``: messages of the worker (``domain/workers/direct_requests.py``).
     """
-    with telemetry.invocation(context) as call:
+    with telemetry.invocation(context, brief=True) as call:
         return engine.answer(event, lambda: context.get_remaining_time_in_millis() / 1000, call)

@@ -39,7 +39,10 @@ from noetl.dsl.program import Program, encode
 from noetl.engine.scopes.slot_view import Limits
 from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.queue import Delivery
-from noetl.runtime.aws.telemetry import Telemetry
+from noetl.runtime.aws.api import report as report_request
+from noetl.runtime.aws.engine import report_answer, report_batch
+from noetl.runtime.aws.telemetry import Invocation, Telemetry
+from noetl.runtime.aws.worker import report as report_commands
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.services.executions.direct_starts import DecidedStarts, DirectStarts
 from noetl.services.executions.start_execution import StartRequest, start_execution
@@ -93,9 +96,12 @@ DATABASE_RATES = (10, 100, 1000)
 WORKER = "io"
 LOG = io.StringIO()
 FUNCTIONS = ("engine", "decide", "worker")
+START = {"rawPath": "/api/execute", "requestContext": {"http": {"method": "POST"}}}
 DIRECT_STEPS = 50
 """What an invocation of a worker takes in answers, as environments have it."""
-TELEMETRY = {name: Telemetry(f"noetl-prod-{name}", LOG) for name in FUNCTIONS}
+TELEMETRY = {name: Telemetry(f"noetl-prod-{name}", LOG) for name in (*FUNCTIONS, "api")}
+CONTEXT = SimpleNamespace(aws_request_id="00000000-0000-0000-0000-000000000000")
+"""A request's id is as long as this one, and so is a line that names it."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,6 @@ class Deployment:
         self.commands = MeteredQueue("commands", self.bill, fifo=False)
         self.ring = KeyRing.of(["a key for the cost model"])
         self.programs = StoredPrograms(self.stored)
-        LOG.truncate(LOG.seek(0))
         self.engine = self._engine(concurrency)
         self.worker = self._worker()
         self.waited = 0.0
@@ -197,11 +202,9 @@ class Deployment:
         """Answer a worker, which waits for it."""
         self.bill["calls.lambda"] += 1
         before = self.bill.copy()
-        context = SimpleNamespace(aws_request_id="00000000-0000-0000-0000-000000000000")
-        with TELEMETRY["decide"].invocation(context) as call:
+        with TELEMETRY["decide"].invocation(CONTEXT, brief=True) as call:
             found = answer_request(request, self.engine, lambda: 30.0)
-            call.count("Events", found.managed.events)
-            call.count("HandedCommands", found.handed)
+            report_answer(call, request, found)
         base, each = OWN_MS["decide"]
         own = base + each * len(request.outcomes)
         self.milliseconds["decide"] += math.ceil(own + self._waited(before))
@@ -237,7 +240,14 @@ class Deployment:
             begin=starts.begin,
         )
         assert started.begun
+        with TELEMETRY["api"].invocation(CONTEXT) as call:
+            report_request(
+                call,
+                START,
+                {"statusCode": 201, "headers": {"Location": f"/api/executions/{started.execution_id}"}},
+            )
         self.bill["api.requests"] += 1
+        self.bill["log.lines"] += 1
         return started.execution_id
 
     def run(self, batch: int) -> None:
@@ -248,30 +258,29 @@ class Deployment:
             while found := self.commands.receive(batch):
                 self._invoke("worker", found, self.commands, self._work)
 
-    def _handle(self, found: Sequence[Delivery]) -> tuple[list[str], dict[str, int]]:
+    def _handle(self, found: Sequence[Delivery], call: Invocation) -> list[str]:
+        before = self.bill["postgres.round_trips"]
         managed = handle_messages(found, self.events, self.engine, lambda: 30.0)
-        return managed.give_back, {"Events": managed.events, "Commands": managed.commands}
+        report_batch(call, len(found), managed, self.bill["postgres.round_trips"] - before)
+        return managed.give_back
 
-    def _work(self, found: Sequence[Delivery]) -> tuple[list[str], dict[str, int]]:
+    def _work(self, found: Sequence[Delivery], call: Invocation) -> list[str]:
         worked = work_batch(found, self.worker)
-        return worked.give_back, {"Commands": worked.commands, "Outcomes": worked.events}
+        report_commands(call, worked)
+        return worked.give_back
 
     def _invoke(
         self,
         name: str,
         found: Sequence[Delivery],
         source: MeteredQueue,
-        work: Callable[[Sequence[Delivery]], tuple[list[str], dict[str, int]]],
+        work: Callable[[Sequence[Delivery], Invocation], list[str]],
     ) -> None:
         """As Lambda does it: run, write the line, delete what was handled, bill whole milliseconds with what calls would have taken."""
         before = self.bill.copy()
-        context = SimpleNamespace(aws_request_id="00000000-0000-0000-0000-000000000000")
         began = time.perf_counter()
-        with TELEMETRY[name].invocation(context) as call:
-            give_back, counts = work(found)
-            call.count("Messages", len(found))
-            for metric, value in counts.items():
-                call.count(metric, value)
+        with TELEMETRY[name].invocation(CONTEXT) as call:
+            give_back = work(found, call)
         took = (time.perf_counter() - began) * 1000
         waited, self.waited = self._waited(before) + self.waited, 0.0
         kept = set(give_back)
@@ -292,6 +301,7 @@ def measure(workload: Workload, batch: int, env: Environment) -> dict[str, Any]:
     deployed = Deployment(env.workers.default_concurrency)
     program = deployed.register(workload.playbook)
     deployed.bill.clear()
+    LOG.truncate(LOG.seek(0))
     started = [deployed.start(program, number) for number in range(workload.executions)]
     deployed.run(batch)
     for execution_id in started:

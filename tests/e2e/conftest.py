@@ -259,8 +259,8 @@ def _count_batches(deployment: Deployment, since: float) -> None:
     for line in deployment.logs("engine", since):
         with contextlib.suppress(ValueError):
             told = json.loads(line)
-            if isinstance(told, dict) and "Messages" in told:
-                sizes.append(int(told["Messages"]))
+            if isinstance(told, dict) and "messages" in told:
+                sizes.append(int(told["messages"]))
                 trips += int(told.get("round_trips", 0))
     if sizes:
         NOTES.append(

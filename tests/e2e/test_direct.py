@@ -52,11 +52,14 @@ def test_a_chain_takes_one_message_of_a_queue(deployment: Any, remote: Remote) -
 
     def told() -> bool:
         found = about(lines(deployment, "worker-io", since), execution_id)
-        return sum(one.get("Commands", 0) for one in found) == STEPS
+        return sum(one.get("commands", 0) for one in found) == STEPS
 
     wait_until(told, "the worker's lines")
     ran = about(lines(deployment, "worker-io", since), execution_id)
-    assert sum(one["taken"] for one in ran) >= STEPS - 2 and sum(one["direct"] for one in ran) >= STEPS - 1
+    assert (
+        sum(one.get("taken", 0) for one in ran) >= STEPS - 2
+        and sum(one.get("direct", 0) for one in ran) >= STEPS - 1
+    )
     assert len(ran) <= 2, "a request may fail on a machine that is busy"
 
 

@@ -102,7 +102,7 @@ def test_an_invocation_runs_its_commands_and_gives_back_the_poison(tmp_path):
         str(100 + n): f"[{100 + n} s] hello {n}" for n in range(4)
     }
     summary = lines[-1]
-    assert (summary["Commands"], summary["RefusedMessages"], summary["request_id"]) == (4, 1, "request-1")
+    assert (summary["commands"], summary["RefusedMessages"], summary["request_id"]) == (4, 1, "request-1")
     assert summary["execution_ids"] == ["100", "101", "102", "103"]
     assert sum("_aws" in line for line in lines) == 1
     assert summary["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "NoETL"

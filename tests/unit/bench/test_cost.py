@@ -141,9 +141,16 @@ def test_a_large_result_is_one_object(lines):
 
 
 def test_logs_are_measured_in_every_run(chains):
+    """Each invocation writes a line, also that of a start."""
     for line in chains:
         counts = line["counts_per_million"]
-        assert counts["log.bytes"] > 200 * counts["log.lines"]
+        invocations = decisions(counts) + counts["worker.invocations"] + counts["api.requests"]
+        assert counts["log.lines"] == invocations
+        assert counts["log.bytes"] > 150 * counts["log.lines"]
+
+
+def test_a_step_alone_costs_at_most_a_dollar_per_million(chains):
+    assert chains[0]["dollars_per_million"]["total"] <= 1.0
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ The catalog of playbooks.
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from noetl.api.deps import ApiDeps
 from noetl.api.http import bodies, parse
 from noetl.api.http.bodies import (
@@ -54,7 +56,7 @@ def register_asked(deps: ApiDeps, asked: RegisterBody) -> RegisteredAnswer:
         begin_long_work()
     done = register_playbook(
         text,
-        source_name=asked.source_name or SOURCE_NAME,
+        source_name=_name_of_file(asked.source_name),
         path=asked.path,
         catalog=deps.catalog,
         compile=deps.compile,
@@ -68,6 +70,17 @@ def register_asked(deps: ApiDeps, asked: RegisterBody) -> RegisteredAnswer:
     return RegisteredAnswer(
         entry.path, entry.version, entry.name, entry.program, catalog_id(entry), done.created, warnings
     )
+
+
+def _name_of_file(named: str | None) -> str:
+    """Return the name that diagnostics print: of an absolute path its last part.
+
+    An absolute path would say that the file lies on this machine, and tasks may read the folder of such a file (``folder_of``). Only the
+    command line of this machine registers those.
+    """
+    shown = named or SOURCE_NAME
+    path = PurePath(shown)
+    return (path.name or SOURCE_NAME) if path.is_absolute() else shown
 
 
 def _asked(deps: ApiDeps, request: Request) -> RegisterBody:

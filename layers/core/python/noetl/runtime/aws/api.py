@@ -94,7 +94,7 @@ class CloudApi:
         finally:
             if self.settings.close_connections and self._database is not None:
                 self._database.close()
-        _tell(call, event, answer)
+        report(call, event, answer)
         self._count("KmsCalls", self._kms_calls() - before)
         return as_rest_answer(answer) if of_rest else answer
 
@@ -213,12 +213,11 @@ def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
     )
 
 
-def _tell(call: Invocation, event: dict[str, Any], answer: dict[str, Any]) -> None:
+def report(call: Invocation, event: dict[str, Any], answer: dict[str, Any]) -> None:
     """Note the request, its answer and its execution for the log line of the invocation."""
     http = (event.get("requestContext") or {}).get("http") or {}
     status = int(answer["statusCode"])
     call.note(method=http.get("method"), path=shown_path(str(event.get("rawPath") or "")), status=status)
-    call.count("Requests")
     if status >= 500:
         call.count("ServerErrors")
     location = (answer.get("headers") or {}).get("Location", "")

@@ -23,7 +23,7 @@ from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.adapters.tiered import TieredResults
 from noetl.domain.callbacks import proofs
 from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
-from noetl.domain.workers.direct_requests import read_request
+from noetl.domain.workers.direct_requests import DecideRequest, read_request
 from noetl.engine.scopes.slot_view import Limits
 from noetl.ports.queue import Queue
 from noetl.runtime.aws.parts import CloudParts, open_parts
@@ -33,7 +33,7 @@ from noetl.runtime.aws.telemetry import Invocation, telemetry
 from noetl.runtime.stored_compiler import Compiler
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.catalog.find_playbook import find_playbook
-from noetl.services.orchestrator.answer_requests import answer_request
+from noetl.services.orchestrator.answer_requests import AnsweredRequest, answer_request
 from noetl.services.orchestrator.authenticate import MessageAuthenticator
 from noetl.services.orchestrator.consume_events import EventBatchResult, MessageDeps, handle_messages
 from noetl.services.orchestrator.engine_deps import EngineDeps
@@ -100,7 +100,7 @@ class CloudEngine:
                 self.sweep(engine, remaining, call)
         finally:
             self.close()
-        _report(call, event, managed, engine.database.round_trips)
+        report_batch(call, len(event["Records"]), managed, engine.database.round_trips)
         engine.database.round_trips = 0
         return batch_answer(managed.give_back)
 
@@ -114,19 +114,7 @@ class CloudEngine:
             found = answer_request(request, engine.deps, remaining)
         finally:
             self.close()
-        managed = found.managed
-        call.about(managed.executions)
-        _count(call, managed)
-        if found.handed:
-            call.count("HandedCommands", found.handed)
-        call.note(
-            outcomes=len(request.outcomes),
-            left=len(found.answer.left),
-            held=len(request.held),
-            returned=found.returned,
-            round_trips=engine.database.round_trips,
-        )
-        engine.database.round_trips = 0
+        report_answer(call, request, found)
         answer: dict[str, Any] = msgspec.to_builtins(found.answer)
         return answer
 
@@ -254,18 +242,28 @@ def _concurrency(workers: Mapping[str, int]) -> Callable[[str], int]:
     return lambda pool: max(1, workers.get(pool, most))
 
 
-def _report(call: Invocation, event: Mapping[str, Any], managed: EventBatchResult, round_trips: int) -> None:
+def report_batch(call: Invocation, messages: int, managed: EventBatchResult, round_trips: int) -> None:
+    """Say in the line of an invocation what it did with a batch of the queue."""
+    _report(call, managed)
+    call.note(messages=messages, given_back=len(managed.give_back), round_trips=round_trips)
+
+
+def report_answer(call: Invocation, request: DecideRequest, found: AnsweredRequest) -> None:
+    """Say in the line of an invocation what it answered to a worker."""
+    _report(call, found.managed)
+    call.note(
+        handed=found.handed,
+        left=len(found.answer.left),
+        held=len(request.held),
+        returned=found.returned,
+    )
+
+
+def _report(call: Invocation, managed: EventBatchResult) -> None:
+    """Note the work, and count the trouble."""
     call.about(managed.executions)
-    call.count("Messages", len(event["Records"]))
-    _count(call, managed)
-    call.note(round_trips=round_trips, given_back=len(managed.give_back))
-
-
-def _count(call: Invocation, managed: EventBatchResult) -> None:
+    call.note(events=managed.events, followed=managed.followed, commands=managed.commands)
     for name, value in (
-        ("Events", managed.events),
-        ("FollowedEvents", managed.followed),
-        ("Commands", managed.commands),
         ("RefusedEvents", managed.refused),
         ("EventFailures", managed.failures),
         ("LaidAside", managed.laid_aside),

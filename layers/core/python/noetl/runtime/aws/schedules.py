@@ -49,11 +49,10 @@ class CloudScheduler:
         finally:
             self.close()
         call.about(taken.executions)
-        call.count("Starts", len(taken.events))
-        call.note(repeats=len(taken.executions) - len(taken.events))
+        call.note(starts=len(taken.events), repeats=len(taken.executions) - len(taken.events))
         if taken.give_back is None:
             return None
-        call.count("GivenBack", len(taken.give_back))
+        call.note(given_back=len(taken.give_back))
         return batch_answer(taken.give_back)
 
     @staticmethod

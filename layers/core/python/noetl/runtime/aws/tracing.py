@@ -14,7 +14,13 @@ from collections.abc import Iterable, Mapping
 HEADER = b'{"format": "json", "version": 1}\n'
 MOST = 10
 """Executions of one invocation that are annotated."""
-VARIABLES = ("_X_AMZN_TRACE_ID", "AWS_XRAY_DAEMON_ADDRESS")
+TRACE, DAEMON = "_X_AMZN_TRACE_ID", "AWS_XRAY_DAEMON_ADDRESS"
+
+
+def sampled_trace(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the id of this invocation's trace; None when X-Ray does not keep it."""
+    parts = _header(environment)
+    return parts.get("Root") if parts.get("Sampled") == "1" else None
 
 
 def annotate(
@@ -24,9 +30,8 @@ def annotate(
 
     Without tracing, do nothing.
     """
-    header, address = (environment.get(name, "") for name in VARIABLES)
-    parts = dict(part.split("=", 1) for part in header.split(";") if "=" in part)
-    host, _, port = address.rpartition(":")
+    parts = _header(environment)
+    host, _, port = environment.get(DAEMON, "").rpartition(":")
     if parts.get("Sampled") != "1" or not {"Root", "Parent"} <= parts.keys() or not port.isdecimal():
         return 0
     sent = 0
@@ -49,3 +54,8 @@ def annotate(
                 break  # a trace without annotations is no reason to fail an invocation
             sent += 1
     return sent
+
+
+def _header(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts of the header that Lambda sets before each invocation."""
+    return dict(part.split("=", 1) for part in environment.get(TRACE, "").split(";") if "=" in part)

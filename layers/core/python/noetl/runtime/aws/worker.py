@@ -197,19 +197,24 @@ def _direct(settings: CloudSettings) -> DirectOutcomes | None:
 
 
 def report(call: Invocation, worked: CommandBatchResult) -> None:
-    """Report a batch as metrics of its invocation; metrics that are zero are not sent."""
+    """Note in the line of an invocation what it did with a batch, and count the trouble."""
     call.about(worked.executions)
     for name, value in (
-        ("Commands", worked.commands),
         ("CommandFailures", worked.failures),
         ("CommandsLost", worked.lost),
         ("CommandsRevoked", worked.revoked),
         ("RefusedMessages", worked.refused),
-        ("Outcomes", worked.events),
     ):
         if value:
             call.count(name, value)
-    call.note(sends=worked.sends, given_back=len(worked.give_back), direct=worked.direct, taken=worked.taken)
+    call.note(
+        commands=worked.commands,
+        outcomes=worked.events,
+        sends=worked.sends,
+        given_back=len(worked.give_back),
+        direct=worked.direct,
+        taken=worked.taken,
+    )
 
 
 def _pools(settings: CloudSettings, kinds: Registry) -> set[str]:
