@@ -115,3 +115,12 @@ def test_a_link_is_followed(noetl: Any, file: Path) -> None:
     assert noetl("fmt", str(link)).code == errors.DONE
     assert link.is_symlink()
     assert file.read_text() == NEAT
+
+
+def test_files_of_tests_are_left_alone(noetl: Any, file: Path) -> None:
+    file.write_text(NEAT)
+    tests = file.with_name("m.test.yaml")
+    tests.write_text("cases:\n- {name: a}\n")
+    ran = noetl("fmt", "--check", str(file), str(tests))
+    assert (ran.code, ran.out) == (errors.DONE, "")
+    assert f"noetl test {tests}" in ran.err and "playbooks" not in ran.err

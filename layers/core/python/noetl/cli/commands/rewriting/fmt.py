@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
-from noetl.cli.commands.playbooks import as_dict, playbook_files, playbook_text
+from noetl.cli.commands.playbooks import as_dict, is_tests, playbook_files, playbook_text
 from noetl.cli.render.output import note, out, out_json, out_text
 from noetl.domain.errors import InvalidInputError
 
@@ -64,7 +64,14 @@ def fmt(targets: Sequence[str], wishes: FormatOptions) -> int:
 
 
 def _texts(targets: Sequence[str]) -> list[tuple[Path, str]]:
-    return [(path, playbook_text(path)) for path in playbook_files(targets)]
+    """Read the playbooks. Files of tests keep the layout that they have."""
+    found = []
+    for path in playbook_files(targets):
+        if is_tests(path):
+            note(f"{path} is left as it is: it has tests; `noetl test {path}` runs them")
+        else:
+            found.append((path, playbook_text(path)))
+    return found
 
 
 def _stdin(wishes: FormatOptions) -> int:
