@@ -280,7 +280,7 @@ class BrowserSessions:
             ) from error
 
     def _file(self) -> tuple[int, int, int] | None:
-        """Return what tells one file of this name from the next: each write makes a new one."""
+        """Return what differs between two files of this name: each write makes another one."""
         try:
             about = self._path.stat()
         except OSError:
