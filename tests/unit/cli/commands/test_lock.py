@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from noetl.cli import errors
+from noetl.cli.commands import lock
+from noetl.domain.text.lock_text import Pin
 
 PLAYBOOK = """apiVersion: noetl.io/v2
 kind: Playbook
@@ -39,3 +41,15 @@ def test_a_circle_of_links_is_refused(noetl: Any, tmp_path: Path) -> None:
     checked = noetl("validate", "report.yaml")
     assert checked.code == errors.USAGE
     assert "report.yaml:6:11: module-missing: rates.py cannot be read" in checked.out + checked.err
+
+
+def test_a_wheel_whose_name_cannot_be_pinned_is_refused(
+    noetl: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = "colours\x1b[2J"
+    pin = Pin(named, "1.0", ("a" * 64,))
+    monkeypatch.setattr(lock, "_resolved", lambda required, platform, wheels: {named: pin})
+    (tmp_path / "report.yaml").write_text(PLAYBOOK)
+    ran = noetl("lock", "report.yaml", "--wheels", str(tmp_path))
+    assert "the requirements cannot be resolved" in ran.err and "unexpected" not in ran.err, ran
+    assert "\x1b" not in ran.err and not (tmp_path / "report.lock").exists()

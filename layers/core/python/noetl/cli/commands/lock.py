@@ -50,7 +50,10 @@ def lock(targets: Sequence[str], platforms: Sequence[str], wheels: str, *, as_js
         note(f"{playbook}: resolving {len(required)} requirements")
         pins = resolve(required, platforms, wheels)
         text = lock_text(required, pins)
-        read_lock(text)
+        try:
+            read_lock(text)
+        except LockError as error:
+            raise _unresolved(str(error)) from None
         if not place.exists():
             place.touch()
         write_whole(place, text)
