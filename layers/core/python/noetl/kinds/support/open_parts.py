@@ -25,9 +25,9 @@ def open_parts(folder: str, hidden: Iterable[str]) -> Iterator[str]:
 
 
 def is_open(path: str, folder: str, hidden: Iterable[str]) -> bool:
-    """Return whether a task that may read ``folder`` may read ``path`` in it; both are real paths.
+    """Return whether a task that may read ``folder`` may read ``path`` in it.
 
-    A folder that lies in a hidden one itself, such as the engine's own for files of tasks, is open.
+    Both are real paths. A folder that lies in a hidden one itself, such as the engine's own for files of tasks, is open.
     """
     if any(is_inside(place, folder) and is_inside(path, place) for place in _real(hidden)):
         return False
