@@ -40,7 +40,7 @@ class Folders:
 
     @property
     def open(self) -> Iterator[str]:
-        """What DuckDB may open: folders and, of a folder that contains something hidden, its parts."""
+        """What DuckDB may open: folders, and the parts of one that contains something hidden."""
         for root in self.roots:
             inner = [place for place in self.hidden if is_inside(os.path.realpath(place), root)]
             yield from open_parts(root, inner)
