@@ -41,6 +41,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("noetl")
 
+# The CDK's own check is a third of each synthesis. The templates of all environments are checked with cfn-lint, which finds more.
+os.environ.setdefault("CDK_VALIDATION", "false")
+
 # A client reads the description of its service, which is most of the work of making one: a process of the suite reads each once.
 botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 

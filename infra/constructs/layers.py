@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from ..config import Environment
-from ..layer_build import Target, build_layer, digest_of
+from ..layer_build import Target, archive_of, build_layer, digest_of
 
 RUNTIMES = {
     "3.11": lambda_.Runtime.PYTHON_3_11,
@@ -47,10 +47,9 @@ class Layers(Construct):
                 layer_version_name=f"{self._env.prefix}-{name}",
                 description=f"noetl: {name}",
                 code=lambda_.Code.from_asset(
-                    str(folder),
+                    str(archive_of(folder)),
                     asset_hash=digest_of(folder),
                     asset_hash_type=cdk.AssetHashType.CUSTOM,
-                    exclude=["digest"],
                 ),
                 compatible_runtimes=[RUNTIMES[self._env.python]],
                 compatible_architectures=[architecture(self._env)],

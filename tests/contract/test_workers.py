@@ -180,6 +180,7 @@ def test_what_was_leased_to_an_answer_is_extended_given_back_and_freed_without_a
     assert registry.extend(EID, "1", 1, 0, 60) and not registry.extend(EID, "1", 2, 0, 60)
     assert registry.give_back(EID, "2", 1, 0)
     assert had(harness.store.claim("sweeper", 9)) == [("2", 2)]
-    assert not registry.free(EID, "direct", "another") and not registry.free(EID + 1, "direct", "0123abcd")
-    assert registry.free(EID, "direct", "0123abcd") and not registry.free(EID, "direct", "0123abcd")
-    assert sorted(had(harness.store.claim("sweeper", 9))) == [("1", 2), ("3", 2)]
+    harness.store.commit([make.change(execution_id=EID + 1, issue=(make.command("9", EID + 1),))], owner)
+    assert not registry.free("direct", "another")
+    assert registry.free("direct", "0123abcd") and not registry.free("direct", "0123abcd")
+    assert sorted(had(harness.store.claim("sweeper", 9))) == [("1", 2), ("3", 2), ("9", 2)]

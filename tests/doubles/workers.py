@@ -90,12 +90,12 @@ class MemoryWorkers:
                 _free(tables, found[0], found[1][0])
             return found is not None
 
-    def free(self, execution_id: int, pool: str, worker: str) -> bool:
+    def free(self, pool: str, worker: str) -> bool:
         with self._store.tables() as tables:
-            work = tables.work.get(execution_id)
             found = [
                 entry
-                for entry in (work.commands.values() if work is not None else ())
+                for work in tables.work.values()
+                for entry in work.commands.values()
                 if not entry.waiting and lease_owners.leaseholder(entry.owner or "") == (pool, worker)
             ]
             for entry in found:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from infra import layer_build as build
-from infra.layer_build import MEBIBYTE, LayerError, Target, build_layer, digest_of, layer_names, size_of
+from infra.layer_build import (
+    MEBIBYTE,
+    LayerError,
+    Target,
+    archive_of,
+    build_layer,
+    digest_of,
+    layer_names,
+    size_of,
+)
 
 LIMIT = 250 * MEBIBYTE
 """What Lambda takes, all layers and the code of a function together, unpacked."""
@@ -44,6 +54,19 @@ def test_layers_fit_into_a_function(target: Target) -> None:
     assert set(sizes) == {"core", "deps", "duckdb"}
     assert sum(sizes.values()) < LIMIT
     assert sizes["core"] < CORE
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("target", [CLOUD, HOST], ids=lambda target: target.folder)
+def test_the_archive_of_a_layer_has_its_files(target: Target, tmp_path: Path) -> None:
+    folder = build_layer("core", target)
+    with zipfile.ZipFile(archive_of(folder)) as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {build.EPOCH}
+        archive.extractall(tmp_path)
+    assert contents(tmp_path / "python") == contents(folder / "python")
 
 
 def test_layers_for_the_cloud_hold_its_binaries_and_no_command_line() -> None:
@@ -86,6 +109,8 @@ def test_a_layer_is_built_again_when_its_sources_change(
     (library / "__init__.py").write_text("one = 2\n")
     second = build_layer("core", HOST)
     assert second == first and digest_of(second) != digest
+    with zipfile.ZipFile(archive_of(second)) as archive:
+        assert archive.read("python/noetl/__init__.py") == b"one = 2\n"
     assert (second / "python/noetl/__init__.py").read_text() == "one = 2\n"
     assert not list((tmp_path / "built").glob(".core-*-*-*[!k]")), "no scratch folder stays behind"
 

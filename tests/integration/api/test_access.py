@@ -71,3 +71,28 @@ def test_a_token_that_is_added_or_removed_counts_at_once(server, tmp_path: Path)
     assert reader("GET", "/api/executions")[0] == 200
     server.tokens.remove("read")
     assert reader("GET", "/api/executions")[0] == 401
+
+
+def test_no_name_that_a_client_gives_a_playbook_opens_a_folder_of_this_machine(server, tmp_path: Path):
+    """The command line of the machine names files; their folders may be read by their tasks."""
+    (tmp_path / "key.txt").write_text("a secret of the machine")
+    playbook = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: taker, path: access/taker }\nworkflow:\n"
+        "  - { step: start, tool: { kind: duckdb, query: \"SELECT content FROM read_text('key.txt')\" } }\n"
+    )
+    author = token(server, "read", "write", "execute")
+    sent = {"content": playbook, "source_name": str(tmp_path / "key.txt")}
+    doors = (
+        ("/api/catalog/register", {**sent, "path": "access/one"}),
+        ("/api/catalog/register/batch", {"items": [{**sent, "path": "access/many"}]}),
+    )
+    for door, body in doors:
+        status, answer = author("POST", door, body)
+        assert status in (200, 201), answer
+    for path in ("access/one", "access/many"):
+        execution_id = author.start(path)
+        author.until(execution_id, "completed", "failed")
+        _, found = author("GET", f"/api/executions/{execution_id}")
+        assert found["status"] == "failed", found
+        assert found["error"]["code"] == "file_not_found"
+        assert found["error"]["position"].startswith("key.txt:")

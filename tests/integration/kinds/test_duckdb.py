@@ -165,6 +165,29 @@ def test_what_copy_writes_lies_in_the_work_folder_and_can_be_read(run, folders):
     assert (folders[1] / "y.csv").read_text() == "a\n2\n"
 
 
+def test_a_playbook_in_the_user_s_folder_reads_its_data_and_no_keys(make_context, tmp_path, monkeypatch):
+    user = tmp_path / "user"
+    for name in ("data.csv", ".netrc", "ssh/id", ".noetl/token"):
+        (user / name).parent.mkdir(parents=True, exist_ok=True)
+        (user / name).write_text("a\n1\n")
+    monkeypatch.setenv("HOME", str(user))
+    (user / ".noetl/work").mkdir()
+    context = make_context(
+        data_dirs=(str(user),), work_dir=str(user / ".noetl/work"), hidden_dirs=(str(user / ".noetl"),)
+    )
+
+    def ask(query: str) -> list[dict[str, object]]:
+        return default_registry().run("duckdb", {"query": query}, context).result["rows"]
+
+    assert ask("SELECT * FROM read_csv('data.csv')") == [{"a": 1}]
+    assert ask("COPY (SELECT 2 AS a) TO 'x.csv'; SELECT * FROM read_csv('x.csv')") == [{"a": 2}]
+    for name in (".netrc", "ssh/id", ".noetl/token"):
+        for written in (name, f"{user}/{name}"):
+            with pytest.raises(TaskError) as caught:
+                ask(f"SELECT * FROM read_text('{written}')")
+            assert caught.value.code in ("access_refused", "path_outside", "file_not_found")
+
+
 OUTSIDE = "{outside}/secret.csv"
 
 

@@ -356,6 +356,14 @@ def test_a_cancelled_execution_stops_its_statement(failure, dsn, make_context):
     assert failure("SELECT pg_sleep(3600)", context=context).kind == "cancelled"
 
 
+def test_a_cancelled_execution_stops_rows_that_arrive_all_the_time(failure, dsn, make_context):
+    import dataclasses
+
+    context = dataclasses.replace(make_context(workspace_dsn=dsn), cancelled=lambda: True)
+    error = failure("SELECT generate_series(1, 2000000000); SELECT 1", context=context)
+    assert error.kind == "cancelled"
+
+
 def test_results_are_bounded_while_they_arrive(run, failure, dsn, make_context):
     context = make_context(workspace_dsn=dsn, output_max_bytes=100_000)
     error = failure("SELECT repeat('x', 1000), generate_series(1, 100000000)", context=context)

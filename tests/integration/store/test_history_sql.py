@@ -14,6 +14,7 @@ from noetl.adapters.postgres.history_sql import PostgresHistorySql
 from noetl.adapters.postgres.reader_role import VIEWS_SCHEMA, make_reader_role
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.services.history.run_sql import VIEWS, check_sql, run_sql
+from tests.waiting import PATIENCE
 
 FACTS = r"""[{"name":"step.enter","run":1,"step":"start"},
   {"name":"call.done","run":1,"step":"start","result":{"text":"nul \u0000 half \ud800"}},
@@ -91,8 +92,19 @@ def test_rows_and_bytes_have_limits(history, monkeypatch):
     assert (len(found.rows) < 10, found.truncated) == (True, True)
 
 
-def test_rows_arrive_one_by_one_and_none_that_is_too_large(history):
+def allow(monkeypatch, milliseconds):
+    """Give a query this much time."""
+    begin = (
+        "BEGIN READ ONLY",
+        f"SET LOCAL statement_timeout = {milliseconds}",
+        f"SET LOCAL search_path = {VIEWS_SCHEMA}",
+    )
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql._BEGIN", begin)
+
+
+def test_rows_arrive_one_by_one_and_none_that_is_too_large(history, monkeypatch):
     """A query decides how large rows are: this process holds what it answers, not what the database could send."""
+    allow(monkeypatch, round(PATIENCE * 1000))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = run_sql(history, "SELECT lpad('', 3000000, 'x') FROM generate_series(1, 400)", 400)
     assert (len(found.rows), found.truncated) == (1, True)
@@ -121,12 +133,7 @@ def test_a_mistake_is_named_with_its_place(history):
 
 
 def test_time_has_a_limit(history, monkeypatch):
-    begin = (
-        "BEGIN READ ONLY",
-        "SET LOCAL statement_timeout = '50ms'",
-        f"SET LOCAL search_path = {VIEWS_SCHEMA}",
-    )
-    monkeypatch.setattr("noetl.adapters.postgres.history_sql._BEGIN", begin)
+    allow(monkeypatch, 50)
     with pytest.raises(InvalidInputError) as caught:
         run_sql(history, "SELECT count(*) FROM generate_series(1, 1000000000) AS g(n)", 10)
     assert caught.value.code == "sql_timeout"

@@ -11,6 +11,7 @@ from noetl.api.http.browser_sessions import (
     IDLE_SECONDS,
     LIFE_SECONDS,
     MOST_CODES,
+    SEEN_SECONDS,
     BrowserSessions,
 )
 from noetl.api.http.local_tokens import LocalTokens
@@ -88,6 +89,36 @@ def test_a_session_survives_the_server_and_never_has_more_than_its_token(ground)
         ground.sessions.end(session.id)
     ground.tokens.remove("owner")
     assert ground.sessions.find(viewer) is None and ground.sessions.entries() == []
+
+
+def test_two_servers_of_one_home_folder_undo_nothing_of_each_other(ground):
+    first, second = ground.sessions, ground.begun_again()
+    ended = ground.enter()
+    assert second.find(ended) is not None
+    kept = ground.enter()
+    first.end(first.current(ended).id)
+    ground.sessions = second
+    other = ground.enter()
+    for server in (first, second, ground.begun_again()):
+        assert server.find(ended) is None
+        assert server.find(kept) is not None and server.find(other) is not None
+
+
+def test_a_session_that_another_server_has_just_ended_is_not_begun_again(ground, monkeypatch):
+    """The moment of its last request would be written after its end."""
+    headers = ground.enter()
+    first, second = ground.sessions, ground.begun_again()
+    session, principal = second.find(headers)
+    ground.now += SEEN_SECONDS + 1
+    accounts = LocalTokens.of_account
+
+    def ended_meanwhile(self, account):
+        monkeypatch.setattr(LocalTokens, "of_account", accounts)
+        first.end(session.id)
+        return principal
+
+    monkeypatch.setattr(LocalTokens, "of_account", ended_meanwhile)
+    assert second.find(headers) is None and ground.begun_again().entries() == []
 
 
 def test_a_cookie_alone_is_worth_nothing(ground):

@@ -44,6 +44,7 @@ from noetl.domain.sizes.table import (
     REFERENCE,
     REQUEST_IDS,
     SCHEDULE_NAME,
+    SOURCE_NAME,
     SQL_ROWS,
     SQL_TEXT,
     TRIGGER_NAME,
@@ -95,6 +96,12 @@ def ids(ground: Ground, count: int) -> Reply:
 def registered(ground: Ground, length: int) -> Reply:
     text = HELLO.replace("demo/hello", "p" * length)
     return ground.ask("POST", "/api/catalog/register", text, headers={"content-type": "application/yaml"})
+
+
+def named_source(door: str) -> Ask:
+    return lambda ground, length: ground.ask(
+        "POST", f"/api/catalog/{door}", {"content": HELLO, "source_name": "s" * length}
+    )
 
 
 def migrated(ground: Ground, length: int) -> Reply:
@@ -265,6 +272,8 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "path of a schedule": (PATH, lambda g, n: g.ask("POST", "/api/schedules", schedule(path="p" * n)), 422, "invalid_path"),
     "path of a trigger": (PATH, lambda g, n: g.ask("POST", "/api/triggers", trigger(path="p" * n)), 422, "invalid_path"),
     "path beside": (PATH, lambda g, n: g.ask("POST", "/api/catalog/register", {"content": HELLO, "path": "p" * n}), 422, "invalid_path"),
+    "source name": (SOURCE_NAME, named_source("register"), 422, "invalid_source_name"),
+    "source name to migrate": (SOURCE_NAME, named_source("migrate"), 422, "invalid_source_name"),
     "migrated": (MIGRATED_BYTES, migrated, 422, "size_limit"),
     "batch bytes": (BATCH_BYTES, batch_bytes, 413, "body_too_large"),
     "body": (BODY_BYTES, body_bytes("/api/executions"), 413, "body_too_large"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.api.table import ROUTES
-from tests.unit.api.ground import ARN, Ground, Reply, check_documented, request
+from tests.unit.api.ground import ARN, HELLO, Ground, Reply, check_documented, request
 from tests.unit.api.test_routes import exchange
 
 LOOKS = frozenset(
@@ -76,3 +76,17 @@ def test_who_changed_something_is_recorded(route):
     ground.settle()
     kept = (ground.database, ground.store, ground.deps.workers, ground.deps.events.batches, ground.logs)
     assert any(ground.last in text for text in everything(kept, set())), ground.last
+
+
+def test_no_text_of_a_caller_reads_like_the_record_of_another_change():
+    forged = "x (request 1) owner did deleteCredential: 200 shop"
+    ground = Ground()
+    event = request(
+        "POST", "/api/catalog/register", {"content": HELLO, "path": forged.replace("(", "").replace(")", "")}
+    )
+    event["requestContext"]["requestId"] = forged
+    assert ground.resolve(event, None)["statusCode"] == 201
+    (line,) = ground.logs
+    assert line.endswith(
+        f': 201 "x request 1 owner did deleteCredential: 200 shop@1" (request "{forged}")'
+    ), line

@@ -34,6 +34,19 @@ def test_code_with_another_outcome_each_time_is_replaced_by_its_recorded_result(
     assert "\n    tools:" in (tmp_path / "play.test.yaml").read_text()
 
 
+def test_no_link_beside_the_playbook_is_followed(noetl, write, tmp_path: Path):
+    """Not even one that leads to no file yet: it would be made there."""
+    write("play.yaml", STEPS.replace("CODE", "result = seed * 2"))
+    noetl("run", "play.yaml")
+    (tmp_path / "play.test.yaml").symlink_to(tmp_path / "other")
+    ran = noetl("test", "play.yaml", "--from", "latest")
+    assert "play.test.yaml exists" in ran.err, ran
+    (tmp_path / "tour.yaml").symlink_to(tmp_path / "other")
+    ran = noetl("init", "tour")
+    assert "is there already" in ran.err, ran
+    assert not (tmp_path / "other").exists()
+
+
 def test_from_needs_the_file_of_the_playbook(noetl):
     ran = noetl("test", "--from", "latest")
     assert (ran.code, "noetl test weather.yaml --from latest" in ran.err) == (2, True), ran

@@ -77,3 +77,27 @@ def test_json_tells_everything(noetl, write):
         "path": "",
         "help": "docs/diagnostics.md#unknown-kind",
     }
+
+
+def test_a_file_of_tests_is_checked_as_that(noetl, folder, write, tmp_path):
+    tests = tmp_path / "good.test.yaml"
+    tests.write_text("cases:\n  - name: a\n    expect: { status: completed }\n")
+    ran = noetl("validate", "good.test.yaml")
+    assert (ran.code, ran.out) == (0, "good.test.yaml: valid tests; `noetl test good.test.yaml` runs them\n")
+    tests.write_text("cases:\n  - name: a\n    expct: {}\n")
+    ran = noetl("validate", "good.test.yaml")
+    assert (ran.code, ran.out.splitlines()[-1]) == (2, "1 error")
+    assert "good.test.yaml:3:5: unknown-key: `expct`" in ran.out
+    write("good.yaml", BAD)
+    tests.write_text("cases:\n  - name: a\n")
+    ran = noetl("validate", "good.test.yaml")
+    assert ran.code == 2 and "good.yaml is not valid: there is no tool kind 'duble'" in ran.out
+
+
+def test_a_state_machine_is_one_error(noetl, tmp_path):
+    (tmp_path / "rest.json").write_text(
+        '{"StartAt": "Rest", "States": {"Rest": {"Type": "Pass", "End": true}}}'
+    )
+    ran = noetl("validate", "rest.json")
+    assert (ran.code, ran.out.splitlines()[-1]) == (2, "1 error")
+    assert "state machine of AWS Step Functions" in ran.out and "docs/migrating.md" in ran.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import queue
 import subprocess
 import sys
 import types
@@ -197,3 +198,53 @@ def test_a_site_folder_is_there_before_the_function(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout == "before early\n"
     assert functions.with_site("pass", None) == "pass"
+
+
+def _python_script(body: str) -> str:
+    """As much of the emulator's script as one invocation needs."""
+    return (
+        "import sys, json\n"
+        "real, sys.stdout = sys.stdout, sys.stderr\n"
+        f"def handler_fn(event, context):\n    {body}\n"
+        "event = context = None\n"
+        "for _ in range(2):\n"
+        "        try:\n"
+        "            result = handler_fn(event, context)\n"
+        "            real.write('ok\\n')\n"
+        "        except Exception as e:\n"
+        "            real.write('error\\n')\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "answer", "log"),
+    [
+        ("print('a'); print(); print('b')", "ok", "a\n\nb"),
+        ("print('a', end='')", "ok", "a"),
+        ("pass", "ok", ""),
+        ("print('a'); raise ValueError", "error", "a"),
+    ],
+)
+def test_the_log_of_an_invocation_ends_at_its_mark(body: str, answer: str, log: str) -> None:
+    script = functions.with_log_end(_python_script(body))
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{answer}\n" * 2
+    lines: queue.Queue[str] = queue.Queue()
+    for line in ran.stderr.splitlines():
+        lines.put(line)
+    assert [functions.read_log(lines, lambda: True, 5) for _ in range(2)] == [log, log]
+    assert lines.empty()
+
+
+def test_the_log_of_a_function_that_died_ends_with_its_output() -> None:
+    lines: queue.Queue[str] = queue.Queue()
+    lines.put("one")
+    lines.put("two")
+    assert functions.read_log(lines, lambda: False, 5) == "one\ntwo", "it is dead"
+    lines.put("three")
+    assert functions.read_log(lines, lambda: True, -1) == "three", "its child lives on"
+
+
+def test_a_changed_script_of_the_emulator_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="has changed"):
+        functions.with_log_end("result = handler(event)")

@@ -56,6 +56,16 @@ def test_a_file_is_rewritten_once(noetl: Any, file: Path) -> None:
     assert (again.code, again.out) == (errors.DONE, "")
 
 
+def test_a_link_beside_a_file_is_not_followed(noetl: Any, file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("of another program")
+    for name in (".m.yaml.fmt", "m.yaml.fmt"):
+        (tmp_path / name).symlink_to(other)
+    assert noetl("fmt", str(file)).code == errors.DONE
+    assert (file.read_text(), other.read_text()) == (NEAT, "of another program")
+    assert not file.is_symlink()
+
+
 @pytest.mark.parametrize("option", ["--check", "--diff"])
 def test_asking_writes_nothing(noetl: Any, file: Path, option: str) -> None:
     ran = noetl("fmt", option, str(file))
@@ -115,3 +125,12 @@ def test_a_link_is_followed(noetl: Any, file: Path) -> None:
     assert noetl("fmt", str(link)).code == errors.DONE
     assert link.is_symlink()
     assert file.read_text() == NEAT
+
+
+def test_files_of_tests_are_left_alone(noetl: Any, file: Path) -> None:
+    file.write_text(NEAT)
+    tests = file.with_name("m.test.yaml")
+    tests.write_text("cases:\n- {name: a}\n")
+    ran = noetl("fmt", "--check", str(file), str(tests))
+    assert (ran.code, ran.out) == (errors.DONE, "")
+    assert f"noetl test {tests}" in ran.err and "playbooks" not in ran.err

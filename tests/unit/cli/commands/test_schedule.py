@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from noetl.cli.actions import schedules
 from noetl.cli.client import runtime_access
 from noetl.domain.automations.schedules import parse_instant
 from noetl.domain.events import Start
@@ -169,3 +170,31 @@ def test_run_tells_each_firing_and_each_end_until_it_is_interrupted(noetl, regis
     assert lines[2].split(" ", 2)[2].lstrip() == "other  not started: no playbook\\x1b[31m"
     assert lines[3].endswith(" completed")
     assert len(lines) == 4
+
+
+class Continuing(MemoryRuntime):
+    """Has executions of before, and runs them to their end."""
+
+    def recover(self):
+        left = super().recover()
+        self.run_until(left)
+        return left
+
+
+def test_run_names_what_it_continues(noetl, registered, database, monkeypatch):
+    ended = schedules._ended
+
+    def interrupt_at_the_end(*args):
+        ended(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(schedules, "_ended", interrupt_at_the_end)
+    monkeypatch.setattr(runtime_access, "open_scheduler", lambda home, **_: Continuing(database))
+    day = ("--from", "2026-02-27T00:00:00Z", "--to", "2026-02-27T23:00:00Z")
+    (started,) = noetl("schedule", "backfill", "etl.daily", *day, "--json").json[0]["moments"]
+    ran = noetl("schedule", "run")
+    assert ran.code == 130
+    assert [line.split("  ", 1)[1] for line in ran.out.splitlines()[1:]] == [
+        f"etl/daily  execution {started['execution_id']} continues",
+        f"etl/daily  execution {started['execution_id']} completed",
+    ]

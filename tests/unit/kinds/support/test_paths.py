@@ -68,3 +68,37 @@ def test_file_uris():
     for bad in ("file://server/a", "http://x/a", "file:///a?b", "file:///a#b", "file://[", "/a"):
         with pytest.raises(TaskError):
             path_of_file_uri(bad)
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch):
+    """The user's own folder with a playbook's data, keys, and the engine's home."""
+    home = tmp_path / "user"
+    for name in (
+        "data.csv",
+        ".netrc",
+        "ssh/id",
+        ".noetl/token",
+        ".noetl/work/new.csv",
+        "project/.noetl/token",
+    ):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(name)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.mark.parametrize("root", ["", ".."])
+@pytest.mark.parametrize("name", [".netrc", "ssh/id", ".noetl/token"])
+def test_keys_beside_a_playbook_are_closed(user, root, name):
+    assert resolve_inside(str(user / "data.csv"), [user / root], hidden=[str(user / ".noetl")]).is_file()
+    with pytest.raises(TaskError) as caught:
+        resolve_inside(str(user / name), [user / root], hidden=[str(user / ".noetl")])
+    assert caught.value.code == "path_outside"
+
+
+def test_the_engine_s_home_beside_a_playbook_is_closed_and_its_folder_for_files_of_tasks_is_open(user):
+    closed, project = [str(user / "project/.noetl"), str(user / ".noetl")], user / "project"
+    with pytest.raises(TaskError):
+        resolve_inside(".noetl/token", [project], hidden=closed)
+    assert resolve_inside("new.csv", [project, user / ".noetl/work"], hidden=closed).is_file()

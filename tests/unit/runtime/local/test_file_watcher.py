@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
+from pathlib import Path
 
 import pytest
 
@@ -99,6 +101,36 @@ def test_a_restart_repeats_nothing_and_misses_nothing(ground):
     ground.write("c.csv")
     assert ground.look() == [] and "cannot be read" in ground.log[-1]
     assert len(ground.store.executions(limit=9)) == 2
+
+
+def test_a_start_whose_note_cannot_be_written_is_given_out(ground, monkeypatch):
+    """It waits in the store as this process's: no other one would begin it."""
+    ground.watch()
+    ground.look()
+    ground.write("a.csv")
+
+    def full(place, seen) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(ground.watcher, "_keep", full)
+    assert ground.look() == [("a.csv", "created")]
+    assert "cannot be looked at" in ground.log[-1]
+    assert ground.look() == []
+
+
+def test_two_processes_keep_what_they_have_seen_at_the_same_moment(ground, monkeypatch):
+    replace = Path.replace
+    others = [FileWatcher(ground.triggers, ground.deps, ground.home, ground.log.append)]
+
+    def first_the_other(path, target):
+        if others:
+            others.pop()._keep("in", {"b.csv": [1, 1]})
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", first_the_other)
+    ground.watcher._keep("in", {"a.csv": [1, 1]})
+    assert not others and [one.name for one in ground.home.iterdir()] == ["in.json"]
+    assert (ground.home / "in.json").read_text() == '{"a.csv": [1, 1]}'
 
 
 def test_a_start_whose_note_was_lost_is_the_same_execution(ground, monkeypatch):

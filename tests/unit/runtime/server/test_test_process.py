@@ -103,6 +103,28 @@ def test_code_without_end_is_ended_with_its_process_and_others_are_refused_meanw
     assert _children() == []
 
 
+def test_duckdb_reads_no_folder_that_code_writes_to() -> None:
+    """Code could exchange a file for a link to a key of the server, between DuckDB's check and its reading."""
+    text = (
+        HEAD
+        + """workflow:
+  - step: start
+    tool:
+      kind: python
+      code: |
+        import os
+        open("mine.txt", "w").write("mine")
+        result = {"folder": os.getcwd()}
+    next: taken
+  - step: taken
+    tool: { kind: duckdb, query: "SELECT content FROM read_text('{{ start.folder }}/mine.txt')" }
+"""
+    )
+    cases = "cases: [{ name: one, expect: { error: { step: taken, code: access_refused } } }]\n"
+    run = TestProcesses(nullcontext).run({"playbook.yaml": text, "playbook.test.yaml": cases})
+    assert [(case.passed, case.findings) for case in run.cases] == [(True, [])]
+
+
 def test_a_case_that_asks_for_more_memory_than_tests_may_have_ends_alone() -> None:
     text = (
         HEAD

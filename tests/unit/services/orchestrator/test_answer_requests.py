@@ -46,6 +46,11 @@ LOOP = (
     + f"  - {{ step: start, {HTTP}, next: b }}\n  - {{ step: b, loop: {{ in: [1, 2], iterator: n }}, {HTTP} }}\n"
 )
 LATER = HEAD + f"  - {{ step: start, {HTTP}, next: b }}\n  - {{ step: b, spec: {{ delay: 60 }}, {HTTP} }}\n"
+FAMILY = (
+    HEAD
+    + f"  - {{ step: start, {HTTP}, next: sub }}\n  - {{ step: sub, tool: {{ kind: playbook, path: child }} }}\n"
+)
+CHILD = HEAD.replace("it, path: it", "child, path: child") + f"  - {{ step: start, {HTTP} }}\n"
 LEASE = "0123456789abcdef"
 
 
@@ -129,6 +134,19 @@ def test_an_outcome_that_was_decided_and_not_answered_frees_what_was_leased_in_v
     assert bench.store.info(first.execution_id).status == "running", "the first copy is superseded"
     bench.ask(bench.answer(again), most=0)
     assert [command.step for command, _ in bench.given()] == ["c"]
+
+
+def test_what_was_leased_in_vain_of_a_sub_playbook_is_freed_as_well():
+    bench = Asking(FAMILY)
+    bench.programs.register(CHILD, source_name="child.yaml")
+    first = bench.begun()
+    text = bench.answer(first)
+    ((second, _),) = commands(bench.ask(text).answer)
+    assert second.execution_id != first.execution_id
+    assert bench.handle([delivery(unanswered(text, LEASE))]).again
+    sweep(bench.store, bench.deps.publisher, who="engine", clock=lambda: bench.time, deadline=lambda: 50)
+    ((again, _),) = bench.given()
+    assert (again.execution_id, again.attempt) == (second.execution_id, 2)
 
 
 def test_the_same_outcome_through_the_queue_changes_nothing_and_leaves_the_lease():

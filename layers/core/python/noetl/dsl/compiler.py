@@ -23,7 +23,7 @@ from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import Program
 from noetl.dsl.reachability import with_reachability
 from noetl.dsl.reads import with_reads
-from noetl.dsl.refusals import refuse_known_shapes
+from noetl.dsl.refusals import refuse_known_shapes, refuse_other_documents
 from noetl.dsl.shape import check_shape, refuse_excess
 from noetl.dsl.versions import SEMANTICS, program_hash
 from noetl.dsl.yaml_text.loader import load
@@ -66,6 +66,7 @@ def compile_playbook(
         diagnostics.raise_errors(source_name)
         raise AssertionError("a document is either a tree or has problems")
     refuse_excess(root, diagnostics)
+    refuse_other_documents(root, diagnostics)
     diagnostics.raise_errors(source_name)
     refuse_known_shapes(root, diagnostics)
     check_shape(root, diagnostics)

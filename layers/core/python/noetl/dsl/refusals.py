@@ -63,6 +63,26 @@ _ROOT_V1 = {
 }
 
 
+def refuse_other_documents(root: Mapping, diagnostics: Diagnostics) -> None:
+    """Report a document that is known, and is no playbook."""
+    if root.has("workflow"):
+        return
+    if root.has("StartAt") and root.has("States"):
+        diagnostics.error(
+            "other-document",
+            "this is a state machine of AWS Step Functions, not a playbook",
+            root.key_pos("StartAt"),
+            hint="write its states as steps: docs/migrating.md#from-other-systems compares the two languages",
+        )
+    elif root.has("cases") and not root.has("kind"):
+        diagnostics.error(
+            "other-document",
+            "this is a file of tests for a playbook, not a playbook",
+            root.key_pos("cases"),
+            hint="`noetl test FILE` runs it; its name ends in .test.yaml, as `noetl validate` expects it",
+        )
+
+
 def refuse_known_shapes(root: Mapping, diagnostics: Diagnostics) -> None:
     """Report every v1 shape and every feature of a later release, at its key."""
     _keys(root, _ROOT_V1, V1, "at the root of a playbook", diagnostics)

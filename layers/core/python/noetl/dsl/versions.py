@@ -19,7 +19,8 @@ of an envelope is kept as a whole; ``output`` as a value is the result.
 
 4: the test of an inline ``if`` that is a name without a value is false; code that tests the result of SQL for a list is refused.
 
-5: SQL that doubles quotes of a value by hand is refused.
+5: SQL that doubles quotes of a value by hand is refused; ``retry`` without ``when`` makes no further call for a credential that is missing or
+does not fit.
 """
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult, TaskSettings
 from noetl.kinds.sandbox.environment import SEARCH_PATH
 from noetl.kinds.support.paths import path_of_file_uri, resolve_inside
 from noetl.kinds.support.script_source import Source, fetch, time_left, unpinned
@@ -111,7 +111,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
             path = Path(folder, fetched.name)
             path.write_bytes(fetched.content)
             return _start(path, fetched.content, params, time_left(context, began))
-    path = _locate(source.path or source.uri or "", context.settings.data_dirs)
+    path = _locate(source.path or source.uri or "", context.settings)
     content = _read(path)
     if params.checksum is not None:
         _require_checksum(path, content, params.checksum)
@@ -132,11 +132,13 @@ def _no_source(place: str | None) -> TaskError:
     )
 
 
-def _locate(place: str, roots: tuple[str, ...]) -> Path:
+def _locate(place: str, settings: TaskSettings) -> Path:
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", place)
     if scheme and scheme.group() != "file://":
         raise _no_source(place)
-    path = resolve_inside(path_of_file_uri(place) if scheme else place, roots)
+    path = resolve_inside(
+        path_of_file_uri(place) if scheme else place, settings.data_dirs, hidden=settings.hidden_dirs
+    )
     if not path.is_file():
         raise TaskError(f"{place!r} is not a file", kind="storage_access", code="path_invalid")
     return path

@@ -24,6 +24,13 @@ FULL_JITTER = 0.5
 """The part of a delay that ``jitter: true`` leaves to chance."""
 ASKED_AT_MOST = 3600.0
 """Seconds that a service may ask for with Retry-After where the playbook names no ``max_delay``."""
+_MISCONFIGURED = frozenset(
+    {
+        *("credential_not_found", "credential_not_named", "credential_invalid", "credential_shape"),
+        *("credentials_file", "auth_missing", "auth_invalid"),
+    }
+)
+"""Codes of what a person has to change before a call can succeed."""
 _TRIES = "a whole number of at least 1"
 
 
@@ -80,17 +87,19 @@ def _delay(run: Run, action: RetryAction, tried: int, chance: float, asked: floa
     return max(delay, min(asked, asked_at_most))
 
 
-def wants_retry(run: Run, retry: StepRetry, last: LatestOutcome) -> bool:
+def wants_retry(run: Run, retry: StepRetry, last: LatestOutcome, meaning: int) -> bool:
     """Return whether the step-level ``retry`` wants another call.
 
     It does until ``stop_when`` is true, or while ``retry_when`` is true; by default after a failed call. A call whose templates could not
-    be rendered would fail in the same way again.
+    be rendered would fail in the same way again; so does one, since meaning 5, whose credential is missing or does not fit.
     """
     if retry.stop_when is not None and holds(run.is_true, retry.stop_when, ok=last.ok):
         return False
     if retry.retry_when is not None:
         return holds(run.is_true, retry.retry_when, ok=last.ok)
     if last.error is not None and "template" in last.error.details:
+        return False
+    if last.error is not None and last.error.code in _MISCONFIGURED and meaning > 4:
         return False
     return retry.stop_when is not None or not last.ok
 

@@ -286,7 +286,7 @@ def _again(run: Run, frame: Frame, task: Task, last: LatestOutcome) -> bool:
     allowed = allowed_attempts(run, retry.action)
     run.retrying, run.max_attempts = True, allowed
     try:
-        if not wants_retry(run, retry, last):
+        if not wants_retry(run, retry, last, task.meaning):
             return False
         if frame.attempt < allowed:
             schedule_retry(run, frame, retry.action, allowed)

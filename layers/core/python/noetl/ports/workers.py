@@ -86,8 +86,8 @@ class CommandLeases(Protocol):
         When its pool is not kept, the command has no owner afterwards.
         """
 
-    def free(self, execution_id: int, pool: str, worker: str) -> bool:
-        """Free what this worker of this pool has of an execution; False when it has nothing of it."""
+    def free(self, pool: str, worker: str) -> bool:
+        """Free what this worker of this pool has, of any execution; False when it has nothing."""
 
 
 class WorkerRegistry(CommandLeases, Protocol):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from ast import literal_eval
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,11 @@ if TYPE_CHECKING:
     from jinja2 import nodes
 
 _ESCAPED = ("''", "\\'")
+_QUOTE_WRITTEN = frozenset((r'''"'"''', r"""'\''""", r'''"\'"'''))
+_ESCAPED_WRITTEN = frozenset(
+    (r'''"''"''', r"""'\'\''""", r'''"\'\'"''', r'''"\\'"''', r"""'\\\''""", r'''"\\\'"''')
+)
+"""The same as templates write it."""
 _CODE = ("do", "create")
 """First words of statements whose dollar quotes hold code."""
 
@@ -127,4 +131,4 @@ def _is_replace(tokens: list[tuple[str, str]]) -> bool:
         return False
     if tokens[3][0] != "string" or tokens[5][0] != "string":
         return False
-    return literal_eval(words[3]) == "'" and literal_eval(words[5]) in _ESCAPED
+    return words[3] in _QUOTE_WRITTEN and words[5] in _ESCAPED_WRITTEN

@@ -65,9 +65,8 @@ class PostgresWorkers:
     def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
         return bool(self._database.run("give_back", _turn(execution_id, command_id, attempt, turn)))
 
-    def free(self, execution_id: int, pool: str, worker: str) -> bool:
-        values = {"execution_id": number(execution_id), "holder": text(f"{pool}:{worker}")}
-        return bool(self._database.run("free_leases", values))
+    def free(self, pool: str, worker: str) -> bool:
+        return bool(self._database.run("free_leases", {"holder": text(f"{pool}:{worker}")}))
 
     def state(self, execution_id: int, command_id: str) -> CommandState:
         asked: dict[str, bytes | None] = {

@@ -26,8 +26,8 @@ from noetl.services.queries.read_execution import AwaitedCallback, ExecutionSumm
 class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A playbook to register.
 
-    ``content``: the playbook's YAML, or base64 of it. ``path``: instead of the one it names. ``source_name``: what diagnostics print.
-    ``resource_type`` may say ``playbook``.
+    ``content``: the playbook's YAML, or base64 of it. ``path``: instead of the one it names. ``source_name``: what diagnostics print; of an
+    absolute path its last part. ``resource_type`` may say ``playbook``.
     """
 
     content: str

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -96,6 +97,8 @@ class BrowserSessions:
         self._lock = threading.Lock()
         self._codes: dict[str, _Code] = {}
         self._known: dict[str, Session] | None = None
+        self._read_from: tuple[int, int, int] | None = None
+        """The file that ``_known`` was read from; another server of this home folder may have replaced it."""
 
     def code(self, principal: Principal, scopes: frozenset[str]) -> str:
         """Make a code for a session with those of the principal's scopes."""
@@ -124,21 +127,20 @@ class BrowserSessions:
                     code="session_code_invalid",
                     hint="`noetl ui` makes another one",
                 )
-            cookie, csrf = secrets.token_urlsafe(_BITS), secrets.token_urlsafe(_BITS)
-            session = Session(
-                secrets.token_hex(8),
-                _digest(cookie),
-                _digest(csrf),
-                found.account,
-                tuple(sorted(found.scopes)),
-                now,
-                now,
-            )
-            known = self._living(now)
+        cookie, csrf = secrets.token_urlsafe(_BITS), secrets.token_urlsafe(_BITS)
+        session = Session(
+            secrets.token_hex(8),
+            _digest(cookie),
+            _digest(csrf),
+            found.account,
+            tuple(sorted(found.scopes)),
+            now,
+            now,
+        )
+        with self._changing(now) as known:
             while len(known) >= MOST_SESSIONS:
                 del known[min(known.values(), key=lambda one: one.seen).cookie]
             known[session.cookie] = session
-            self._write(known)
         return Opened(session, csrf, self._set_cookie(host, cookie, int(LIFE_SECONDS)))
 
     def find(self, headers: Mapping[str, str]) -> tuple[Session, Principal] | None:
@@ -153,24 +155,25 @@ class BrowserSessions:
         self._check_place(headers)
         now = self._clock()
         with self._lock:
-            known = self._living(now)
-            session = known.get(_digest(cookie))
-            if session is None:
-                return None
-            if not secrets.compare_digest(_digest(headers.get(CSRF, "")), session.csrf):
-                raise UnauthenticatedError(
-                    "the request has a session's cookie, and not the value that belongs to it",
-                    code="csrf_invalid",
-                    hint="send X-CSRF-Token as POST /api/session answered it; `noetl ui` begins another session",
-                )
-            principal = self._accounts.of_account(session.account)
-            if principal is None:
-                del known[session.cookie]
-                self._write(known)
-                return None
-            if now - session.seen > SEEN_SECONDS:
+            session = self._living(now).get(_digest(cookie))
+        if session is None:
+            return None
+        if not secrets.compare_digest(_digest(headers.get(CSRF, "")), session.csrf):
+            raise UnauthenticatedError(
+                "the request has a session's cookie, and not the value that belongs to it",
+                code="csrf_invalid",
+                hint="send X-CSRF-Token as POST /api/session answered it; `noetl ui` begins another session",
+            )
+        principal = self._accounts.of_account(session.account)
+        if principal is None:
+            with self._changing(now) as known:
+                known.pop(session.cookie, None)
+            return None
+        if now - session.seen > SEEN_SECONDS:
+            with self._changing(now) as known:
+                if session.cookie not in known:
+                    return None  # it was ended meanwhile
                 session = known[session.cookie] = msgspec.structs.replace(session, seen=now)
-                self._write(known)
         scopes = principal.scopes & set(session.scopes)
         return session, Principal(principal.name, principal.kind, principal.account, frozenset(scopes))
 
@@ -188,8 +191,7 @@ class BrowserSessions:
 
     def end(self, session_id: str) -> None:
         """End a session. Raises NotFoundError."""
-        with self._lock:
-            known = self._living(self._clock())
+        with self._changing(self._clock()) as known:
             ended = [one.cookie for one in known.values() if one.id == session_id]
             if not ended:
                 raise NotFoundError(
@@ -198,7 +200,6 @@ class BrowserSessions:
                     hint="GET /api/sessions lists them",
                 )
             del known[ended[0]]
-            self._write(known)
 
     def forget_cookie(self, headers: Mapping[str, str]) -> str:
         """Return the header that removes the cookie."""
@@ -243,9 +244,24 @@ class BrowserSessions:
         name = self._cookie_name(host)
         return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
 
+    @contextmanager
+    def _changing(self, now: float) -> Iterator[dict[str, Session]]:
+        """Yield the sessions that are not over, to be changed; then write them.
+
+        They are read under the lock of the file: another server of this home folder changes them as well.
+        """
+        with self._lock, locked(self._path):
+            known = self._living(now)
+            yield known
+            write_private(self._path, msgspec.json.encode(list(known.values())))
+            self._read_from = self._file()
+
     def _living(self, now: float) -> dict[str, Session]:
-        if self._known is None:
+        """Return the sessions that are not over; the caller has the lock of this process."""
+        file = self._file()
+        if self._known is None or file != self._read_from:
             self._known = {one.cookie: one for one in self._read()}
+            self._read_from = file
         for over in [one.cookie for one in self._known.values() if one.expires <= now]:
             del self._known[over]
         return self._known
@@ -263,9 +279,13 @@ class BrowserSessions:
                 retryable=False,
             ) from error
 
-    def _write(self, known: Mapping[str, Session]) -> None:
-        with locked(self._path):
-            write_private(self._path, msgspec.json.encode(list(known.values())))
+    def _file(self) -> tuple[int, int, int] | None:
+        """Return what differs between two files of this name: each write makes another one."""
+        try:
+            about = self._path.stat()
+        except OSError:
+            return None
+        return about.st_ino, about.st_mtime_ns, about.st_size
 
 
 def _foreign() -> ForbiddenError:

@@ -18,6 +18,7 @@ from noetl.api.http.routing import Router
 from noetl.api.nouns.executions import escaped_size
 from noetl.api.nouns.state import healthy
 from noetl.api.table import ROUTES, Endpoint, Route
+from noetl.domain import codec
 from noetl.domain.callbacks import shown_path
 from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.sizes.gate import exceeded
@@ -27,6 +28,7 @@ from noetl.domain.workers.command_token import HEADER
 LOST = ("outcome_unknown", "database_unreachable")
 """Codes of errors that a new connection may cure. Every endpoint may be run twice: ids come from the request."""
 REQUEST_ID = "X-Request-Id"
+_QUOTED = frozenset(' "()')
 _ROUTER = Router(ROUTES)
 
 
@@ -142,9 +144,17 @@ def _plain(api: Api, route: Route) -> Answer:
 
 
 def _told(route: Route, request: Request, found: Answer) -> str:
-    """Who did what, in one line."""
+    """Who did what, in one line.
+
+    Texts of the caller with spaces are quoted, so that none reads like another line.
+    """
     what = getattr(found.value, "catalog_id", None) or getattr(found.value, "name", None) or request.path
-    return f"{request.principal.name} did {route.name}: {found.status} {what} (request {request.request_id})"
+    who, what, asked = map(_word, (request.principal.name, str(what), request.request_id))
+    return f"{who} did {route.name}: {found.status} {what} (request {asked})"
+
+
+def _word(text: str) -> str:
+    return codec.encode(text).decode() if any(char in _QUOTED for char in text) else text
 
 
 def _check_size(found: Answer) -> None:

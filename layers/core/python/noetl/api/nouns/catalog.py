@@ -5,6 +5,8 @@ The catalog of playbooks.
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from noetl.api.deps import ApiDeps
 from noetl.api.http import bodies, parse
 from noetl.api.http.bodies import (
@@ -28,6 +30,8 @@ from noetl.api.nouns.graphs import GraphAnswer, graph_views
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.long_work import begin_long_work
+from noetl.domain.sizes.gate import check_text
+from noetl.domain.sizes.table import SOURCE_NAME
 from noetl.dsl.editors.drawing import to_mermaid
 from noetl.dsl.editors.graph import graph_of
 from noetl.ports.catalog import CatalogEntry
@@ -35,7 +39,7 @@ from noetl.services.catalog.find_playbook import check_path, find_named, find_pl
 from noetl.services.catalog.register_playbook import playbook_text, register_playbook
 from noetl.services.credentials.credentials import list_credentials
 
-SOURCE_NAME = "playbook.yaml"
+UNNAMED = "playbook.yaml"
 _PAGE, _MOST = 100, 500
 _LONG = 16 * 1024
 """Characters of a playbook that takes long to compile."""
@@ -54,7 +58,7 @@ def register_asked(deps: ApiDeps, asked: RegisterBody) -> RegisteredAnswer:
         begin_long_work()
     done = register_playbook(
         text,
-        source_name=asked.source_name or SOURCE_NAME,
+        source_name=name_of_file(asked.source_name),
         path=asked.path,
         catalog=deps.catalog,
         compile=deps.compile,
@@ -68,6 +72,19 @@ def register_asked(deps: ApiDeps, asked: RegisterBody) -> RegisteredAnswer:
     return RegisteredAnswer(
         entry.path, entry.version, entry.name, entry.program, catalog_id(entry), done.created, warnings
     )
+
+
+def name_of_file(named: str | None) -> str:
+    """Return the name that diagnostics print: of an absolute path its last part.
+
+    An absolute path would say that the file lies on this machine, and tasks may read the folder of such a file (``folder_of``). Only the
+    command line of this machine registers those. Raises InvalidInputError(code="invalid_source_name") for a long one: each of many
+    diagnostics repeats it.
+    """
+    shown = named or UNNAMED
+    check_text(SOURCE_NAME, shown, "`source_name`", code="invalid_source_name")
+    path = PurePath(shown)
+    return (path.name or UNNAMED) if path.is_absolute() else shown
 
 
 def _asked(deps: ApiDeps, request: Request) -> RegisterBody:

@@ -18,12 +18,12 @@ from noetl.api.http.bodies import (
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.problems import diagnostic
 from noetl.api.http.route import Route
+from noetl.api.nouns.catalog import name_of_file
 from noetl.domain import codec
 from noetl.domain.long_work import begin_long_work
 from noetl.services.catalog.migrate_playbook import migrate_playbook
 from noetl.services.catalog.register_playbook import playbook_text
 
-_SOURCE_NAME = "playbook.yaml"
 _LONG = 8 * 1024
 """Characters of a playbook that takes long to rewrite."""
 
@@ -31,7 +31,7 @@ _LONG = 8 * 1024
 def migrate(deps: ApiDeps, request: Request) -> Answer:
     """200 as well for a playbook that no rule makes run: ``runs`` is false then."""
     asked = parse.body(request, deps, MigrateBody)
-    text, name = playbook_text(asked.content), asked.source_name or _SOURCE_NAME
+    text, name = playbook_text(asked.content), name_of_file(asked.source_name)
     if len(text) > _LONG:
         begin_long_work()
     made = migrate_playbook(text, source_name=name)

@@ -11,7 +11,7 @@ from noetl.api.http import parse
 from noetl.api.http.bodies import RegisterBody
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.route import Route
-from noetl.api.nouns.catalog import SOURCE_NAME, register_asked
+from noetl.api.nouns.catalog import UNNAMED, register_asked
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import BATCH_PLAYBOOKS
@@ -72,7 +72,7 @@ def _register(deps: ApiDeps, item: RegisterBody) -> BatchEntry:
         raise
     except NoetlError as error:
         problems: Any = getattr(error, "diagnostics", ())
-        named = item.source_name or item.path or SOURCE_NAME
+        named = item.source_name or item.path or UNNAMED
         told = (
             problems[0].format(named)
             if problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,9 +27,9 @@ def show(page: str | None, *, as_json: bool) -> int:
     pages = every_page()
     if page is None:
         if as_json:
-            out_json(sorted(pages))
+            out_json(in_reading_order(pages))
         else:
-            out("\n".join(sorted(pages)))
+            out("\n".join(in_reading_order(pages)))
         return errors.DONE
     name = page.partition("#")[0].removeprefix("docs/").removesuffix(".md")
     if name not in pages:
@@ -51,3 +52,23 @@ def every_page() -> Mapping[str, Path]:
     if folder is None:
         return {}
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")}
+
+
+_LINK = re.compile(r"\]\(([\w/-]+)\.md")
+_USERS = "## For users"
+_LAST = "adr/"
+
+
+def in_reading_order(pages: Mapping[str, Path]) -> list[str]:
+    """List pages in the order of the front page, each folder behind its page, records last."""
+    front = pages.get("README")
+    text = front.read_text("utf-8") if front is not None else ""
+    linked = _LINK.findall(text.partition(_USERS)[2] or text)
+    order = {name: place for place, name in reversed(list(enumerate(linked)))}
+
+    def key(name: str) -> tuple[bool, int, str]:
+        folder = name.partition("/")[0]
+        place = -1 if name == "README" else order.get(name, order.get(folder, len(linked)))
+        return name.startswith(_LAST), place, name
+
+    return sorted(pages, key=key)

@@ -22,6 +22,8 @@ from noetl.services.automations.fire_schedule import Fired
 from noetl.services.automations.schedules import ScheduleView
 
 _TICK = 0.25
+_NAMED = 100
+"""Most executions of earlier processes that `run` names, with their ends."""
 
 
 def show_list(*, limit: int, as_json: bool, at: CommandTarget) -> int:
@@ -132,13 +134,15 @@ def run(*, as_json: bool, home: str | None) -> int:
     """Fire and run until interrupted (which ends with the code of an interruption)."""
     told: queue.SimpleQueue[Fired] = queue.SimpleQueue()
     with runtime_access.open_scheduler(home, on_fired=told.put, on_log=note_log) as runtime:
-        runtime.recover()
-        live: set[int] = set()
+        left = runtime.recover()
         if not as_json:
             count = len(runtime.schedules.entries(limit=10_000))
             out(f"{count} schedule{'' if count == 1 else 's'}; interrupt to end")
+        waiting = _waiting(told)
+        begun = {fired.execution_id for fired in waiting}
+        live = _continued(runtime, [one for one in left if one not in begun], as_json)
         while True:
-            for fired in _waiting(told):
+            for fired in waiting:
                 _tell_fired(fired, as_json)
                 if fired.event is not None and fired.execution_id is not None:
                     live.add(fired.execution_id)
@@ -146,6 +150,7 @@ def run(*, as_json: bool, home: str | None) -> int:
                 live -= _ended(runtime, live, as_json)
             except InfrastructureError as away:
                 note(f"the database does not answer: {away}")
+            waiting = _waiting(told)
 
 
 def _waiting(told: queue.SimpleQueue[Fired]) -> list[Fired]:
@@ -173,6 +178,19 @@ def _tell_fired(fired: Fired, as_json: bool) -> None:
         out(f"{clock(time.time())}  {fired.name}  not started: {one_line(fired.reason, 400)}")
     elif fired.event is not None:
         out(f"{clock(time.time())}  {fired.name}  execution {fired.execution_id}")
+
+
+def _continued(runtime: runtime_access.Reading, left: list[int], as_json: bool) -> set[int]:
+    """Name the executions that were under way before, such as those of a backfill."""
+    for execution_id in left[:_NAMED]:
+        info = runtime.store.info(execution_id)
+        if as_json:
+            out_json({"event": "execution.continued", "execution_id": str(execution_id)})
+        elif info is not None:
+            out(f"{clock(time.time())}  {info.path}  execution {execution_id} continues")
+    if len(left) > _NAMED and not as_json:
+        out(f"… and {len(left) - _NAMED:,} more")
+    return set(left[:_NAMED])
 
 
 def _ended(runtime: runtime_access.Reading, live: set[int], as_json: bool) -> set[int]:

@@ -88,7 +88,7 @@ def write_template(template: str, name: str, folder: Path, *, force: bool = Fals
         for suffix in (".yaml", ".test.yaml")
         if (text := _text(template, suffix)) is not None
     }
-    there = [path.name for path in texts if path.exists()]
+    there = [path.name for path in texts if path.exists() or path.is_symlink()]
     if there and not force:
         raise ConflictError(
             f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there already",

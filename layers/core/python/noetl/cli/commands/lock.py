@@ -46,10 +46,14 @@ def lock(targets: Sequence[str], platforms: Sequence[str], wheels: str, *, as_js
         if not required:
             continue
         locked += 1
+        place = _place(playbook)
         note(f"{playbook}: resolving {len(required)} requirements")
         pins = resolve(required, platforms, wheels)
-        place, text = lock_beside(playbook), lock_text(required, pins)
-        read_lock(text)
+        text = lock_text(required, pins)
+        try:
+            read_lock(text)
+        except LockError as error:
+            raise _unresolved(str(error)) from None
         if not place.exists():
             place.touch()
         write_whole(place, text)
@@ -64,6 +68,25 @@ def lock(targets: Sequence[str], platforms: Sequence[str], wheels: str, *, as_js
             hint="name the libraries there, such as [pandas==2.2.*]",
         )
     return errors.DONE
+
+
+def _place(playbook: Path) -> Path:
+    """Return where the lock is written.
+
+    Raises InvalidInputError for a link that would have another file replaced.
+    """
+    place = lock_beside(playbook)
+    try:
+        outside = not place.resolve().is_relative_to(place.parent)
+    except (OSError, RuntimeError):  # a circle of links
+        outside = True
+    if outside:
+        raise InvalidInputError(
+            f"{place} is a link that leads out of the playbook's folder",
+            code="file_unwritable",
+            hint="remove the link, and lock again",
+        )
+    return place
 
 
 def required_by(playbook: Path) -> list[Requirement]:

@@ -25,7 +25,7 @@ GRAPHS = ("mermaid", "dot", "json")
 def validate(
     targets: Sequence[str], *, strict: bool, as_json: bool, online: CommandTarget | None = None
 ) -> int:
-    """Check playbook files (folders: every playbook below; patterns: what they match).
+    """Check playbook files (folders: every playbook below), and files of tests that are named.
 
     ``strict``: warnings count as errors, and so do spellings of older generations and names that nothing uses. ``online``: also check
     that the credentials and playbooks which they name are there. The exit code is 0 when every file is valid, 2 when one is not.
@@ -51,7 +51,7 @@ def validate(
             if invalid and _is_older(path):
                 out(f"  hint: `noetl migrate {path}` rewrites older spellings of the language")
         else:
-            out(f"{path}: valid")
+            out(f"{path}: valid{_what_it_is(path)}")
     if len(files) > 1 and not as_json:
         out(_summary(refused, [diagnostics for _, diagnostics in found]))
     return errors.USAGE if refused else errors.DONE
@@ -164,11 +164,38 @@ def version_text(path: Path) -> str | bytes:
         return data
 
 
+def is_tests(path: Path) -> bool:
+    """Return whether a file is one of tests, by its name, and no playbook."""
+    return path.name.endswith((".test.yaml", ".test.yml")) and not is_playbook(path)
+
+
+def _what_it_is(path: Path) -> str:
+    return f" tests; `noetl test {path}` runs them" if is_tests(path) else ""
+
+
+def _check_tests(path: Path) -> tuple[Sequence[Any], None]:
+    """Check a file of tests, with the playbook that it tests."""
+    from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
+    from noetl.testing.testfile import InvalidTestFileError, read_test_file
+
+    try:
+        read_test_file(path, runtime_access.kinds())
+    except InvalidTestFileError as invalid:
+        return invalid.diagnostics, None
+    except InvalidPlaybookError as invalid:
+        first = next(one for one in invalid.diagnostics if one.severity == "error")
+        message = f"the playbook {invalid.source_name} is not valid: {first.message}"
+        return (Diagnostic(first.code, message, 1, 1, hint=f"noetl validate {invalid.source_name}"),), None
+    return (), None
+
+
 def _check(path: Path, *, strict: bool) -> tuple[Sequence[Any], Program | None]:
     from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
     from noetl.migration.older import compile_any
 
+    if is_tests(path):
+        return _check_tests(path)
     try:
         text, kinds = version_text(path), runtime_access.kinds()
         if strict:

@@ -27,7 +27,7 @@ def record_test(wish: TestOptions, name: str, at: CommandTarget) -> int:
     """
     playbook = _playbook(wish)
     target = playbook.with_name(f"{playbook.name.removesuffix(playbook.suffix)}.test.yaml")
-    if target.exists():
+    if target.exists() or target.is_symlink():
         raise ConflictError(
             f"{errors.near(str(target))} exists",
             code="file_exists",

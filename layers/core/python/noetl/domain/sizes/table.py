@@ -69,6 +69,9 @@ IDENTIFIER = _size("identifier", "names", 128, "characters",
 PATH = _size("path", "names", 512, "characters",
     "the path of a playbook in the catalog",
     "registering, starting, schedules and triggers of the API, `noetl trigger add` (`invalid_path`)")
+SOURCE_NAME = _size("source_name", "names", 512, "characters",
+    "`source_name` of a playbook that is sent: every diagnostic shows it",
+    "registering and migrating by the API (`invalid_source_name`)")
 PLAYBOOK_NAME = _size("playbook_name", "names", 255, "characters",
     "`metadata.name`",
     "the compiler (`name-too-long`)")

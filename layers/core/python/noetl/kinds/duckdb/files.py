@@ -7,6 +7,7 @@ the playbook's folders, and ``COPY … TO`` writes below the work folder only.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from noetl.domain.errors import TaskError
+from noetl.kinds.support.open_parts import is_inside, open_parts
 from noetl.kinds.support.paths import resolve_inside
 from noetl.templating.contract import RenderedStatement
 from noetl.templating.sql_split import Token, tokens_of
@@ -28,11 +30,20 @@ _GLOB = re.compile(r"[*?\[]")
 class Folders:
     """The folders that may hold files.
 
-    ``readable``: in the order in which relative names are looked for; ``writable``: for COPY … TO.
+    ``readable``: in the order in which relative names are looked for; ``writable``: for COPY … TO. ``hidden``: what is never read, also
+    where a readable folder contains it.
     """
 
     readable: tuple[str, ...]
     writable: str | None
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> Iterator[str]:
+        """What DuckDB may open: folders, and the parts of one that contains something hidden."""
+        for root in self.roots:
+            inner = [place for place in self.hidden if is_inside(os.path.realpath(place), root)]
+            yield from open_parts(root, inner)
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -117,7 +128,7 @@ class _Reader:
     def _find(self, name: str) -> str:
         """Find a relative name in the first folder that has it."""
         if not _GLOB.search(name):
-            return str(resolve_inside(name, self._folders.roots))
+            return str(resolve_inside(name, self._folders.roots, hidden=self._folders.hidden))
         if ".." in Path(name).parts:
             raise TaskError(
                 f"{name!r} leaves the allowed folders",

@@ -234,7 +234,9 @@ def open_session(
     Raises TaskError; ``db_timeout`` once the task's time is up.
     """
     deadline = time.monotonic() + context.timeout
-    folders = Folders(tuple(context.settings.data_dirs), context.settings.work_dir)
+    folders = Folders(
+        tuple(context.settings.data_dirs), context.settings.work_dir, context.settings.hidden_dirs
+    )
     path = None if database is None else _database_path(database, folders)
     files = [*(file for table in tables for file in table.files), *([str(output)] if output else [])]
     with (
@@ -313,7 +315,10 @@ def _connected(
         raise failure_of(error, "") from error
     try:
         # The lock comes last: from here on not even the task's own SQL can open anything else.
-        for setting, names in (("allowed_directories", folders.roots), ("allowed_paths", files)):
+        allowed = list(folders.open)
+        directories = [path for path in allowed if Path(path).is_dir()]
+        plain = [path for path in allowed if not Path(path).is_dir()]
+        for setting, names in (("allowed_directories", directories), ("allowed_paths", [*plain, *files])):
             if names:
                 connection.execute(f"SET {setting} = [{', '.join(map(literal, names))}]")
         connection.execute("SET enable_external_access = false")

@@ -86,7 +86,7 @@ class _Maker:
         if source.s3 is not None:
             return self._s3(source.s3)
         if source.file is not None:
-            path = resolve_inside(source.file, self.readable)
+            path = resolve_inside(source.file, self.readable, hidden=self.context.settings.hidden_dirs)
             return self._over([path], self._named(path.name))
         return self._ref(source.ref)
 

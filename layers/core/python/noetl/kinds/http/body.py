@@ -66,7 +66,7 @@ def _part(name: str, given: Any, context: TaskContext) -> tuple[str, Source]:
     filename, media = given.filename, given.content_type
     content: Source
     if given.file is not None:
-        path = resolve_inside(given.file, context.settings.data_dirs)
+        path = resolve_inside(given.file, context.settings.data_dirs, hidden=context.settings.hidden_dirs)
         content = _file(path)
         filename = filename or path.name
         media = media or mimetypes.guess_type(filename)[0]

@@ -12,7 +12,7 @@ import selectors
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -54,6 +54,8 @@ class Session:
     cancelled: Callable[[], bool]
     _is_clean: bool = False
     _sent: bytes = b""
+    _looked: float = field(default_factory=time.monotonic)
+    """When it was last looked up whether the execution is cancelled."""
 
     def begin(self) -> None:
         """Start the transaction, with what is left of the time as the server's own limit."""
@@ -245,8 +247,11 @@ class Session:
 
     def wait(self, selector: selectors.BaseSelector) -> None:
         left = self.deadline + GRACE_SECONDS - time.monotonic()
-        if left > 0 and selector.select(min(left, LOOK_UP_SECONDS)):
+        ready = left > 0 and bool(selector.select(min(left, LOOK_UP_SECONDS)))
+        # Not only in silence: rows may arrive all the time.
+        if ready and time.monotonic() - self._looked < LOOK_UP_SECONDS:
             return
+        self._looked = time.monotonic()
         if self.cancelled():
             self._stop()
             raise TaskError(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from itertools import islice
 from pathlib import Path
 
 import msgspec
+
+from noetl.kinds.support.open_parts import open_parts
 
 Place = tuple[str, str, str]
 """(where it is, where the task sees it, ``folder``, ``file`` or ``link``): two names for one thing where links are on the way."""
@@ -39,8 +39,6 @@ CONFIGURATION = (
 )
 """Below /etc. The rest of it may hold keys that root, who runs tasks in many containers, could read."""
 Pair = tuple[str, str]
-MOST_CHILDREN = 2000
-"""Of a folder that is given child by child; what is beyond is not given."""
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -110,35 +108,9 @@ def _fixed(hidden: tuple[str, ...], libraries: tuple[str, ...]) -> Mapping[str, 
 
 
 def _shown(paths: Iterable[str], hidden: Iterable[str]) -> Iterator[Pair]:
-    closed = [os.path.realpath(path) for path in hidden]
-    shared = {os.path.realpath(path) for path in (os.path.expanduser("~"), tempfile.gettempdir(), "/tmp")}
     for source, target in _pairs(paths):
-        for found in _open_parts(source, closed, shared):
+        for found in open_parts(source, hidden):
             yield (found, found) if source == target else (found, target + found[len(source) :])
-
-
-def _open_parts(path: str, hidden: list[str], shared: set[str]) -> Iterator[str]:
-    """Yield ``path``, or its parts that are not hidden.
-
-    Of the folders in ``shared`` (the user's own, those of temporary files) only the plain files that lie in them.
-    """
-    if path == "/" or any(_is_inside(path, place) for place in hidden):
-        return
-    if not any(_is_inside(place, path) for place in (*hidden, *shared)):
-        yield path
-        return
-    try:
-        with os.scandir(path) as entries:
-            children = sorted(islice(entries, MOST_CHILDREN), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for child in children:
-        if child.is_symlink():
-            continue  # it may lead to what is hidden
-        if path not in shared:
-            yield from _open_parts(child.path, hidden, shared)
-        elif child.is_file() and not child.name.startswith("."):
-            yield child.path
 
 
 def _pairs(paths: Iterable[str]) -> Iterator[Pair]:
@@ -176,7 +148,3 @@ def _without_nested(given: Mapping[str, Place], pairs: Iterable[Pair]) -> Iterat
 def _above(path: str) -> Iterator[str]:
     while (path := os.path.dirname(path)) != "/":
         yield path
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

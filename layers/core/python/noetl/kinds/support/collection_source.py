@@ -116,7 +116,9 @@ def _of_object(bucket: str, key: str, params: Params, context: TaskContext) -> I
 def _of_file(place: str, params: Params, context: TaskContext) -> Iterator[Any]:
     named = place if place.startswith("file:///") else unquote(place.removeprefix("file:"))
     path = resolve_inside(
-        path_of_file_uri(named) if named.startswith("file:") else named, context.settings.data_dirs
+        path_of_file_uri(named) if named.startswith("file:") else named,
+        context.settings.data_dirs,
+        hidden=context.settings.hidden_dirs,
     )
     what = f"file:{path.name}"
     format = _format(params, path.name, "", what)

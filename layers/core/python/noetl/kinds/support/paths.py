@@ -7,14 +7,17 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from noetl.domain.errors import TaskError
+from noetl.kinds.support.open_parts import is_open
 
 
-def resolve_inside(path: str, roots: Iterable[str | Path], *, must_exist: bool = True) -> Path:
+def resolve_inside(
+    path: str, roots: Iterable[str | Path], *, hidden: Iterable[str] = (), must_exist: bool = True
+) -> Path:
     """Resolve ``path`` (symbolic links and ``..`` too) to a real path inside one of ``roots``.
 
     A relative path is looked for below each root in turn; the first that exists wins. With
     ``must_exist=False`` the file itself may be missing (it is about to be written); its folder is still
-    resolved and checked.
+    resolved and checked. ``hidden``: folders that tasks never see, also where one of ``roots`` contains them.
     Raises TaskError: kind ``storage_access`` (code ``path_outside`` or ``path_invalid``) or ``not_found``
     (code ``file_not_found``).
     """
@@ -28,13 +31,17 @@ def resolve_inside(path: str, roots: Iterable[str | Path], *, must_exist: bool =
             code="path_outside",
             hint="run the playbook from its folder, or set the allowed data folders of the deployment",
         )
-    inside = [found for found in (_resolve(root / path) for root in allowed) if _is_inside(found, allowed)]
+    closed = tuple(hidden)
+    inside = [
+        found for found in (_resolve(root / path) for root in allowed) if _is_inside(found, allowed, closed)
+    ]
     if not inside:
         raise TaskError(
             f"{path!r} is outside the allowed folders",
             kind="storage_access",
             code="path_outside",
-            hint=f"keep files below {', '.join(str(root) for root in allowed)}",
+            hint=f"keep files below {', '.join(str(root) for root in allowed)}, "
+            "and in a folder of their own where that is your home folder or one of temporary files",
         )
     existing = next((found for found in inside if _exists(found)), None)
     if existing is not None:
@@ -83,5 +90,5 @@ def _exists(path: Path) -> bool:
         ) from None
 
 
-def _is_inside(path: Path, roots: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(root) for root in roots)
+def _is_inside(path: Path, roots: Iterable[Path], hidden: tuple[str, ...]) -> bool:
+    return any(path.is_relative_to(root) and is_open(str(path), str(root), hidden) for root in roots)

@@ -4,8 +4,9 @@
 * Layers are unpacked once, not at every cold start.
 * A function that cannot be imported logs its traceback.
 * A site folder may be added to every Python function: its .pth files are executed before the function is imported.
-* An invocation that logs nothing does not wait 50 ms for output that never comes; schedules are looked at each second, not every ten,
-  and the placeholders in a schedule's input are filled.
+* A function marks the end of each invocation's log. The emulator reads as far as the mark: it waits for no output that never comes,
+  and it loses no line of a function that is slow to write or is replaced right after.
+* Schedules are looked at each second, not every ten, and the placeholders in a schedule's input are filled.
 * A queue that is not there is not read, and a queue is read once for a function.
 """
 
@@ -15,10 +16,12 @@ import functools
 import hashlib
 import io
 import os
+import queue
 import re
 import shutil
+import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,8 +30,14 @@ SITE = "python/lib/python3/site-packages"
 """A folder of a layer whose .pth files are executed."""
 INIT_ERROR = '{"status": "error", "error": str(e)})'
 INIT_TRACEBACK = '{"status": "error", "error": traceback.format_exc()})'
-QUIET_WAIT = 0.004
-SETTLED_WAIT = 0.002
+CALL = "            result = handler_fn(event, context)\n"
+LOG_END = "\x1fend of invocation\x1f"
+"""What a function writes to standard error after each invocation. Lines before it belong to the invocation."""
+LOG_SECONDS = 10.0
+"""How long the emulator waits for the mark of a function that has answered."""
+EXITED_SECONDS = 1.0
+"""How long it reads the log of a function that has exited: a child that still runs may hold the pipe open."""
+POLL_SECONDS = 0.05
 TICK_SECONDS = 1
 NO_QUEUE = (
     "Error occurred while ReceiveMessage. SQS Error Code: AWS.SimpleQueueService.NonExistentQueue. "
@@ -50,7 +59,7 @@ def improve(runtime_python: str, layers: Path, site: Path | None = None) -> None
         binary, script = scripts(runtime)
         if not runtime.startswith("python"):
             return binary, script
-        return runtime_python, with_site(script.replace(INIT_ERROR, INIT_TRACEBACK), site)
+        return runtime_python, with_site(with_log_end(script.replace(INIT_ERROR, INIT_TRACEBACK)), site)
 
     lambda_runtime._detect_runtime_binary = detect
     lambda_svc._execute_function_warm = functools.partial(_logged, lambda_svc._execute_function_warm)
@@ -58,9 +67,7 @@ def improve(runtime_python: str, layers: Path, site: Path | None = None) -> None
     lambda_svc._layer_unzipped_size = lambda attachment: lambda_svc._unzipped_size(real(attachment))
     lambda_svc._resolve_layer_zip = functools.partial(_pointer, real, layers)
     drain = lambda_runtime.Worker._drain_stderr_bounded
-    lambda_runtime.Worker._drain_stderr_bounded = lambda worker: drain(
-        worker, first_line_wait=QUIET_WAIT, idle_confirm=SETTLED_WAIT
-    )
+    lambda_runtime.Worker._drain_stderr_bounded = functools.partialmethod(_drain, drain)
     lambda_svc._create_esm = functools.partial(_map_source, lambda_svc._create_esm)
     eventbridge._invoke_target = functools.partial(_invoke_scheduled, eventbridge._invoke_target)
     scheduler._SCHEDULE_TICK_INTERVAL = TICK_SECONDS
@@ -70,6 +77,56 @@ def improve(runtime_python: str, layers: Path, site: Path | None = None) -> None
 def with_site(script: str, site: Path | None) -> str:
     """The script that runs a Python function, with a site folder added first."""
     return script if site is None else f"import site\nsite.addsitedir({str(site)!r})\n{script}"
+
+
+def with_log_end(script: str) -> str:
+    """Return the script that runs a Python function, with a mark after each invocation's log.
+
+    Raises RuntimeError when the script does not call its handler where the pinned emulator does.
+    """
+    if script.count(CALL) != 1:
+        raise RuntimeError("the emulator's script of Python functions has changed; see LOG_END")
+    marked = (
+        "            try:\n"
+        f"    {CALL}"
+        "            finally:\n"
+        f"                sys.stderr.write({LOG_END!r} + '\\n')\n"
+        "                sys.stderr.flush()\n"
+    )
+    return script.replace(CALL, marked)
+
+
+def _drain(worker: Any, unmarked: Any, **waits: float) -> str:
+    """Return what an invocation logged; ``unmarked`` reads functions that are not in Python."""
+    if not str(worker.config.get("Runtime", "python3")).startswith("python"):
+        return str(unmarked(worker, **waits))
+    # A worker that failed has no process any more.
+    exited = worker._proc is None or worker._proc.poll() is not None
+    return read_log(
+        worker._stderr_queue, worker._stderr_thread.is_alive, EXITED_SECONDS if exited else LOG_SECONDS
+    )
+
+
+def read_log(lines: queue.Queue[str], more: Callable[[], bool], seconds: float) -> str:
+    """Return the lines up to the mark.
+
+    Ends before the mark when ``more`` says that no line can come, or after ``seconds``.
+    """
+    found, until = [], time.monotonic() + seconds
+    while True:
+        ending = not more() or time.monotonic() > until
+        try:
+            line = lines.get(timeout=0 if ending else POLL_SECONDS)
+        except queue.Empty:
+            if ending:
+                break
+            continue
+        text, marked, _ = line.partition(LOG_END)
+        if text or not marked:
+            found.append(text)
+        if marked:
+            break
+    return "\n".join(found)
 
 
 def _logged(execute: Any, *call: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from noetl.adapters.embedded.files import PartFile
 from noetl.domain.automations.schedules import instant
 from noetl.domain.automations.triggers import FileSource
 from noetl.domain.errors import InfrastructureError, NoetlError
@@ -79,8 +80,8 @@ class FileWatcher:
                 continue
             fired = self._fire(row, source, name, mark, "created" if name not in seen else "modified")
             seen[name] = mark
+            yield fired  # first: the start is this process's, and nothing begins it when the file cannot be written
             self._keep(place, seen)
-            yield fired
 
     def _fire(self, row: TriggerRow, source: FileSource, name: str, mark: list[int], change: str) -> Fired:
         """Fire a trigger for one file.
@@ -122,9 +123,12 @@ class FileWatcher:
         """Write what was seen to a file, whole or not at all."""
         self._seen[place] = seen
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part = self._folder / f"{place}.part"
-        part.write_text(json.dumps(seen))
-        part.replace(self._folder / f"{place}.json")
+        part = PartFile(self._folder / f"{place}.json")
+        try:
+            part.write(json.dumps(seen).encode())
+            part.replace()
+        finally:
+            part.drop()
 
     def _say(self, name: str, line: str) -> None:
         """Log a line about a trigger once, until the line changes."""

@@ -36,6 +36,9 @@ MOST_BYTES = 4 * 1024 * 1024
 """Bytes of outcomes that are read; the rest is left out."""
 KEPT = ("PYTHONPATH", WITHOUT)
 """Variables of the server that decide which code runs and how it is confined."""
+_FILES, _TEMPORARY = "files", "tmp"
+"""The files of the request, which every task may read, and what tasks write. DuckDB runs beside the confinement: in a folder that code
+writes to, code could exchange a file for a link between the moment that DuckDB checks it and the moment that it reads it."""
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -131,6 +134,8 @@ def _lines(pipe: IO[bytes]) -> Iterator[_Line]:
 def _folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="noetl-tests-"))
     try:
+        for name in (_FILES, _TEMPORARY):
+            (folder / name).mkdir(mode=0o700)
         yield folder
     finally:
         remove_tree(str(folder))
@@ -139,14 +144,15 @@ def _folder() -> Iterator[Path]:
 @contextmanager
 def _started(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    temporary = str(folder / _TEMPORARY)
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=folder,
-            env={**scrubbed_environment(), **kept, "HOME": str(folder), "TMPDIR": str(folder)},
+            cwd=folder / _FILES,
+            env={**scrubbed_environment(), **kept, "HOME": temporary, "TMPDIR": temporary},
             start_new_session=True,
         )
     except OSError as error:

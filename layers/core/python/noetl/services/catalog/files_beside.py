@@ -75,6 +75,8 @@ def reading_beside(playbook: Path) -> ReadFile:
                 return None
             with place.open("rb") as file:
                 data = file.read(MODULES_BYTES.value + 1)
+        except RuntimeError:
+            raise UnreadableFileError("it is a link that leads to itself") from None
         except (OSError, ValueError) as error:
             raise UnreadableFileError(getattr(error, "strerror", None) or str(error)) from None
         return data

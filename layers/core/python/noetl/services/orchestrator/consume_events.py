@@ -146,18 +146,18 @@ class MessageBatch:
     def _free_leases(self, asked: Sequence[tuple[Event, str]]) -> None:
         """Free commands that were leased in answers which did not arrive.
 
-        A sweep sends them to their queues.         Their outcomes come through the queue now, so the worker that made the request does not
-        run these commands.
+        A sweep sends them to their queues. The outcomes come through the queue now, so the worker that made the request does not run
+        these commands. They may be of other executions: of a sub-playbook that an outcome began, or of the one that waited for it.
         """
         leases = self.deps.leases
         if leases is None:
             return
-        for event, name in asked:
+        for name in dict.fromkeys(name for _, name in asked):
             try:
-                if leases.free(event.execution_id, POOL, name):
+                if leases.free(POOL, name):
                     self.managed.again = True
             except InfrastructureError as away:
-                self.deps.log(f"commands of {event.execution_id} are free when their lease is over: {away}")
+                self.deps.log(f"commands of an answer are free when their lease is over: {away}")
 
     # --- deciding ---
 

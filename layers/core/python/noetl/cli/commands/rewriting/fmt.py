@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
-from noetl.cli.commands.playbooks import as_dict, playbook_files, playbook_text
+from noetl.cli.commands.playbooks import as_dict, is_tests, playbook_files, playbook_text
 from noetl.cli.render.output import note, out, out_json, out_text
 from noetl.domain.errors import InvalidInputError
 
@@ -64,7 +66,14 @@ def fmt(targets: Sequence[str], wishes: FormatOptions) -> int:
 
 
 def _texts(targets: Sequence[str]) -> list[tuple[Path, str]]:
-    return [(path, playbook_text(path)) for path in playbook_files(targets)]
+    """Read the playbooks. Files of tests keep the layout that they have."""
+    found = []
+    for path in playbook_files(targets):
+        if is_tests(path):
+            note(f"{path} is left as it is: it has tests; `noetl test {path}` runs them")
+        else:
+            found.append((path, playbook_text(path)))
+    return found
 
 
 def _stdin(wishes: FormatOptions) -> int:
@@ -143,17 +152,20 @@ def _report(name: str, changed: bool, made: Formatted) -> dict[str, Any]:
 def write_whole(path: Path, text: str) -> None:
     """Replace a file as a whole: a concurrent reader sees the old or the new content.
 
-    Raises InvalidInputError.
+    The text is written to a new file first: a link that lies under its name would be followed. Raises InvalidInputError.
     """
-    beside = path.with_name(f".{path.name}.fmt")
+    beside: Path | None = None
     try:
         target = path.resolve()
-        beside = target.with_name(f".{target.name}.fmt")
-        beside.write_text(text, encoding="utf-8", newline="\n")
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".fmt")
+        beside = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
         beside.chmod(target.stat().st_mode & 0o7777)
         beside.replace(target)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        if beside is not None:
+            beside.unlink(missing_ok=True)
         raise InvalidInputError(
             f"{path} cannot be written: {error.strerror or error}", code="file_unwritable"
         ) from error

@@ -75,7 +75,7 @@ RETURNING g.pool;
 
 -- name: free_leases
 UPDATE noetl.command c SET owner = ''
-WHERE c.execution_id = :execution_id AND NOT c.waiting AND noetl.leaseholder(c.owner) = :holder
+WHERE NOT c.waiting AND c.owner >= 'until:' AND c.owner < 'until;' AND noetl.leaseholder(c.owner) = :holder
 RETURNING c.command_id;
 
 -- name: forget_workers

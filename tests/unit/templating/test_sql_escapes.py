@@ -1,0 +1,30 @@
+"""Quotes of values that a SQL text doubles by hand: where they are found, and where they are right."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.templating.sql_escapes import hand_escaped
+
+DOUBLED = """replace("'", "''")"""
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("SELECT '{{ a | DOUBLED }}'", [(True, " | DOUBLED")]),
+        ("SELECT '{{ a.DOUBLED }}', {{ b | DOUBLED }}", [(True, ".DOUBLED"), (False, " | DOUBLED")]),
+        ('SELECT \'{{ a | DOUBLED | replace("\n", "x") }}\'', [(True, " | DOUBLED")]),
+        ("{%- if a -%} SELECT '{{ a | DOUBLED }}' {%- endif %}", [(True, " | DOUBLED")]),
+        ("DO $$ BEGIN x := '{{ a | DOUBLED }}'; END $$", [(True, " | DOUBLED")]),
+        ("SELECT run('SELECT ''{{ a | DOUBLED }}''')", []),
+        ("SELECT run($$SELECT '{{ a | DOUBLED }}'$$)", []),
+        ("SELECT '{{ a | DOUBLED | raw_sql }}'", []),
+        ('SELECT \'{{ a | replace("a", "\'") }}\' -- {{ b | DOUBLED }}', []),
+        ("SELECT '{{ a | DOUBLED", []),
+    ],
+)
+def test_doubling_is_found_where_the_value_is_a_parameter(source: str, found: list[tuple[bool, str]]) -> None:
+    text = source.replace("DOUBLED", DOUBLED)
+    seen = [(one.quoted, text[one.start : one.end]) for one in hand_escaped(text)]
+    assert seen == [(quoted, part.replace("DOUBLED", DOUBLED)) for quoted, part in found]
