@@ -76,3 +76,24 @@ for (const [name, pathOf] of Object.entries(PAGES)) {
     }
   });
 }
+
+test("the menu of an execution: by keyboard, read by name, and the focus returns", async ({ page, ui }) => {
+  await page.setViewportSize({ width: 360, height: 900 });
+  await page.goto(`${ui.address}/ui/executions/${ids.done}`);
+  const more = page.getByRole("button", { name: "More", exact: true });
+  await expect(more).toHaveAttribute("aria-haspopup", "true");
+  await more.focus();
+  await page.keyboard.press("Enter");
+  const menu = page.getByRole("menu", { name: "More" });
+  await expect(menu.getByRole("menuitem")).toHaveText(["Make a test…", "Compare…", "Copy as…"]);
+  await expect(menu.getByRole("menuitem", { name: "Make a test…" })).toBeFocused();
+  const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).withTags(TAGS).analyze();
+  expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+  await page.keyboard.press("Escape");
+  await expect(menu).toHaveCount(0);
+  await expect(more).toBeFocused();
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("End");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("dialog", { name: "Copy as" })).toContainText(`noetl status ${ids.done}`);
+});

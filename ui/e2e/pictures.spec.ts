@@ -35,6 +35,11 @@ test("pictures", async ({ page, server, ui }) => {
     asking: `executions/${asking}`,
     playbooks: "playbooks",
     playbook: "playbooks/sales/orders",
+    "playbook-graph": "playbooks/sales/orders?view=graph",
+    versions: "playbooks/sales/orders?view=versions",
+    missing: "executions/1",
+    unmatched: "executions?path=no/such",
+    "nothing-to-compare": "compare",
     editor: "playbooks/sales/orders?view=edit",
     tests: `playbooks/sales/orders?view=tests&from=${failed}`,
     counted: `executions/${counted}`,
@@ -44,11 +49,12 @@ test("pictures", async ({ page, server, ui }) => {
     credentials: "credentials",
     limits: "limits",
     workers: "workers",
+    letters: "dead-letters",
     sql: "sql",
     settings: "settings",
   };
   const shown = WANTED === "1" ? ["home", "graph", "time-travel", "compare"] : Object.keys(pages);
-  const looks = WANTED === "1" ? ([[1200, "light"]] as const) : ([[1440, "light"], [1440, "dark"], [360, "light"]] as const);
+  const looks = WANTED === "1" ? ([[1200, "light"]] as const) : ([[1280, "light"], [1280, "dark"], [360, "light"], [360, "dark"]] as const);
   for (const name of shown) {
     await page.goto(`${ui.address}/ui/${pages[name]}`);
     await expect(page.getByRole("heading", { level: 1 })).toBeVisible();

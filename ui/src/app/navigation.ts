@@ -10,6 +10,7 @@ export const PAGES = [
   { to: "/credentials", title: "Credentials", icon: "key", key: "c" },
   { to: "/limits", title: "Limits", icon: "gauge", key: "l" },
   { to: "/workers", title: "Workers", icon: "cpu", key: "w" },
+  { to: "/dead-letters", title: "Dead letters", icon: "letter", key: "d" },
   { to: "/sql", title: "SQL", icon: "table", key: "q" },
   { to: "/settings", title: "Settings", icon: "gear", key: "," },
 ] as const satisfies readonly { to: string; title: string; icon: IconName; key: string }[];

@@ -12,13 +12,13 @@ const LONG_TEXT = 400;
 export function JsonTree({ value, label }: { value: Json; label: string }) {
   return (
     <div className="json">
-      <div className="json-tree mono" role="group" aria-label={label}>
-        <Node value={value} name={null} open />
-      </div>
       <Button look="plain" label={`Copy ${label} as JSON`} onPress={() => void copyText(printJson(value, 2), `${label} as JSON`)}>
         <Icon name="copy" />
         Copy
       </Button>
+      <div className="json-tree mono" role="group" aria-label={label}>
+        <Node value={value} name={null} open />
+      </div>
     </div>
   );
 }

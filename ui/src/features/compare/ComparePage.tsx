@@ -34,8 +34,18 @@ export default function ComparePage() {
       actions={a && b ? <CopyAs path={`/api/compare?a=${a}&b=${b}`} command={`noetl compare ${a} ${b}`} /> : null}
     >
       <Chooser key={`${a} ${b}`} a={a} b={b} />
-      {a && b ? <Sides a={a} b={b} /> : <Empty title="Name two executions to see where they differ." />}
+      {a && b ? <Sides a={a} b={b} /> : <Unnamed />}
     </Page>
+  );
+}
+
+function Unnamed() {
+  return (
+    <Empty title="Name two executions to see where they differ.">
+      <p>
+        Or select two in the <Link to="/executions">list of executions</Link> and press <em>Compare</em>.
+      </p>
+    </Empty>
   );
 }
 

@@ -1,5 +1,6 @@
 /** Messages that were given up: why, of which execution, and what can be done about it. */
 import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 
 import type { Schemas } from "../../api/client";
@@ -58,6 +59,9 @@ function Letters({ page, letters }: { page: Schemas["DeadLetterPage"]; letters: 
     return (
       <Empty title="This server has no queue, so it has no dead letters.">
         <p>{page.about}</p>
+        <Link to="/executions" search={{ status: "failed" }}>
+          Failed executions
+        </Link>
       </Empty>
     );
   }

@@ -6,7 +6,6 @@ import { lazy, Suspense } from "react";
 
 import { useTopic } from "../../api/live/useLive";
 import { Page } from "../../app/Page";
-import { CopyAs } from "../../design/CopyAs";
 import { Loaded } from "../../design/Loaded";
 import { Skeleton } from "../../design/Skeleton";
 import { Actions } from "./actions/Actions";
@@ -49,17 +48,20 @@ export default function ExecutionPage() {
   return (
     <Page
       title={path ?? `Execution ${id}`}
-      actions={
-        <>
-          <CopyAs path={`/api/executions/${id}`} command={`noetl status ${id}`} />
-          {query.data ? <Actions execution={query.data} /> : null}
-        </>
-      }
+      actions={query.data ? <Actions execution={query.data} /> : query.error ? <AllExecutions /> : null}
     >
       <Loaded query={query} lines={10}>
         {(execution) => <Content execution={execution} />}
       </Loaded>
     </Page>
+  );
+}
+
+function AllExecutions() {
+  return (
+    <Link className="button" to="/executions">
+      All executions
+    </Link>
   );
 }
 

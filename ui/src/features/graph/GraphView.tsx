@@ -1,20 +1,21 @@
 import "@xyflow/react/dist/style.css";
 import "./graph.css";
 
-import { Background, Controls, type Edge, MarkerType, type Node, type NodeHandle, Position, ReactFlow, useReactFlow, useStore } from "@xyflow/react";
+import { Background, Controls, type Edge, type FitViewOptions, MarkerType, type Node, type NodeHandle, Position, ReactFlow, useReactFlow, useStore } from "@xyflow/react";
 import { useEffect, useMemo } from "react";
 
 import { useTheme } from "../../app/preferences";
 import { Loaded } from "../../design/Loaded";
 import type { Flowchart } from "./flowchart";
-import { type Layout, NODE_HEIGHT, NODE_WIDTH } from "./sizes";
+import { type Layout, NODE_HEIGHT, NODE_WIDTH, reachOfSelfArc } from "./sizes";
 import type { NodeState } from "./overlay";
 import { SelfArc } from "./SelfArc";
 import { StepNode, type StepNodeData } from "./StepNode";
 import { useLayout } from "./useLayout";
 
 const MARGIN_PX = 72;
-const FIT = { maxZoom: 1, padding: 0.1 };
+const PADDING = 0.1;
+const PADDING_PX = 16;
 /** Boxes of known sizes: without them React Flow draws every node once to measure it. */
 const BOX = {
   width: NODE_WIDTH,
@@ -61,6 +62,22 @@ function heightOf(positions: Layout): number {
   return Math.max(...Object.values(positions).map(({ y }) => y), 0) + NODE_HEIGHT + 2 * MARGIN_PX;
 }
 
+/** How to show all of a graph: React Flow counts its nodes, and not the label of an arc at the right of the last one. */
+function fitOf(chart: Flowchart, positions: Layout): FitViewOptions {
+  const left = (id: string) => positions[id]?.x ?? 0;
+  const right = (id: string) => left(id) + NODE_WIDTH;
+  const first = Math.min(...chart.nodes.map(({ id }) => left(id)));
+  const last = Math.max(...chart.nodes.map(({ id }) => right(id)));
+  const beyond = Math.max(
+    ...chart.arcs.filter(({ source, target }) => source === target).map(({ source, label }) => right(source) + reachOfSelfArc(label ?? "") - last),
+    0,
+  );
+  // A part of the frame, which holds at every zoom.
+  const share = Math.ceil((100 * beyond) / (last + beyond - first));
+  const padding = beyond > 0 ? ({ x: `${PADDING_PX}px`, right: `${share}%`, y: PADDING } as const) : PADDING;
+  return { maxZoom: 1, padding };
+}
+
 function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selected, select, positions }: GraphProps & { positions: Layout }) {
   const theme = useTheme();
   const nodes = useMemo(
@@ -91,6 +108,7 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
     ),
     [chart, taken],
   );
+  const fit = useMemo(() => fitOf(chart, positions), [chart, positions]);
   return (
     <ReactFlow
       nodes={nodes}
@@ -99,7 +117,7 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
       edgeTypes={EDGE_TYPES}
       colorMode={theme}
       fitView
-      fitViewOptions={FIT}
+      fitViewOptions={fit}
       minZoom={0.1}
       nodesDraggable={false}
       nodesConnectable={false}
@@ -110,7 +128,7 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
       zoomOnScroll={false}
       proOptions={{ hideAttribution: true }}
     >
-      <Refit />
+      <Refit fit={fit} />
       <Background />
       <Controls showInteractive={false} />
     </ReactFlow>
@@ -118,11 +136,11 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
 }
 
 /** Fit the graph again when its frame gets another width, as on a telephone that is turned. */
-function Refit() {
+function Refit({ fit }: { fit: FitViewOptions }) {
   const width = useStore((state) => state.width);
   const { fitView } = useReactFlow();
   useEffect(() => {
-    if (width > 0) void fitView(FIT);
-  }, [width, fitView]);
+    if (width > 0) void fitView(fit);
+  }, [width, fitView, fit]);
   return null;
 }

@@ -1,11 +1,9 @@
 /** An arc from a step to itself: a loop at the right side of its node. */
 import { BaseEdge, type EdgeProps } from "@xyflow/react";
 
-import { NODE_WIDTH, SELF_ARC_PX } from "./sizes";
+import { LABEL_GAP_PX, LETTER_PX, NODE_WIDTH, SELF_ARC_PX } from "./sizes";
 
 const SPREAD_PX = 14;
-const LABEL_GAP_PX = 6;
-const LETTER_PX = 5.6;
 
 export function SelfArc({ sourceX, sourceY, targetY, label, markerEnd }: EdgeProps) {
   const side = sourceX + NODE_WIDTH / 2;

@@ -133,7 +133,15 @@ function Toggle({ row: { name, state }, steer }: { row: Schedule; steer: Steer }
 }
 
 function TriggerTable({ rows, steer }: { rows: Trigger[]; steer: Steer }) {
-  if (rows.length === 0) return <p className="muted">Nothing starts by an event.</p>;
+  if (rows.length === 0) {
+    return (
+      <Empty title="No playbook starts by an event.">
+        <p>
+          Write <code>triggers</code> in a playbook's metadata.
+        </p>
+      </Empty>
+    );
+  }
   return (
     <section className="card card-flush">
       <Table

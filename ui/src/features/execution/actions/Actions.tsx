@@ -1,65 +1,66 @@
-/** What can be done to an execution as it is now. */
-import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+/** What can be done to an execution as it is now: what it most likely needs beside its name, the rest in a menu. */
+import { Link, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense, useState } from "react";
 
 import { api, read } from "../../../api/client";
 import { ActionButton } from "../../../design/Button";
+import { Menu, type MenuAction } from "../../../design/Menu";
 import type { Execution } from "../queries";
 import { PatchDialog } from "./PatchDialog";
 import { RedriveDialog } from "./RedriveDialog";
 import { SteerDialog } from "./SteerDialog";
 
-type Asked = "cancel" | "pause" | "resume" | "redrive" | "patch";
+const CopyDialog = lazy(() => import("../../../design/CopyDialog"));
+
+const CHANGES = { cancel: "Cancel…", pause: "Pause…", resume: "Resume…", redrive: "Redrive…", patch: "Change context…" };
+
+type Change = keyof typeof CHANGES;
+
+/** The change that an execution most likely needs. */
+function nextOf({ status, ended_at }: Execution): Change {
+  if (ended_at !== null) return "redrive";
+  return ({ paused: "resume", waiting: "patch" } as const)[status as "paused" | "waiting"] ?? "pause";
+}
 
 export function Actions({ execution }: { execution: Execution }) {
-  const [asked, setAsked] = useState<Asked | null>(null);
+  const [asked, setAsked] = useState<Change | "copy" | null>(null);
+  const navigate = useNavigate();
+  const id = execution.execution_id;
   const ended = execution.ended_at !== null;
-  const params = { path: { execution_id: execution.execution_id } };
+  const next = nextOf(execution);
+  const params = { path: { execution_id: id } };
+  const playbook = { to: "/playbooks/$", params: { _splat: execution.path } } as const;
   const close = () => setAsked(null);
+  const changes = (["patch", "pause"] as const).filter((change) => !ended && change !== next && !(change === "pause" && next === "resume"));
+  const seldom: MenuAction[] = [
+    ...changes.map((change): MenuAction => ({ title: CHANGES[change], scope: "execute", act: () => setAsked(change) })),
+    ...(ended ? [] : [{ title: "Run again…", act: () => void navigate({ ...playbook, search: { view: "run", like: id } }) }]),
+    { title: "Make a test…", act: () => void navigate({ ...playbook, search: { view: "tests", from: id } }) },
+    { title: "Compare…", act: () => void navigate({ to: "/compare", search: { a: id } }) },
+    { title: "Copy as…", act: () => setAsked("copy") },
+  ];
   return (
     <>
+      <ActionButton
+        scope="execute"
+        look={execution.status === "failed" || next === "resume" ? "main" : undefined}
+        onPress={() => setAsked(next)}
+      >
+        {CHANGES[next]}
+      </ActionButton>
       {ended ? (
-        <ActionButton scope="execute" look={execution.status === "failed" ? "main" : undefined} onPress={() => setAsked("redrive")}>
-          Redrive…
-        </ActionButton>
+        <Link className="button" {...playbook} search={{ view: "run", like: id }}>
+          Run again…
+        </Link>
       ) : (
-        <>
-          <ActionButton scope="execute" onPress={() => setAsked("patch")}>
-            Change context…
-          </ActionButton>
-          {execution.status === "paused" ? (
-            <ActionButton scope="execute" look="main" onPress={() => setAsked("resume")}>
-              Resume…
-            </ActionButton>
-          ) : (
-            <ActionButton scope="execute" onPress={() => setAsked("pause")}>
-              Pause…
-            </ActionButton>
-          )}
-          <ActionButton scope="execute" look="risky" onPress={() => setAsked("cancel")}>
-            Cancel…
-          </ActionButton>
-        </>
+        <ActionButton scope="execute" look="risky" onPress={() => setAsked("cancel")}>
+          {CHANGES.cancel}
+        </ActionButton>
       )}
-      <Link
-        className="button"
-        to="/playbooks/$"
-        params={{ _splat: execution.path }}
-        search={{ view: "run", like: execution.execution_id }}
-      >
-        Run again…
-      </Link>
-      <Link
-        className="button"
-        to="/playbooks/$"
-        params={{ _splat: execution.path }}
-        search={{ view: "tests", from: execution.execution_id }}
-      >
-        Make a test…
-      </Link>
-      <Link className="button" to="/compare" search={{ a: execution.execution_id }}>
-        Compare…
-      </Link>
+      <Menu label="More" actions={seldom} />
+      <Suspense>
+        {asked === "copy" ? <CopyDialog path={`/api/executions/${id}`} command={`noetl status ${id}`} close={close} /> : null}
+      </Suspense>
       {asked === "cancel" ? (
         <SteerDialog
           title="Cancel the execution"
@@ -92,7 +93,7 @@ export function Actions({ execution }: { execution: Execution }) {
         />
       ) : null}
       {asked === "redrive" ? <RedriveDialog execution={execution} close={close} /> : null}
-      {asked === "patch" ? <PatchDialog executionId={execution.execution_id} close={close} /> : null}
+      {asked === "patch" ? <PatchDialog executionId={id} close={close} /> : null}
     </>
   );
 }
