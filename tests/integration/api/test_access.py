@@ -27,9 +27,10 @@ def server(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> It
         yield made
 
 
-def token(server: Server, *scopes: str) -> Client:
+def token(server: Server, *scopes: str, name: str = "") -> Client:
+    """A client with these scopes; tests of one server may ask for the same ones."""
     assert server.tokens is not None
-    name = "-".join(sorted(scopes))
+    name = name or f"{'-'.join(sorted(scopes))}-{len(server.tokens.entries())}"
     return Client(server.address, server.tokens.add(name, list(scopes)))
 
 
@@ -67,9 +68,9 @@ def test_every_route_about_an_execution_knows_what_there_is_not(server):
 
 
 def test_a_token_that_is_added_or_removed_counts_at_once(server, tmp_path: Path):
-    reader = token(server, "read")
+    reader = token(server, "read", name="removed")
     assert reader("GET", "/api/executions")[0] == 200
-    server.tokens.remove("read")
+    server.tokens.remove("removed")
     assert reader("GET", "/api/executions")[0] == 401
 
 
