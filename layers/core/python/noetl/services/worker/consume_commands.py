@@ -485,7 +485,7 @@ class _Batch:
             self.deps.commands.ack(done)
         except BaseException as error:
             self.worker.log(
-                f"{len(done)} message(s) are removed from the queue only at the end of the batch: {as_exception(error)}"
+                f"{len(done)} message(s) are removed from the queue only at the end of the batch: {error!r}"
             )
 
     def _send_to_queue(self, batch: Sequence[tuple[_Job, Outgoing]]) -> None:
