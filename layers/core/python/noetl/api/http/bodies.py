@@ -399,7 +399,10 @@ class StepPage(msgspec.Struct, frozen=True):
 
 
 class LoopItemPage(msgspec.Struct, frozen=True):
-    """Items of a loop in its order. ``next``: pass it as ``?after``; null after the last item that has ended."""
+    """Items of a loop in its order.
+
+    ``next``: pass it as ``?after``; null after the last item that has ended.
+    """
 
     execution_id: str
     run: int

@@ -1,4 +1,4 @@
-"""``noetl list``, ``status``, ``items``, ``events``, ``result``: their options and their help.
+"""Options and help of ``noetl list``, ``status``, ``items``, ``events``, ``result``.
 
 What they do is in ``reading``.
 """

@@ -364,7 +364,10 @@ class ExecutionStore(LimitStore, Figures, Protocol):
     def failed_items(
         self, execution_id: int, run: int, limit: int, *, after: int = -1
     ) -> Sequence[StoredEvent]:
-        """Rows of the items of a loop that failed, in the order of their places, from the place behind ``after``."""
+        """Rows of the items of a loop that failed, in the order of their places.
+
+        ``after``: the place behind which they begin.
+        """
 
     def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:
         """Those of these steps that have left a result."""

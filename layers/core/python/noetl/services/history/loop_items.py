@@ -43,7 +43,10 @@ class LoopItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoopItems(msgspec.Struct, frozen=True):
-    """A page of items. ``next``: the place to pass as ``after`` for the page behind it; None after the last."""
+    """A page of items.
+
+    ``next``: the place to pass as ``after`` for the page behind it; None after the last.
+    """
 
     items: list[LoopItem]
     next: int | None
@@ -52,8 +55,9 @@ class LoopItems(msgspec.Struct, frozen=True):
 def loop_items(
     store: ExecutionStore, execution_id: int, run: int, *, after: int = -1, limit: int, failed: bool = False
 ) -> LoopItems:
-    """Return the items of a loop run behind the place ``after``; with ``failed``, those that failed.
+    """Return a page of the items of a loop run.
 
+    ``after``: the place behind which it begins. ``failed``: only items that failed.
     A run that redrives a loop in part has the items that it picked. An item that has not left a turn yet is not there. The work is that of
     one page, regardless of the loop's size. Raises NotFoundError(code="loop_not_found").
     """
