@@ -23,6 +23,8 @@ NOT_REPEATED = frozenset(
         "actions/skip",
         "arcs/envelope-in-arcs",
         "budget/calls",
+        "budget/entries",
+        "budget/items",
         "cache/failed-is-not-kept",
         "cache/time-is-over",
         "cancels/newest-wins",

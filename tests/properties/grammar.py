@@ -15,6 +15,9 @@ from tests.properties import bodies, fanouts, meetings, runs
 
 DONE, FAILED = "{{ event.name in ['step.done', 'loop.done'] }}", "{{ event.name == 'step.failed' }}"
 
+AMPLE = {"calls": 1_000_000, "cost": 1_000_000}
+"""A budget that lasts: what it counts is compared with the undisturbed run."""
+
 
 @dataclass
 class Block:
@@ -138,7 +141,11 @@ class Grammar:
         rules = [
             {
                 "when": f"{{{{ {seen} < {most} }}}}",
-                "then": {"do": "jump", "to": "one", "set_ctx": {count: f"{{{{ {seen} + 1 }}}}"}},
+                "then": {
+                    "do": "jump",
+                    "to": "one",
+                    "set_ctx": {count: f"{{{{ {seen} + 1 }}}}", "cost": {"add": 1}},
+                },
             },
             {"else": {"then": {"do": "continue"}}},
         ]
@@ -278,11 +285,14 @@ def draw(grammar: Grammar, name: str) -> str:
     if rng.random() < (0.5 if grammar.undoable else 0.15):
         bad = grammar.add("unanswered", tool=grammar.http({"x": grammar.value(last)}, fail="not_found"))
         grammar.arc(last, bad)
+    spec: dict[str, Any] = {"entry_step": start}
+    if rng.random() < 0.5:
+        spec["budget"] = AMPLE
     document = {
         "apiVersion": "noetl.io/v2",
         "kind": "Playbook",
         "metadata": {"name": name, "path": f"properties/{name}"},
-        "executor": {"spec": {"entry_step": start}},
+        "executor": {"spec": spec},
         "workflow": list(grammar.steps.values()),
     }
     if rng.random() < 0.25:

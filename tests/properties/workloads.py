@@ -98,7 +98,8 @@ FIXED = tuple(
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of one execution and its children. ``keys``: how many idempotency keys each distinct call was made with."""
+    """What came of one execution and its children. ``keys``: how many idempotency keys each distinct call was made with; ``calls``: how many
+    its budget has counted."""
 
     status: str
     error: tuple[Any, ...] | None
@@ -107,6 +108,7 @@ class Seen:
     vars: Any
     family: Counter[tuple[str, str]]
     keys: dict[tuple[Any, ...], int]
+    calls: int = 0
 
 
 def happenings(
@@ -192,12 +194,13 @@ def observe(store: ExecutionStore, results: ResultStore, calls: Iterable[Call], 
         vars=scope("vars"),
         family=Counter((member.path, member.status) for member in members),
         keys={call: len(found) for call, found in keys.items()},
+        calls=state.calls,
     )
 
 
 @law("disturbances-change-no-result", "end")
 def compare(workload: Workload, wanted: Seen, seen: Seen) -> None:
-    """An execution reaches the same status, result, context, children and number of idempotency keys as an undisturbed run."""
+    """An execution reaches the same status, result, context, children, idempotency keys and counted calls as an undisturbed run."""
     if not workload.exact:
         assert seen.status in workload.ends, f"{workload.path}: {seen.status} {seen.error}"
         if seen.status == wanted.status:
@@ -210,6 +213,7 @@ def compare(workload: Workload, wanted: Seen, seen: Seen) -> None:
     assert same(seen.vars, wanted.vars), workload.path
     assert seen.family == wanted.family, workload.path
     assert seen.keys == wanted.keys, difference(seen.keys, wanted.keys)
+    assert seen.calls == wanted.calls, f"{workload.path}: {seen.calls} calls counted, not {wanted.calls}"
 
 
 def same(left: Any, right: Any) -> bool:

@@ -182,6 +182,8 @@ class LoopSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a ``result`` action inside an iteration made of the step's result: the highest index wins."""
     kept: tuple[KeptResult, ...] = ()
     """Objects of ``results`` that live differently from their execution."""
+    calls: int = 0
+    """Calls that the items of this round made; results that the cache had are none."""
 
 
 class LoopDone(msgspec.Struct, frozen=True, tag="loop.done", tag_field="type", omit_defaults=True):

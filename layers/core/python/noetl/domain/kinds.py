@@ -19,6 +19,8 @@ from noetl.domain.errors import TaskError
 from noetl.domain.workers.container_jobs import Jobs, NoJobs
 
 Pool = Literal["control", "io", "cpu", "python"]
+CONTROL_KINDS = frozenset({"noop", "playbook", "wait"})
+"""Kinds that call no tool: what they ask for, the engine does."""
 
 
 CODE_CHARACTERS = 1_000_000

@@ -86,6 +86,8 @@ class Token(msgspec.Struct, omit_defaults=True):
     """The callback that the run's own command waits for."""
     callbacks: int = 0
     """Slots of the scope ``callback`` that places of this run have; they go with the token."""
+    counted: int = 0
+    """Calls of its command that the budget has counted already."""
     own: bool = False
     """The run has a result of its own so far: it lies in the slot ``run`` until the run leaves its step."""
 

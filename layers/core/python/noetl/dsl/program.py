@@ -266,6 +266,14 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     lock: str = ""
     """The lock of ``executor.spec.requirements``: the libraries that tasks of Python import; empty: those of the worker."""
 
+    def bounds(self, step: str, stage: str) -> bool:
+        """Return whether the budget counts and bounds every call of a step's stage.
+
+        Last tasks and compensations run in any case. A program of before counts calls when their step is over, and bounds none inside it.
+        """
+        bounded = self.budget is not None and self.semantics > 5
+        return bounded and stage != "compensate" and step not in self.last_steps
+
     def step(self, name: str) -> Step:
         """Return the step called ``name``. Raises KeyError."""
         return step_index(self)[name]

@@ -1,6 +1,7 @@
 """The budget of an execution: calls, cost and time after which no further task begins.
 
-It is checked when a step with a tool is entered. What is under way ends as it would, and the last tasks of a playbook run in any case.
+It is checked when a step with a tool is entered, and when a task begins again in the list of its step. What is under way ends as it
+would, and the last tasks of a playbook run in any case.
 """
 
 from __future__ import annotations
@@ -9,38 +10,70 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.domain.durations import HINT, seconds_of
+from noetl.domain.events import LoopSummary
+from noetl.domain.kinds import CONTROL_KINDS
 from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.domain.patches.cost import COST
 from noetl.domain.patches.scope_patches import MISSING
-from noetl.dsl.program import Budget, Node, Pos, Step
+from noetl.domain.state import Token
+from noetl.dsl.program import Budget, Node, Pos, RunAction, SinkAction, Step, tasks_in
 from noetl.engine.decision import Decider
 from noetl.engine.limits import wrong
 
-COST = "cost"
-"""The name in the context that tasks add their cost to."""
 
+def calls_made(meta: Mapping[str, Any]) -> int:
+    """Return how many calls an outcome reports.
 
-def calls_of(d: Decider, step: Step, meta: Mapping[str, Any]) -> int:
-    """Return how many calls a step run counts.
-
-    0 where there is no budget; calls that a stored result answered do not count.
+    Those that a stored result answered do not count.
     """
-    if d.program.budget is None or not _calls(step):
-        return 0
     made = meta.get("calls", meta.get("attempts", 0 if "cached" in meta else 1))
     return made if isinstance(made, int) else 1
 
 
-def items_of(d: Decider, items: int) -> int:
+def calls_of(d: Decider, step: Step, token: Token, meta: Mapping[str, Any]) -> int:
+    """Return how many calls a step run counts that is over, and did not count so far.
+
+    0 where there is no budget.
+    """
+    if d.program.budget is None or not _counts(d, step, token):
+        return 0
+    return max(0, calls_made(meta) - token.counted)
+
+
+def calls_so_far(d: Decider, step: Step, token: Token, meta: Mapping[str, Any]) -> int:
+    """Return how many calls of a turn count, after which its command continues."""
+    if not _bounds(d, step) or not _counts(d, step, token):
+        return 0
+    made = meta.get("calls", 0)
+    return max(0, made - token.counted) if isinstance(made, int) else 0
+
+
+def calls_unfinished(d: Decider, step: Step, token: Token) -> int:
+    """Return what a run counts whose call has no outcome: one call at the least."""
+    begun = token.phase in ("body", "case", "loop") and token.counted == 0
+    return int(begun and _bounds(d, step) and _counts(d, step, token))
+
+
+def calls_of_items(d: Decider, step: Step, summary: LoopSummary) -> int:
     """Return how many calls the items of a loop count."""
-    return 0 if d.program.budget is None else items
+    if d.program.budget is None:
+        return 0
+    return summary.calls if _bounds(d, step) else summary.done + summary.failed
 
 
-def used_up(d: Decider, step: Step) -> ErrorInfo | None:
-    """Return why a step may not begin; None while the budget lasts. Raises TemplateError."""
+def _bounds(d: Decider, step: Step) -> bool:
+    return d.program.bounds(step.name, "compensate" if d.state.undoing else "body")
+
+
+def used_up(d: Decider, step: Step, more: int = 0) -> ErrorInfo | None:
+    """Return why a step may not begin; None while the budget lasts. Raises TemplateError.
+
+    ``more``: calls that are not in the state yet.
+    """
     budget = d.program.budget
-    if budget is None or not _calls(step) or d.state.verdict is not None:
+    if budget is None or not _calls(d, step) or d.state.verdict is not None:
         return None
-    for name, most, used, shown in _accounts(d, budget):
+    for name, most, used, shown in _accounts(d, budget, more):
         if used >= most:
             return ErrorInfo(
                 f"the budget of the execution is used up: {name} {shown(used)} of {shown(most)}, before step {step.name}",
@@ -52,10 +85,10 @@ def used_up(d: Decider, step: Step) -> ErrorInfo | None:
     return None
 
 
-def _accounts(d: Decider, budget: Budget) -> list[tuple[str, float, float, Any]]:
+def _accounts(d: Decider, budget: Budget, more: int) -> list[tuple[str, float, float, Any]]:
     found: list[tuple[str, float, float, Any]] = []
     if budget.calls is not None:
-        found.append(("calls", _number(d, budget.calls, "calls"), d.state.calls, _plain))
+        found.append(("calls", _number(d, budget.calls, "calls"), d.state.calls + more, _plain))
     if budget.cost is not None:
         found.append(("cost", _number(d, budget.cost, "cost"), _cost(d, budget), _plain))
     if budget.time is not None:
@@ -63,8 +96,28 @@ def _accounts(d: Decider, budget: Budget) -> list[tuple[str, float, float, Any]]
     return found
 
 
-def _calls(step: Step) -> bool:
+def _calls(d: Decider, step: Step) -> bool:
+    """Return whether a step calls tools: in its body or in its entries of ``case``.
+
+    A program of before counts no entries.
+    """
+    return _calls_in_body(step) or _calls_in_cases(d, step)
+
+
+def _counts(d: Decider, step: Step, token: Token) -> bool:
+    """Return whether what a run does now calls tools: its body, or an entry."""
+    return _calls_in_cases(d, step) if token.phase == "case" else _calls_in_body(step)
+
+
+def _calls_in_body(step: Step) -> bool:
     return step.body is not None and step.body.pool != "control"
+
+
+def _calls_in_cases(d: Decider, step: Step) -> bool:
+    if not step.cases or not _bounds(d, step):
+        return False
+    called = [one for rule in step.cases for one in rule.actions if isinstance(one, (RunAction, SinkAction))]
+    return any(task.kind not in CONTROL_KINDS for task in tasks_in(called))
 
 
 def _plain(value: float) -> str:

@@ -49,6 +49,7 @@ from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.dsl.program import Map, Program
 from noetl.engine import callbacks, cases
 from noetl.engine.activate_step import fire, look_again, past_deadline, retry_parked, start_body, timed_out
+from noetl.engine.budget import calls_of, calls_unfinished
 from noetl.engine.cancel_tokens import withdraw_feeders
 from noetl.engine.complete_execution import (
     cancel_execution,
@@ -274,9 +275,20 @@ def _stage_done(d: Decider, event: CommandDone) -> None:
         suspend(d, step, token, outcome)
         return
     children = detached_children(d, token, outcome)
+    calls = calls_of(d, step, token, outcome.meta)
     if outcome.status == "error":
         error = outcome.error or ErrorInfo(message="a task of the case failed")
-        d.emit(CallFailed(token.run, step.name, error, stage="case", trace=outcome.trace, meta=outcome.meta))
+        d.emit(
+            CallFailed(
+                token.run,
+                step.name,
+                error,
+                stage="case",
+                trace=outcome.trace,
+                meta=outcome.meta,
+                calls=calls,
+            )
+        )
         start_detached(d, token, children)
         fail_step(d, token, step, error)
         return
@@ -285,7 +297,13 @@ def _stage_done(d: Decider, event: CommandDone) -> None:
         labels = outcome.labels
         d.emit(
             CallDone(
-                token.run, step.name, stage="case", labels=labels, trace=outcome.trace, meta=outcome.meta
+                token.run,
+                step.name,
+                stage="case",
+                labels=labels,
+                trace=outcome.trace,
+                meta=outcome.meta,
+                calls=calls,
             )
         )
         start_detached(d, token, children)
@@ -338,7 +356,8 @@ def _timer(d: Decider, event: TimerFired) -> None:
         error = past_deadline(token.step)
     else:
         error = timed_out(f"step {token.step} took longer than its timeout", "step_timeout")
-    fail_step(d, token, d.steps[token.step], error)
+    step = d.steps[token.step]
+    fail_step(d, token, step, error, calls_unfinished(d, step, token))
 
 
 def _token_injected(d: Decider, event: TokenInjected) -> None:

@@ -20,7 +20,7 @@ from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import LOOP_ITEMS
 from noetl.domain.state import Token
 from noetl.dsl.program import Loop, Step
-from noetl.engine.budget import items_of
+from noetl.engine.budget import calls_of_items
 from noetl.engine.callbacks import call_off
 from noetl.engine.collections import collection_of, issue_reading
 from noetl.engine.decision import Decider, LoopStart
@@ -248,7 +248,7 @@ def _finish(
             error=error,
             route=summary.route if error is None else None,
             applied=applied,
-            calls=items_of(d, summary.done + summary.failed),
+            calls=calls_of_items(d, step, summary),
         )
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -26,10 +26,11 @@ from noetl.domain.outcomes.outcomes import CallbackRequest, ChildRequest, ErrorI
 from noetl.domain.state import Token
 from noetl.dsl.program import Step
 from noetl.engine import cases
-from noetl.engine.budget import calls_of
+from noetl.engine.budget import calls_of, calls_so_far, used_up
 from noetl.engine.callbacks import begin_waiting, going_on
 from noetl.engine.collections import reading
 from noetl.engine.compensation import compensation, require
+from noetl.engine.complete_execution import fail_execution
 from noetl.engine.decision import Decider, Woken, worker_pool
 from noetl.engine.routing import exit_step, fail_step, patch_context
 from noetl.engine.scopes.boundary_scope import boundary_scope
@@ -79,7 +80,7 @@ def body_outcome(d: Decider, step: Step, token: Token, outcome: Outcome) -> None
             route=outcome.route,
             trace=outcome.trace,
             meta=outcome.meta,
-            calls=calls_of(d, step, outcome.meta),
+            calls=calls_of(d, step, token, outcome.meta),
         )
     )
     start_detached(d, token, children)
@@ -104,7 +105,7 @@ def _failed(
             labels=outcome.labels,
             trace=outcome.trace,
             meta=outcome.meta,
-            calls=calls_of(d, step, outcome.meta),
+            calls=calls_of(d, step, token, outcome.meta),
         )
     )
     start_detached(d, token, children)
@@ -183,12 +184,21 @@ def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
         _failed(d, step, token, d.error_of(error), outcome)
         return
     children = detached_children(d, token, outcome)
+    calls = calls_so_far(d, step, token, outcome.meta)
+    try:
+        overspent = used_up(d, step, calls) if reason.spends else None
+    except NoetlError as error:
+        _failed(d, step, token, d.error_of(error), outcome, children)
+        return
+    if overspent is not None:
+        _stopped(d, token, overspent, outcome, children, calls)
+        return
     command = _next_turn(d, step, token, outcome)
     if reason.child is not None:
-        _wait_for_child(d, token, command, reason.child, outcome, children)
+        _wait_for_child(d, token, command, reason.child, outcome, children, calls)
         return
     if reason.callback is not None:
-        _wait_for_callback(d, token, command, reason.callback, outcome, children)
+        _wait_for_callback(d, token, command, reason.callback, outcome, children, calls)
         return
     delay = reason.delay or 0.0
     if reason.until is not None:
@@ -201,8 +211,18 @@ def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
     else:
         d.emit(Suspended(token.run, step.name, command.turn, delay, outcome.trace))
     start_detached(d, token, children)
-    d.emit(_issued(command, token, delay=delay))
+    d.emit(_issued(command, token, delay=delay, calls=calls))
     d.decision.issue.append(command)
+
+
+def _stopped(
+    d: Decider, token: Token, error: ErrorInfo, outcome: Outcome, children: Sequence[Start], calls: int
+) -> None:
+    """Fail the execution before a call for which its budget has nothing left."""
+    stage: Literal["body", "case"] = "case" if token.phase == "case" else "body"
+    d.emit(CallFailed(token.run, token.step, error, stage, {}, outcome.trace, outcome.meta, calls))
+    start_detached(d, token, children)
+    fail_execution(d, error, token.step)
 
 
 def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Command:
@@ -235,7 +255,9 @@ def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Comman
     )
 
 
-def _issued(command: Command, token: Token, delay: float = 0.0, child: int | None = None) -> CommandIssued:
+def _issued(
+    command: Command, token: Token, delay: float = 0.0, child: int | None = None, calls: int = 0
+) -> CommandIssued:
     return CommandIssued(
         command.run,
         command.step,
@@ -246,6 +268,7 @@ def _issued(command: Command, token: Token, delay: float = 0.0, child: int | Non
         command.turn,
         delay,
         child,
+        calls=calls,
     )
 
 
@@ -256,6 +279,7 @@ def _wait_for_child(
     request: ChildRequest,
     outcome: Outcome,
     detached: Sequence[Start],
+    calls: int,
 ) -> None:
     parent = Parent(
         d.execution_id, command.command_id, command.turn, token.run, return_step=request.return_step
@@ -263,7 +287,7 @@ def _wait_for_child(
     start = child_start_event(parent, request, d.state.depth + 1, d.view.taken)
     d.emit(Waiting(token.run, token.step, command.turn, start.execution_id, request.path, outcome.trace))
     start_detached(d, token, detached)
-    d.emit(_issued(command, token, child=start.execution_id))
+    d.emit(_issued(command, token, child=start.execution_id, calls=calls))
     d.decision.waiting.append(command)
     d.decision.outbox.append(start)
 
@@ -275,10 +299,11 @@ def _wait_for_callback(
     request: CallbackRequest,
     outcome: Outcome,
     detached: Sequence[Start],
+    calls: int,
 ) -> None:
     answered = begin_waiting(d, token, command, request, outcome.trace)
     start_detached(d, token, detached)
-    d.emit(_issued(command, token))
+    d.emit(_issued(command, token, calls=calls))
     if answered is None:
         d.decision.waiting.append(command)
     else:

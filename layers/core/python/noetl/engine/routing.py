@@ -12,6 +12,7 @@ from noetl.domain.branch_coverage import taken
 from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.facts.facts import Arrival, ContextChanged, NextEvaluated, StepExited, StepFailed
 from noetl.domain.outcomes.outcomes import ErrorInfo, Patch, Target
+from noetl.domain.patches.cost import check_cost
 from noetl.domain.sizes.gate import check_names
 from noetl.domain.state import Token
 from noetl.domain.variables import VariableType, VariableWrite
@@ -77,14 +78,14 @@ def no_next(step: Step) -> ErrorInfo:
     )
 
 
-def fail_step(d: Decider, token: Token, step: Step, error: ErrorInfo) -> None:
+def fail_step(d: Decider, token: Token, step: Step, error: ErrorInfo, calls: int = 0) -> None:
     """Fail a step: take arcs that answer failures, else fail the execution.
 
-    A step that tolerates failures takes its ordinary arcs before the execution fails.
+    A step that tolerates failures takes its ordinary arcs before the execution fails. ``calls``: see ``StepFailed``.
     """
     d.clear_timers(token.run)
     error = d.at_step(error, step.name)
-    d.emit(StepFailed(token.run, step.name, error))
+    d.emit(StepFailed(token.run, step.name, error, calls))
     try:
         scope = d.scope(token.run, boundary_scope(d, token, "step.failed"))
         targets = _arcs(d, token, step, scope, "failed")
@@ -186,10 +187,13 @@ def patch_context(
     ``var_type``: of writes that come from outside. What a caller asked for (``who``) is recorded even if it changes nothing: the request was
     accepted, and has its place in history.
 
-    Raises InvalidInputError(code="patch_type" or "size_limit"): then no patch counts.
+    Raises InvalidInputError(code="patch_type", "size_limit" or "negative_cost"): then no patch counts.
     """
     if not patches and not who:
         return
+    if not who and d.program.bounds(step, "compensate" if d.state.undoing else "body"):
+        for patch in patches:
+            check_cost(patch)
     check_names((patch.name for patch in patches), "context")
     d.emit(ContextChanged(patches, run, step, **who))
     written = {patch.name: patch for patch in patches if patch.scope == "vars"}

@@ -17,6 +17,7 @@ import msgspec
 
 from noetl.domain.errors import NoetlError
 from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Patch, Suspend
+from noetl.domain.patches.cost import check_cost, is_cost
 from noetl.domain.patches.scope_patches import combine
 from noetl.domain.results.references import plain_loop
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
@@ -180,8 +181,10 @@ class PipelineRun:
     def write(self, patch: Patch) -> None:
         """Make a write visible to later tasks and report it at the end.
 
-        Raises InvalidInputError(code="patch_type").
+        Raises InvalidInputError(code="patch_type" or "negative_cost").
         """
+        if self.around.bounded:
+            check_cost(patch)
         self.overlay.write(patch)
         self.state.patches.append(patch)
 
@@ -320,15 +323,23 @@ class PipelineRun:
         self.state.frames.clear()
         self.sequences.clear()
 
-    def suspend(self, delay: float) -> Finish:
-        """Suspend the run for ``delay`` seconds."""
-        return Finish(self._suspended(Suspend({}, delay=delay)))
+    def suspend(self, delay: float, *, spends: bool = False) -> Finish:
+        """Suspend the run for ``delay`` seconds.
+
+        ``spends``: it continues as long as the budget of the execution lasts.
+        """
+        return Finish(self._suspended(Suspend({}, delay=delay, spends=spends)))
 
     def _suspended(self, suspend: Suspend) -> Outcome:
         state = self.state
         trace, about = tracing.take(state), tracing.children(state)
         state.moves = 0
-        state.patches = combine(state.patches)
+        state.patches, spent = combine(state.patches), list[Patch]()
+        if self.around.bounded and self.item is None:
+            # The engine holds calls and costs against the budget before the run is over.
+            about["calls"] = tracing.calls_made(state)
+            spent = [patch for patch in state.patches if is_cost(patch)]
+            state.patches = [patch for patch in state.patches if not is_cost(patch)]
         forget(state)
         pending = state.frames[-1].pending if state.frames else None
         if pending is not None:
@@ -337,6 +348,7 @@ class PipelineRun:
             )
         return Outcome(
             "suspended",
+            patches=spent,
             trace=trace,
             suspend=msgspec.structs.replace(suspend, machine=dump(state)),
             meta=about,
@@ -361,7 +373,7 @@ class PipelineRun:
         state = self.state
         patches = combine(state.patches)
         result = state.result if self.item is None else plain_loop(state.result)
-        trace, meta = tracing.take(state), tracing.meta(self.pipeline, state)
+        trace, meta = tracing.take(state), tracing.meta(self.pipeline, state, bounded=self.around.bounded)
         if state.error is not None:
             return Outcome("error", None, state.error, state.labels, patches, trace=trace, meta=meta)
         if state.skipped:  # the message is the reason of a step; an iteration has no result

@@ -124,7 +124,9 @@ class Level(msgspec.Struct, omit_defaults=True):
 class State(Local, omit_defaults=True):
     """The state of a run.
 
-    ``calls``: answers of tasks so far, ``cached`` of which came from the cache. ``patches``: the writes so far, in order. ``block``: the
+    ``calls``: answers of tasks so far, ``cached`` of which came from the cache and ``free`` from kinds that call no tool.
+
+    ``patches``: the writes so far, in order. ``block``: the
     values of the step's ``vars`` at their last evaluation. ``chosen``: the selections of the last task's result. ``levels``: nested loops,
     outermost first. ``moves``: how many calls this turn made. ``held``: the trace of the first call of a single task, shown only when
     another call follows. ``callbacks``: how many were asked for, which is the serial of the next one.
@@ -145,6 +147,7 @@ class State(Local, omit_defaults=True):
     moves: int = 0
     calls: int = 0
     cached: int = 0
+    free: int = 0
     children: list[dict[str, Any]] = []
     held: list[Trace] = []
     trace: list[Trace] = []

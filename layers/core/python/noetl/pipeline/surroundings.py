@@ -108,6 +108,8 @@ class Surroundings:
     """The entries of the keychain → the credentials that they mean in this execution."""
     folder: str = ""
     """The folder of the playbook's own file, from which its tasks read relative paths; empty: it has none."""
+    bounded: bool = False
+    """The budget of the execution bounds what is called here (``Program.bounds``)."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from noetl.domain import codec
 from noetl.domain.durations import HINT, seconds_of
 from noetl.domain.errors import InvalidInputError, NoetlError, TemplateError
+from noetl.domain.kinds import CONTROL_KINDS
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.patches.scope_patches import MISSING, deep_merge
 from noetl.domain.results.references import is_ref
@@ -77,9 +78,11 @@ def call(run: Run) -> Op | None:
     state = run.state
     if state.moves >= MOVES_PER_TURN or len(state.trace) >= TRACE_PER_TURN:
         return run.suspend(0.0)
-    state.moves += 1
     frame = state.frames[-1]
     task = run.sequences[-1][frame.pc]
+    if state.moves and _spends(run, frame, task):
+        return run.suspend(0.0, spends=True)
+    state.moves += 1
     frame.attempt += 1
     try:
         task = dynamic_task.choose(run, frame, task)
@@ -90,6 +93,16 @@ def call(run: Run) -> Op | None:
         nested.begin(run, frame, task)
         return None
     return render_call(run, frame, task)
+
+
+def _spends(run: Run, frame: Frame, task: Task) -> bool:
+    """Return whether a task begins again, which the budget has to allow first.
+
+    Items of a loop are counted when the loop is over.
+    """
+    if not run.around.bounded or run.item is not None or task.kind in CONTROL_KINDS:
+        return False
+    return frame.attempt == 0 and run.state.visits.get(task.label, 0) > 1
 
 
 def render_call(run: Run, frame: Frame, task: Task) -> RunTask | None:

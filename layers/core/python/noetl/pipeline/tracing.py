@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.domain import codec
+from noetl.domain.kinds import CONTROL_KINDS
 from noetl.domain.outcomes.outcomes import AROUND, ErrorInfo, Trace
 from noetl.dsl.program import (
     Action,
@@ -44,6 +45,7 @@ def called(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
         return
     state = run.state
     state.calls += 1
+    state.free += task.kind in CONTROL_KINDS
     status: Any = "success" if outcome.error is None else "error"
     about: dict[str, Any] = {"kind": task.kind, "attempt": frame.attempt, **place(state)}
     made = [
@@ -182,12 +184,18 @@ def with_around(
     return {**meta, AROUND: around}
 
 
-def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
+def calls_made(state: State) -> int:
+    """Return how many calls of tools were made so far."""
+    return state.calls - state.cached - state.free
+
+
+def meta(pipeline: Pipeline, state: State, *, bounded: bool) -> dict[str, Any]:
     """Return ``meta``.
 
-    ``attempts`` when there were several calls, ``calls`` that were made when the cache answered others, and the last task's helpers.
+    ``attempts`` when there were several calls, ``calls`` that were made when the cache answered others or a budget counts them, and the
+    last task's helpers.
 
-    The helpers are ``http``, ``pg`` and ``py``.
+    The helpers are ``http``, ``pg`` and ``py``. ``bounded``: a budget counts.
     """
     last = state.last
     found = with_around(pipeline, last.envelope, last.meta) if last is not None else {}
@@ -195,7 +203,9 @@ def meta(pipeline: Pipeline, state: State) -> dict[str, Any]:
         found["result_action"] = True
     if state.calls > 1:
         found["attempts"] = state.calls
-    if state.cached:
+    if bounded and (state.calls > 1 or state.free):
+        found["calls"] = calls_made(state)
+    elif state.cached:
         found["calls"] = state.calls - state.cached
     return {**found, **children(state)}
 

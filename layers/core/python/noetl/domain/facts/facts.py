@@ -104,6 +104,7 @@ class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field
     """A new command, or a new turn of one.
 
     ``child``: this turn waits for that execution. ``delay``: seconds before it may run. ``limits``: keys it shares with others.
+    ``calls``: what the turns before it count in the budget, and did not count so far.
     Stage ``compensate``: the run is over, and a token represents it again while it is undone.
     """
 
@@ -117,6 +118,7 @@ class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field
     delay: float = 0.0
     child: int | None = None
     limits: tuple[str, ...] = ()
+    calls: int = 0
 
 
 class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", omit_defaults=True):
@@ -279,9 +281,15 @@ class StepExited(msgspec.Struct, frozen=True, tag="step.exit", tag_field="name",
 
 
 class StepFailed(msgspec.Struct, frozen=True, tag="step.failed", tag_field="name", omit_defaults=True):
+    """The failure of a step run.
+
+    ``calls``: what a call without an outcome counts in the budget.
+    """
+
     run: int
     step: str
     error: ErrorInfo
+    calls: int = 0
 
 
 class NextEvaluated(msgspec.Struct, frozen=True, tag="next.evaluated", tag_field="name", omit_defaults=True):

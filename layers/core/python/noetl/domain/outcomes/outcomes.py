@@ -125,6 +125,8 @@ class Suspend(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``remote``: the delay is that of work in another system (``PollRequest``), which has to be stopped there when the task is given up.
     ``deadline``: epoch seconds at which it is given up. ``again``: the turn only asked for progress; history does not record it.
+
+    ``spends``: a task is about to begin again, as long as the budget of the execution lasts.
     """
 
     machine: dict[str, Any]
@@ -136,6 +138,7 @@ class Suspend(msgspec.Struct, frozen=True, omit_defaults=True):
     remote: bool = False
     deadline: float = 0.0
     again: bool = False
+    spends: bool = False
 
 
 AROUND = "around"

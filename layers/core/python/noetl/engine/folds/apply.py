@@ -110,6 +110,8 @@ def _issued(state: ExecutionState, slots: SlotSpace, fact: f.CommandIssued) -> N
     token = state.tokens[fact.run]
     token.phase, token.command, token.turn = fact.stage, fact.command_id, fact.turn
     token.rule = fact.rule
+    token.counted = fact.calls + (token.counted if fact.turn else 0)
+    state.calls += fact.calls
 
 
 def _call_done(state: ExecutionState, slots: SlotSpace, fact: f.CallDone) -> None:
@@ -200,6 +202,7 @@ def _exited(state: ExecutionState, slots: SlotSpace, fact: f.StepExited) -> None
 
 def _failed_step(state: ExecutionState, slots: SlotSpace, fact: f.StepFailed) -> None:
     token = state.tokens[fact.run]
+    state.calls += fact.calls
     if token.phase in WAITING:
         token.lock, token.place = "", 0
     called = result_of(slots, token) if token.phase == "failed" else None

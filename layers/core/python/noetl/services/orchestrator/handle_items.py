@@ -81,10 +81,21 @@ def _count(
     late = [
         (event.execution_id, _late_row(event))
         for event, answer in zip(events, answers, strict=True)
-        if answer.superseded
+        if answer.superseded and not _was_counted(event, deps, now)
     ]
     if late:
         deps.store.record_superseded(late)
+
+
+def _was_counted(event: ItemsDone, deps: EngineDeps, now: float) -> bool:
+    """Check whether history has every row of a report as the report has it.
+
+    Then it was counted before, and its sender did not hear of that: in an outage, a commit may be the last thing that succeeds.
+    """
+    rows = {row.event_id: row.facts for row in _batch(event, deps, now, frozenset()).rows}
+    found = deps.store.find_events(event.execution_id, list(rows)) if rows else ()
+    kept = [one.facts for one in found if one.facts is not None]
+    return bool(rows) and sorted(kept) == sorted(rows.values())
 
 
 def _parts(events: Sequence[ItemsDone]) -> Iterator[list[ItemsDone]]:

@@ -7,19 +7,21 @@ parts in the result store, so that memory stays flat.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import msgspec
 
 from noetl.domain import codec
 from noetl.domain.events import LoopDone, LoopSummary
+from noetl.domain.loop_resume import indexes
 from noetl.domain.outcomes.outcomes import ErrorInfo, OutcomeStatus, Patch, Target
 from noetl.domain.patches.scope_patches import PatchBuffer
 from noetl.domain.results.manifests import manifest
 from noetl.domain.results.paged_list import PART_BYTES
 from noetl.domain.results.references import make_ref, ref_uri, result_name
 from noetl.domain.results.retention import KeptResult, lifetime
+from noetl.engine.budget import calls_made
 from noetl.engine.callbacks import CLOSING
 from noetl.engine.folds.slots import error_view
 from noetl.ports.executions.execution_store import LoopProgress
@@ -65,6 +67,8 @@ def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:
     levels = [counted[row.run, row.round] for row in rows]
     with ParallelPuts(deps.results) as puts:
         fold = _Fold(event, rows[-1].total, levels, deps, puts)
+        if rows[0].again is not None:
+            fold.called = frozenset(indexes(rows[0].picked))
         for told in outcomes(deps.store, event.execution_id, rows, read=_brief):
             fold.add(*told)
         summary = fold.summary()
@@ -91,7 +95,9 @@ class _Fold:
         self.issued = levels[0].issued
         self.deps = deps
         self.inline = sum(level.size for level in levels) <= deps.limits.inline_bytes
-        self.done = self.failed = 0
+        self.done = self.failed = self.calls = 0
+        self.called: Container[int] | None = None
+        """Items that were called in this round; None: all of them."""
         self.values: list[bytes] = []
         """Results as JSON: what is stored as it came is never decoded."""
         self.pending = 0
@@ -113,6 +119,8 @@ class _Fold:
     def add(self, index: int, outcome: Brief, applied: bool) -> None:
         bad = outcome.status == "error"
         self.failed, self.done = self.failed + bad, self.done + (not bad)
+        if self.called is None or index in self.called:
+            self.calls += calls_made(outcome.meta)
         if bad and outcome.error is not None:
             value = codec.encode({"error": error_view(outcome.error)})
             if outcome.error.code == CLOSING:
@@ -189,6 +197,7 @@ class _Fold:
             has_value=self.value[0],
             value=self.value[1],
             kept=tuple(self.kept),
+            calls=self.calls,
         )
 
     def _patches(self) -> list[Patch]:

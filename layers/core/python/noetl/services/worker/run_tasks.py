@@ -118,6 +118,7 @@ class TaskRunner:
             (command.stage, command.rule),
             self.secrets.behind,
             deps.folder_of(program) or "",
+            program.bounds(command.step, command.stage),
         )
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}
