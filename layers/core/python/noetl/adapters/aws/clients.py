@@ -64,7 +64,7 @@ def make_client(service: str, *, once: bool = False) -> Any:
 
 
 def make_credentials() -> Any:
-    """Return the credentials of the process's clients, which refresh themselves; None when there are none."""
+    """Return the credentials of the clients, which refresh themselves; None without any."""
     with _lock, answering("credentials"):
         return _opened().get_credentials()
 

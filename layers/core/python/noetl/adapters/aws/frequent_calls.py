@@ -76,7 +76,10 @@ class SqsCalls:
 
 
 class LambdaCalls:
-    """A client of Lambda that invokes directly. ``client``: one that asks once; it repeats only what Lambda refused to run."""
+    """A client of Lambda that invokes directly.
+
+    ``client``: one that asks once; it repeats only what Lambda refused to run.
+    """
 
     def __init__(self, client: Any, sender: SignedSender) -> None:
         self._client, self._sender = client, sender
@@ -137,7 +140,10 @@ class SignedSender:
     def post(
         self, place: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Return status, headers and body of the answer. Raises InfrastructureError when there is none."""
+        """Return status, headers and body of the answer.
+
+        Raises InfrastructureError when there is none.
+        """
         import urllib3.exceptions
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest

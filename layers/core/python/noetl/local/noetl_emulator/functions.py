@@ -80,7 +80,10 @@ def improve(runtime_python: str, layers: Path, site: Path | None = None) -> None
 
 
 def _set(module: Any, name: str, value: float) -> None:
-    """Change a number of the emulator; raise RuntimeError when the pinned emulator has no such number."""
+    """Change a number of the emulator.
+
+    Raises RuntimeError when the pinned emulator has no such number.
+    """
     if not isinstance(getattr(module, name, None), int | float):
         raise RuntimeError(f"the emulator has no {name} any more")
     setattr(module, name, value)

@@ -469,9 +469,9 @@ class _Batch:
         return job
 
     def _settle(self, jobs: Sequence[_Job]) -> None:
-        """Remove commands from the queue whose outcomes are decided, beside the commands that follow.
+        """Remove commands from the queue whose outcomes are decided.
 
-        Otherwise the queue would deliver them again if this invocation died while it runs further commands.
+        This happens beside the commands that follow. Otherwise the queue would deliver them again if this invocation died while it runs further commands.
         """
         done = [one for job in jobs if job.leased is None for one in (job.delivery, *job.twins)]
         if not done:
