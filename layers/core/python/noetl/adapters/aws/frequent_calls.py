@@ -34,9 +34,9 @@ _SOCKET_OPTIONS = [
 
 
 class SqsCalls:
-    """A client of SQS whose batches are sent directly; every other operation is that of ``client``.
+    """A client of SQS whose batches are sent directly.
 
-    ``client`` sends a batch again that was not answered with success, and so its error is the one that is raised.
+    Every other operation is that of ``client``. It sends a batch again that was not answered with success, and so its error is raised.
     """
 
     def __init__(self, client: Any, sender: SignedSender) -> None:
@@ -189,7 +189,10 @@ def invoking_client() -> Any:
 
 
 def is_ordinary(client: Any, credentials: Any) -> bool:
-    """Return whether requests need no more than a signature: no proxy, and no certificates of one's own."""
+    """Return whether requests need a signature and no more.
+
+    What needs more: a proxy, and certificates of one's own.
+    """
     secure = str(client.meta.endpoint_url).startswith("https:")
     own = secure and any(os.environ.get(name) for name in _OWN_CERTIFICATES)
     return credentials is not None and bool(client.meta.region_name) and not own and not getproxies()

@@ -471,7 +471,8 @@ class _Batch:
     def _settle(self, jobs: Sequence[_Job]) -> None:
         """Remove commands from the queue whose outcomes are decided.
 
-        This happens beside the commands that follow. Otherwise the queue would deliver them again if this invocation died while it runs further commands.
+        This happens beside the commands that follow. Otherwise the queue would deliver them again if this invocation died while it runs
+        further commands.
         """
         done = [one for job in jobs if job.leased is None for one in (job.delivery, *job.twins)]
         if not done:
