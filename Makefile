@@ -156,8 +156,8 @@ million: $(READY) ## a loop over a million rows of a bucket: items/s, memory, st
 	@$(BIN)/python -m tests.bench.million --s3 --rows $(ROWS) --format $(FORMAT)
 
 .PHONY: latency
-latency: $(READY) ## how long a step takes on a deployment on this machine (HOMES="DIR DIR" compares those that are up; JSON=1)
-	@$(BIN)/python -m tests.bench.latency $(foreach home,$(HOMES),--home $(home)) $(if $(JSON),--json)
+latency: $(READY) ## how long a step takes on a deployment on this machine (HOMES="DIR DIR" compares those that are up; JSON=1; PAGE=1 writes the docs)
+	@$(BIN)/python -m tests.bench.latency $(foreach home,$(HOMES),--home $(home)) $(if $(JSON),--json) $(if $(PAGE),--page)
 
 .PHONY: cost
 cost: $(READY) ## dollars per million step transitions, and of doing nothing, beside Step Functions (ENV=prod; JSON=1 for all counts; PAGE=1 writes the docs)

@@ -1,20 +1,22 @@
-"""How long a step takes on a deployment: a chain alone, a short execution that its client waits for, and many at once.
+"""How long a step takes on a deployment: a chain alone, a short execution that its client waits for, many at once, and a loop.
 
-Usage: python -m tests.bench.latency [--home DIR]... [--rounds N] [--json]   (`make latency`)
+Usage: python -m tests.bench.latency [--home DIR]... [--rounds N] [--json] [--page]   (`make latency`)
 
 ``--home``: of a deployment that is up (`noetl local up --home DIR`); several are measured in turn, round by round, so that what else the
 machine does meets all of them, and each after the first is compared with the first. Without one, a deployment of its own is brought up
 and taken down. The steps are HTTP requests to a server on loopback, so that what is measured is the engine, its worker and what is
-between them.
+between them. ``--page`` writes the table of docs/deployment-cost.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,13 +28,14 @@ import psycopg
 
 from noetl.local import state
 from noetl.local.layout import Layout
-from tests.bench.playbooks import chain
+from tests.bench.playbooks import chain, loop
 from tests.bench.speed.noetl import step_server
 from tests.e2e.conftest import Deployment, fresh_deployment
 
 STEPS = 20
 SHORT = 3
 MANY = 50
+ITEMS = 1000
 CLIENTS = 16
 WAIT = 20
 PATIENCE = 60.0
@@ -41,6 +44,7 @@ MEASURES = {
     "step": (f"a step of a chain of {STEPS}", "ms"),
     "short": (f"{SHORT} steps, from the request to its answer", "ms"),
     "many": (f"{MANY} executions of {SHORT} steps at once", "executions/s"),
+    "loop": (f"a parallel loop of {ITEMS:,} items", "items/s"),
 }
 
 
@@ -56,32 +60,31 @@ class Place:
         self.database = psycopg.connect(self.deployment.database(), autocommit=True)
 
     def register(self, url: str) -> None:
-        for steps in (STEPS, SHORT):
-            answer = self.deployment.api(
-                "POST", "/api/catalog/register", {"content": chain(steps, "http", url)}
-            )
+        contents = (chain(STEPS, "http", url), chain(SHORT, "http", url), loop(ITEMS, "noop", "parallel"))
+        for content in contents:
+            answer = self.deployment.api("POST", "/api/catalog/register", {"content": content})
             if answer.status not in (200, 201):
                 raise RuntimeError(f"the playbook was refused: {answer.body}")
 
-    def start(self, steps: int, wait: int | None = None) -> dict[str, Any]:
+    def start(self, path: str, wait: int | None = None) -> dict[str, Any]:
         query = "" if wait is None else f"?wait={wait}"
-        answer = self.deployment.api("POST", f"/api/executions{query}", {"path": f"bench/chain_{steps}_http"})
+        answer = self.deployment.api("POST", f"/api/executions{query}", {"path": path})
         if answer.status != 201:
             raise RuntimeError(f"the start was refused: {answer.status} {answer.body}")
         body: dict[str, Any] = answer.body
         return body
 
-    def run(self, steps: int) -> float:
+    def run(self, path: str) -> float:
         """Run an execution to its end; return the seconds from the request to the answer."""
         began = time.perf_counter()
-        told = self.start(steps, WAIT)
+        told = self.start(path, WAIT)
         if told.get("status") != "completed":
             raise RuntimeError(f"the execution did not complete: {told}")
         return time.perf_counter() - began
 
     def step(self) -> float:
         """Milliseconds of a step, by the database's clock: from the first to the last row of the history."""
-        told = self.start(STEPS, WAIT)
+        told = self.start(_chain(STEPS), WAIT)
         query = "SELECT extract(epoch FROM max(at) - min(at)) FROM noetl.event WHERE execution_id = %s AND lane = 0"
         row = self.database.execute(query, [int(told["execution_id"])]).fetchone()
         assert row is not None
@@ -91,7 +94,7 @@ class Place:
         """Executions per second, from the first request to the last end."""
         began = time.perf_counter()
         with ThreadPoolExecutor(CLIENTS) as clients:
-            ids = list(clients.map(lambda _: int(self.start(SHORT)["execution_id"]), range(MANY)))
+            ids = list(clients.map(lambda _: int(self.start(_chain(SHORT))["execution_id"]), range(MANY)))
         while (done := self._ended(ids)) < MANY:
             if time.perf_counter() - began > PATIENCE:
                 raise RuntimeError(f"{MANY - done} of {MANY} executions have not ended after {PATIENCE:g} s")
@@ -104,8 +107,13 @@ class Place:
 
     def round(self, shorts: int) -> None:
         self.found["step"].append(self.step())
-        self.found["short"] += [self.run(SHORT) * 1000 for _ in range(shorts)]
+        self.found["short"] += [self.run(_chain(SHORT)) * 1000 for _ in range(shorts)]
         self.found["many"].append(self.many())
+        self.found["loop"].append(ITEMS / self.run(f"bench/parallel_{ITEMS}_noop"))
+
+
+def _chain(steps: int) -> str:
+    return f"bench/chain_{steps}_http"
 
 
 @contextmanager
@@ -134,6 +142,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shorts", type=int, default=5, help="short executions in a round")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--page", action="store_true", help="write the table of docs/deployment-cost.md")
     options = parser.parse_args()
     with step_server() as url, places(options.home) as found:
         for place in found:
@@ -146,6 +155,8 @@ def main() -> int:
                 place.round(options.shorts)
         for place in found:
             tell(place, found[0], as_json=options.json)
+        if options.page:
+            write(found[-1].found)
     return 0
 
 
@@ -159,6 +170,33 @@ def tell(place: Place, first: Place, *, as_json: bool) -> None:
         else:
             beside = "" if place is first else f"   {value / base:.2f} of the first"
             print(f"{place.name}: {about}: {value:.1f} {unit}{beside}")
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "deployment-cost.md"
+_TABLE = re.compile(r"^\| on the emulator .*?(?=^$)", re.MULTILINE | re.DOTALL)
+
+
+def write(found: Mapping[str, Sequence[float]]) -> None:
+    """Put the table of these values into the page."""
+    text, count = _TABLE.subn(lambda _: table(found, machine()), PAGE.read_text("utf-8"))
+    if count != 1:
+        raise RuntimeError(f"{PAGE} has {count} tables of latency")
+    PAGE.write_text(text, "utf-8")
+
+
+def table(found: Mapping[str, Sequence[float]], where: str) -> str:
+    """Return the rows of the page. ``where``: the machine, for the head of the table."""
+    rows = [f"| on the emulator ({where}) | median | best |", "|---|---|---|"]
+    for name, (about, unit) in MEASURES.items():
+        values = found[name]
+        best = min(values) if unit == "ms" else max(values)
+        rows.append(f"| {about} | {median(values):.0f} {unit} | {best:.0f} {unit} |")
+    return "\n".join(rows) + "\n"
+
+
+def machine() -> str:
+    """Describe the machine of a measurement and its load."""
+    return f"{os.cpu_count()} processors, load {os.getloadavg()[1]:.0f}"
 
 
 if __name__ == "__main__":

@@ -199,6 +199,8 @@ def test_failed_items_and_left_steps_are_found_by_themselves(store, make):
     found = store.failed_items(EID, loop.run, 10)
     assert [row.seq for row in found] == [1, 3] and all(row.type == "call.error" for row in found)
     assert [row.seq for row in store.failed_items(EID, loop.run, 1)] == [1]
+    assert [row.seq for row in store.failed_items(EID, loop.run, 10, after=1)] == [3]
+    assert not store.failed_items(EID, loop.run, 10, after=3)
     assert not store.failed_items(EID, loop.run + 1, 10)
     assert set(store.left_steps(EID, ["start", "x", "other"])) == {"start"}
     assert store.status_counts(10) == {"running": 1}

@@ -24,7 +24,6 @@ const TYPES = {
   ".svg": "image/svg+xml",
 };
 const CSRF = "proof of the page";
-const LOOK_EVERY_MS = 300;
 
 /** Serve the built UI and pass the API on; resolves to the address. */
 export async function startProxy({ dist, api, token, scopes = ["read", "execute", "write", "admin"], stream = true, port = 0, code, issuer }) {
@@ -38,8 +37,7 @@ export async function startProxy({ dist, api, token, scopes = ["read", "execute"
     else if (issuer && url.pathname === "/api/stream") answerJson(answer, 404, { status: 404, code: "not_found" });
     else if (url.pathname === "/api/session") void serveSession(asked, answer, scopes, session);
     else if (!session.entered || (code && asked.headers["x-csrf-token"] !== CSRF)) refuse(answer);
-    else if (url.pathname === "/api/stream") void serveStream(asked, answer, url, { api, token, stream });
-    else if (url.pathname === "/api/changes") void serveChanges(answer, url, { api, token });
+    else if (url.pathname === "/api/stream" && !stream) keepStream(answer);
     else passOn(asked, answer, { api, token });
   });
   await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
@@ -96,49 +94,10 @@ async function textOf(asked) {
   return text;
 }
 
-async function statusOf(topic, { api, token }) {
-  const path = topic.startsWith("execution:") ? `/api/executions/${topic.slice(10)}/status` : "/api/executions?limit=20";
-  try {
-    const answer = await fetch(api + path, { headers: { Authorization: `Bearer ${token}` } });
-    return (await answer.text()).replace(/"duration_ms":\d+/g, "");
-  } catch {
-    return "";
-  }
-}
-
-async function serveStream(asked, answer, url, { api, token, stream }) {
+/** A buffering proxy answers, and keeps what comes after. */
+function keepStream(answer) {
   answer.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
   answer.flushHeaders();
-  // A buffering proxy answers, and keeps what comes after.
-  if (!stream) return;
-  const topics = url.searchParams.get("topics").split(",");
-  const known = new Map();
-  for (const topic of topics) known.set(topic, await statusOf(topic, { api, token }));
-  answer.write(": hello\n\n");
-  let id = 0;
-  const tell = (topic) => answer.write(`id: ${++id}\nevent: change\ndata: ${JSON.stringify({ topic, version: id })}\n\n`);
-  topics.forEach(tell);
-  const timer = setInterval(async () => {
-    for (const topic of topics) {
-      const now = await statusOf(topic, { api, token });
-      if (known.get(topic) !== now) tell(topic);
-      known.set(topic, now);
-    }
-  }, LOOK_EVERY_MS);
-  asked.on("close", () => clearInterval(timer));
-}
-
-const polled = new Map();
-
-async function serveChanges(answer, url, server) {
-  const changes = [];
-  for (const topic of url.searchParams.get("topics").split(",")) {
-    const now = await statusOf(topic, server);
-    if (polled.get(topic) !== now) changes.push({ topic });
-    polled.set(topic, now);
-  }
-  answer.writeHead(200, { "Content-Type": "application/json" });
-  answer.end(JSON.stringify({ changes, next: "1" }));
 }
 
 function passOn(asked, answer, { api, token }) {
@@ -149,6 +108,7 @@ function passOn(asked, answer, { api, token }) {
     from.pipe(answer);
   });
   on.on("error", () => answer.destroy());
+  answer.on("close", () => on.destroy());
   asked.pipe(on);
 }
 

@@ -14,6 +14,21 @@ workflow:
       spec: { policy: { rules: [{ when: "{{ outcome.status == 'error' }}", then: { do: retry, attempts: 2, delay: 1.0 } }, { else: { then: { do: continue } } }] } }
 `;
 
+const MANY = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: many, path: demo/many }
+workflow:
+  - step: start
+    loop: { in: "{{ range(150) | list }}", iterator: n, spec: { mode: parallel, policy: { failure: { mode: best_effort } } } }
+    tool:
+      kind: python
+      input: { n: "{{ iter.n }}" }
+      code: |
+        if n in (99, 120):
+            raise ValueError(f"{n} is bad")
+        result = {"n": n}
+`;
+
 test("a run says how long it ran, and how long it waited to be tried again", async ({ page, server, ui }) => {
   await server.register(TRIED);
   const { execution_id } = await server.run("demo/tried");
@@ -33,4 +48,20 @@ test("a step that is not admitted waits, and a loop is one band with its counts"
   await page.goto(`${ui.address}/ui/executions/${looped}?view=timeline`);
   const loop = page.getByRole("button", { name: /^price, failed · \d+\/12 · 1 failed/ });
   await expect(loop.locator(".timeline-bar")).toHaveCount(1);
+});
+
+test("a loop opens to its items: those that failed first, and all of them by pages", async ({ page, server, ui }) => {
+  await server.register(MANY);
+  const { execution_id } = await server.run("demo/many");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=timeline`);
+  await page.getByRole("button", { name: /^start, / }).click();
+  const items = page.getByRole("region", { name: "Items of start" });
+  await expect(items.getByRole("listitem")).toHaveCount(2);
+  await expect(items.getByRole("listitem").first()).toContainText(/99.*failed.*99 is bad/);
+  await items.getByText("Only those that failed").click();
+  await expect(items.getByRole("listitem").first()).toContainText(/0.*done.*"n":0/);
+  await expect(items.getByRole("listitem").first()).toHaveAttribute("aria-setsize", "100");
+  await items.getByRole("button", { name: "Read on" }).click();
+  await expect(items.getByRole("listitem").first()).toHaveAttribute("aria-setsize", "150");
+  await expect(items.getByRole("button", { name: "Read on" })).toHaveCount(0);
 });

@@ -106,7 +106,8 @@ class Ground:
 
     def outcome_of(self, script: str, *arguments: str, left_out: str = "") -> Any:
         """The JSON that ``script`` prints when it is run in place of a worker."""
-        environment = {**os.environ, **libraries(), WITHOUT: left_out}
+        # A task's folder lies in /tmp, which it has to itself, also where the machine's temporary folder is another one.
+        environment = {**os.environ, **libraries(), WITHOUT: left_out, "TMPDIR": "/tmp"}
         environment["PYTHONPATH"] += f"{os.pathsep}{HERE.parents[2]}"
         return self._printed([script, *arguments], environment)
 

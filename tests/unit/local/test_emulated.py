@@ -245,6 +245,14 @@ def test_the_log_of_a_function_that_died_ends_with_its_output() -> None:
     assert functions.read_log(lines, lambda: True, -1) == "three", "its child lives on"
 
 
+def test_a_number_that_the_emulator_lacks_is_refused() -> None:
+    module = types.SimpleNamespace(GAP=0.05)
+    functions._set(module, "GAP", 0.005)
+    assert module.GAP == 0.005
+    with pytest.raises(RuntimeError, match="no OTHER any more"):
+        functions._set(module, "OTHER", 1)
+
+
 def test_a_changed_script_of_the_emulator_is_refused() -> None:
     with pytest.raises(RuntimeError, match="has changed"):
         functions.with_log_end("result = handler(event)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from noetl.api.http.waiting import LONGEST, Waiting
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InfrastructureError
+from noetl.runtime.aws.api import FIRST_LOOK_SECONDS, NEXT_LOOK_SECONDS, SLOWER, WAIT_SECONDS
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
 
 LARGE = HELLO.replace('double, value: "{{ workload.n }}"', "noop, args: {text: \"{{ 'x' * 60000 }}\"}")
@@ -89,6 +91,31 @@ def test_when_the_time_has_passed_the_id_is_told_and_looks_grow_apart():
     assert (told["status"], told["ended"]) == ("waiting", False) and "result" not in told
     assert clock.now == 30 and clock.pauses[:3] == pytest.approx([0.1, 0.15, 0.225])
     assert max(clock.pauses) == 2.0 and len(clock.pauses) < 25
+
+
+def test_the_pause_after_the_first_look_may_be_shorter():
+    clock = Clock()
+    waiting = Waiting(
+        expect=clock.expect, clock=lambda: clock.now, first_pause=0.03, next_pause=0.01, slower=1.1
+    )
+    waiting.wait(1, 60, lambda: False, since=0.0)
+    assert clock.pauses[:4] == pytest.approx([0.03, 0.01, 0.011, 0.0121]) and max(clock.pauses) == 2.0
+
+
+def test_a_deployment_looks_soon_after_the_end_and_not_often():
+    clock = Clock()
+    waiting = Waiting(
+        longest=WAIT_SECONDS,
+        first_pause=FIRST_LOOK_SECONDS,
+        next_pause=NEXT_LOOK_SECONDS,
+        slower=SLOWER,
+        expect=clock.expect,
+        clock=lambda: clock.now,
+    )
+    waiting.wait(1, 60, lambda: False, since=0.0)
+    looks = [sum(clock.pauses[: place + 1]) for place in range(len(clock.pauses))]
+    late = [(after - before) / after for before, after in pairwise(looks)]
+    assert len(looks) <= 60 and max(late) < 0.25 and max(late[5:]) < 0.15
 
 
 def test_zero_does_not_wait_and_tells_the_status():

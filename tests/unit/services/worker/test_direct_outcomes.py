@@ -16,6 +16,7 @@ from noetl.domain.kinds import TaskContext
 from noetl.domain.messages import VERSION as MESSAGE_VERSION
 from noetl.domain.messages import Message, decode_message, encode_message
 from noetl.domain.workers.direct_requests import VERSION, DecideAnswer, DecideRequest
+from noetl.services.worker.consume_commands import work_batch
 from noetl.services.worker.direct_outcomes import REQUEST_SECONDS, SECONDS, DirectOutcomes
 from tests.unit.services.batch_bench import LOOP, RING, Bench, Tool
 from tests.waiting import PATIENCE
@@ -74,6 +75,41 @@ def test_a_chain_runs_in_one_invocation_and_its_first_message_is_removed_at_once
     assert [len(one.outcomes) for one in engine.asked] == [1, 1, 1] and bench.events.requests == []
     assert len(bench.commands) == 0 and waiting[0] == 1
     assert len({one.lease for one in engine.asked}) == 3, "every request has a lease of its own"
+
+
+def test_the_next_command_runs_and_is_decided_while_the_first_message_is_removed():
+    engine, decided, logged = Engine(), threading.Event(), []
+    bench = bench_of(engine)
+    remove = bench.commands.ack
+
+    def slow(deliveries: Any) -> None:
+        logged.append(decided.wait(PATIENCE))
+        remove(deliveries)
+
+    def last(request: DecideRequest) -> DecideAnswer:
+        decided.set()
+        return DecideAnswer(VERSION)
+
+    bench.commands.ack = slow  # type: ignore[method-assign]
+    engine.replies = [engine.next, engine.next, last]
+    worked = work_batch(bench.put(bench.command(1)), bench.deps)
+    assert logged == [True], "the third outcome was decided meanwhile"
+    assert (worked.commands, worked.direct, len(bench.commands)) == (3, 3, 0), "the batch ends after it"
+
+
+@pytest.mark.parametrize("error", [InfrastructureError("away", code="aws_failed"), ValueError("a defect")])
+def test_a_message_that_cannot_be_removed_harms_nothing(error):
+    engine, tried = Engine(), []
+    bench = bench_of(engine)
+
+    def fail(deliveries: Any) -> None:
+        tried.append(deliveries)
+        raise error
+
+    bench.commands.ack = fail  # type: ignore[method-assign]
+    worked = work_batch(bench.put(bench.command(1)), bench.deps)
+    assert len(tried) == 1 and (worked.commands, worked.give_back) == (3, []) and bench.events.requests == []
+    assert "only at the end of the batch" in bench.logged[-1]
 
 
 def test_outcomes_of_a_batch_share_a_request():

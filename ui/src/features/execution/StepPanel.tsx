@@ -1,5 +1,5 @@
 /** The step run that is selected: its facts, its error, its result on request. */
-import { useNavigate } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import type { Json } from "../../api/json";
 import { Button } from "../../design/Button";
@@ -10,12 +10,14 @@ import { Moment } from "../../design/Moment";
 import { Status } from "../../design/Status";
 import { durationText } from "../../design/time";
 import { ExecutionLink } from "./Header";
+import { LoopItems } from "./LoopItems";
 import { LoopProgress } from "./LoopProgress";
 import type { StepRun } from "./queries";
 import { StepResult } from "./StepResult";
 
 export function StepPanel({ executionId, step }: { executionId: string; step: StepRun }) {
   const navigate = useNavigate({ from: "/executions/$id" });
+  const { at } = useSearch({ from: "/shell/executions/$id" });
   return (
     <section className="card stack" aria-label={`Step ${step.step}, run ${step.run}`}>
       <div className="row spread">
@@ -41,6 +43,7 @@ export function StepPanel({ executionId, step }: { executionId: string; step: St
           ["Items", step.loop ? <LoopProgress key="loop" loop={step.loop} /> : null],
         ]}
       />
+      {step.loop && at === undefined ? <LoopItems executionId={executionId} step={step} /> : null}
       {step.error ? <JsonTree label="error" value={step.error as Json} /> : null}
       <StepResult executionId={executionId} step={step.step} />
     </section>

@@ -1,5 +1,5 @@
 /** What the API says about one execution; keys begin with its topic, so that live changes refresh them. */
-import { queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 
 import { api, read, type Schemas } from "../../api/client";
 import type { Json } from "../../api/json";
@@ -38,6 +38,22 @@ export const phasesOf = (id: string) =>
     queryKey: ["execution", id, "phases"],
     queryFn: () =>
       read(api.GET("/api/executions/{execution_id}/steps", { params: { ...at(id), query: { limit: MOST_STEPS, phases: true } } })),
+  });
+
+const ITEMS_AT_ONCE = 100;
+
+/** The items of a loop by its step run; with `failed`, those that failed. */
+export const itemsOf = (id: string, run: number, failed: boolean) =>
+  infiniteQueryOptions({
+    queryKey: ["execution", id, "items", run, failed],
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page: Schemas["LoopItemPage"]) => page.next ?? undefined,
+    queryFn: ({ pageParam }) =>
+      read(
+        api.GET("/api/executions/{execution_id}/loops/{run}/items", {
+          params: { path: { execution_id: id, run: String(run) }, query: { failed, after: pageParam, limit: ITEMS_AT_ONCE } },
+        }),
+      ),
   });
 
 export const executionGraphOf = (id: string) =>

@@ -17,7 +17,7 @@ from noetl.cli.commands.credential import credential_app
 from noetl.cli.commands.dead_letters import dead_letters_app
 from noetl.cli.commands.deploy import deploy
 from noetl.cli.commands.init import init
-from noetl.cli.commands.inspect import events, list_, logs, result, status
+from noetl.cli.commands.inspect import events, items, list_, logs, result, status
 from noetl.cli.commands.limit import limit_app
 from noetl.cli.commands.local import invoke, local_app
 from noetl.cli.commands.prune import prune
@@ -102,6 +102,7 @@ app.command()(redrive)
 app.command()(prune)
 app.command("list")(list_)
 app.command()(status)
+app.command()(items)
 app.command()(events)
 app.command()(logs)
 app.command()(result)

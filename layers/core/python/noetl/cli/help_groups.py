@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Run": ("init", "run", "exec", "resume", "test"),
-    "Look": ("list", "status", "events", "logs", "result", "analyze", "compare", "sql", "ui"),
+    "Look": ("list", "status", "items", "events", "logs", "result", "analyze", "compare", "sql", "ui"),
     "Steer": (
         "cancel",
         "pause",

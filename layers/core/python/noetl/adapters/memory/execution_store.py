@@ -351,9 +351,12 @@ class MemoryExecutionStore(MemoryFigures):
         start = decode_event(row.payload) if row is not None else None
         return start if isinstance(start, Start) else None
 
-    def failed_items(self, execution_id: int, run: int, limit: int) -> Sequence[StoredEvent]:
+    def failed_items(
+        self, execution_id: int, run: int, limit: int, *, after: int = -1
+    ) -> Sequence[StoredEvent]:
         with self._lock:
-            return [row for row in self._lane(execution_id, run) if row.type == "call.error"][:limit]
+            rows = self._lane(execution_id, run)
+            return [row for row in rows if row.type == "call.error" and row.seq > after][:limit]
 
     def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:
         with self._lock:

@@ -16,6 +16,7 @@ from noetl.domain.variables import VariableType
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.automations.schedules import ScheduleView
 from noetl.services.credentials.credentials import CredentialAccessView, CredentialView
+from noetl.services.history.loop_items import LoopItem
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries.limits import WaitView
 from noetl.services.queries.read_execution import AwaitedCallback, ExecutionSummary, ParkedStep, StepView
@@ -395,6 +396,18 @@ class StepPage(msgspec.Struct, frozen=True):
     steps: list[StepView]
     next: str | None
     waits: list[WaitView] = []
+
+
+class LoopItemPage(msgspec.Struct, frozen=True):
+    """Items of a loop in its order.
+
+    ``next``: pass it as ``?after``; null after the last item that has ended.
+    """
+
+    execution_id: str
+    run: int
+    items: list[LoopItem]
+    next: str | None
 
 
 class EventPage(msgspec.Struct, frozen=True):

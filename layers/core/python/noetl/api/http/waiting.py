@@ -31,7 +31,8 @@ class Waiting:
     """Requests that wait for the end of an execution.
 
     ``places``: how many requests may wait at the same moment; None: any number. ``longest``: seconds from the beginning of a request
-    within which it is answered. ``first_pause``: before the first look; ``slower``: the factor of the pauses after it. ``expect``:
+    within which it is answered. ``first_pause``: before the first look; ``next_pause``: after it (None: as the factor says); ``slower``:
+    the factor of the pauses from there on. ``expect``:
     returns the pause, which ends when this process learns that the execution has ended; its argument says
     whether the execution was started a moment ago, so that no redrive of it is possible. ``clock``: epoch seconds. ``beside``: entered
     while a request waits; yields whether it may.
@@ -44,6 +45,7 @@ class Waiting:
         longest: float = LONGEST,
         expect: Callable[[int, bool], AbstractContextManager[Pause]] = no_signal,
         first_pause: float = FIRST_PAUSE,
+        next_pause: float | None = None,
         slower: float = SLOWER,
         clock: Callable[[], float] = time.time,
         beside: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(True),
@@ -52,6 +54,7 @@ class Waiting:
         self._places = None if places is None else threading.Semaphore(places)
         self._longest, self._expect, self._clock = longest, expect, clock
         self._first, self._slower = first_pause, slower
+        self._next = first_pause * slower if next_pause is None else next_pause
 
     def wait(
         self,
@@ -79,8 +82,8 @@ class Waiting:
                 places.release()
 
     def _wait(self, pause: Pause, until: float, over: Callable[[], bool]) -> None:
-        seconds = self._first
+        seconds, following = self._first, self._next
         while (left := until - self._clock()) > 0:
             if pause(min(seconds, left)) or over():
                 return
-            seconds = min(seconds * self._slower, LONGEST_PAUSE)
+            seconds, following = following, min(following * self._slower, LONGEST_PAUSE)

@@ -130,6 +130,21 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "GET",
+        f"{ONE}/loops/{{run}}/items",
+        "getLoopItems",
+        "The items of a loop by step run: how each ended, its error, and the beginning of its result. An item that runs is not there yet.",
+        "read",
+        executions.get_loop_items,
+        {200: bodies.LoopItemPage},
+        "executions",
+        query=(
+            AFTER,
+            limit(100, executions.ITEMS),
+            Parameter("failed", "`true`: only items that failed.", FLAG),
+        ),
+    ),
+    Route(
+        "GET",
         f"{ONE}/steps",
         "getExecutionSteps",
         "The step runs of an execution, in the order they began.",

@@ -11,6 +11,7 @@ from noetl.api.http import parse
 from noetl.api.http.bodies import (
     ExecutionAnswer,
     ExecutionPage,
+    LoopItemPage,
     StartBody,
     StartedAnswer,
     StatusAnswer,
@@ -36,6 +37,7 @@ from noetl.services.catalog.find_playbook import (
 )
 from noetl.services.executions.start_execution import StartRequest, start_execution
 from noetl.services.history.history_pages import HistoryReader, Position, decode_position, encode_position
+from noetl.services.history.loop_items import loop_items
 from noetl.services.history.phases import read_phases
 from noetl.services.history.progress import read_progress
 from noetl.services.history.read_history import HistoryEvent
@@ -44,6 +46,8 @@ from noetl.services.queries.limits import waits
 
 STEPS = 2000
 """Most step runs in one answer."""
+ITEMS = 500
+"""Most items of a loop in one answer."""
 _LARGE_EVENT = 1_000_000
 
 
@@ -270,6 +274,21 @@ def get_steps(deps: ApiDeps, request: Request) -> Answer:
     ]
     more = str(steps[-1].run) if len(runs) > limit else None
     return Answer(200, StepPage(str(execution_id), steps, more, waits(deps.store, execution_id)))
+
+
+def get_loop_items(deps: ApiDeps, request: Request) -> Answer:
+    """Answer a page of the items of a loop, or of those that failed."""
+    execution_id, limit = _id(request), parse.limit(request, 100, ITEMS)
+    read_execution.find(deps.store, execution_id)
+    after = parse.after(request)
+    place = parse.whole_number(after) if after is not None else -1
+    if place is None:
+        raise parse.bad_cursor(str(after))
+    run = parse.whole_number(request.params["run"]) or 0  # no run has the number 0
+    failed = parse.flag(request, "failed")
+    page = loop_items(deps.store, execution_id, run, after=place, limit=limit, failed=failed)
+    following = None if page.next is None else str(page.next)
+    return Answer(200, LoopItemPage(str(execution_id), run, page.items, following))
 
 
 def get_events(deps: ApiDeps, request: Request) -> Answer:

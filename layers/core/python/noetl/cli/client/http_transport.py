@@ -20,6 +20,7 @@ from noetl.api.http.bodies import (
     DeletedAnswer,
     ExecutionAnswer,
     ExecutionPage,
+    LoopItemPage,
     NextAnswer,
     PlaybookAnswer,
     PlaybookPage,
@@ -66,6 +67,7 @@ from noetl.services.credentials.credentials import (
     ResealResult,
 )
 from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
+from noetl.services.history.loop_items import PAGE, LoopItem
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.history.recorded_test import RecordedTest
 from noetl.services.messaging.operate_dead_letters import (
@@ -195,6 +197,11 @@ class RemotePlace(RemoteTriggers):
         return found.result, RemoteResults(self._client, found.downloads)
 
     # --- callbacks ---
+
+    def items(self, execution_id: int, run: int, *, failed: bool) -> Iterable[LoopItem]:
+        where = f"{ONE.format(execution_id)}/loops/{run}/items"
+        for page in self._client.pages(where, LoopItemPage, limit=PAGE, failed="true" if failed else None):
+            yield from page.items
 
     def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
         found = self._client.get(f"{ONE.format(execution_id)}/callbacks", CallbacksAnswer)

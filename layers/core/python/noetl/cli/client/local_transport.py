@@ -48,6 +48,7 @@ from noetl.services.executions.bulk_control import (
 )
 from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.history.history_pages import HistoryReader
+from noetl.services.history.loop_items import LoopItem, every_loop_item
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries import read_execution
 from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
@@ -165,6 +166,9 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
             time.sleep(POLL)
 
     # --- callbacks ---
+
+    def items(self, execution_id: int, run: int, *, failed: bool) -> Iterable[LoopItem]:
+        return every_loop_item(self._reading.store, execution_id, run, failed=failed)
 
     def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
         store = self._reading.store

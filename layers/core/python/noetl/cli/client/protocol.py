@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ResealResult,
     )
     from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
+    from noetl.services.history.loop_items import LoopItem
     from noetl.services.history.read_history import HistoryEvent
     from noetl.services.history.recorded_test import RecordedTest
     from noetl.services.messaging.operate_dead_letters import DeadLetterPage, DeadLettersDone, DeadLetterWish
@@ -110,6 +111,9 @@ class Place(Protocol):
     def status(self, execution_id: int) -> str: ...
     def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
         """In order; ``follow``: until the execution ends."""
+
+    def items(self, execution_id: int, run: int, *, failed: bool) -> Iterable[LoopItem]:
+        """The items of a loop by its step run, in its order; read as they are taken."""
 
     def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
         """What its tasks have printed; ``follow``: until the execution ends."""

@@ -1,4 +1,4 @@
-"""``noetl list``, ``status``, ``events``, ``result``: their options and their help.
+"""Options and help of ``noetl list``, ``status``, ``items``, ``events``, ``result``.
 
 What they do is in ``reading``.
 """
@@ -79,6 +79,34 @@ def events(
 
     at = where(home, remote, context)
     end(inspect.show_events(execution, follow=follow, vocabulary=vocabulary, as_json=as_json, at=at))
+
+
+def items(
+    execution: Id = "latest",
+    step: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of this loop; without it, the last one.")
+    ] = None,
+    run: Annotated[
+        int | None, typer.Option(min=1, help="Of this step run, where a loop ran several times.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only items that failed.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = 100,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Show the items of a loop: how each ended, and with what.
+
+    \b
+      noetl items latest --failed
+      noetl items 342881230712832 --step load --json | jq -r 'select(.attempts > 1) | .index'
+    """
+    from noetl.cli.actions import loop_items
+
+    at = where(home, remote, context)
+    wanted = loop_items.LoopChoice(step, run)
+    end(loop_items.show_items(execution, wanted, failed=failed, limit=limit, as_json=as_json, at=at))
 
 
 def logs(

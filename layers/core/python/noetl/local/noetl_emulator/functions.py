@@ -8,6 +8,7 @@
   and it loses no line of a function that is slow to write or is replaced right after.
 * Schedules are looked at each second, not every ten, and the placeholders in a schedule's input are filled.
 * A queue that is not there is not read, and a queue is read once for a function.
+* A message is read at once also when it comes right after the end of an invocation, as by the pollers of Lambda.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ EXITED_SECONDS = 1.0
 """How long it reads the log of a function that has exited: a child that still runs may hold the pipe open."""
 POLL_SECONDS = 0.05
 TICK_SECONDS = 1
+WAKE_GAP_SECONDS = 0.005
+"""How long the readers of queues rest after they were woken and found nothing. The emulator lets them rest for 50 ms, so that the first
+command of an execution waited for them when another execution had just ended."""
 NO_QUEUE = (
     "Error occurred while ReceiveMessage. SQS Error Code: AWS.SimpleQueueService.NonExistentQueue. "
     "SQS Error Message: The specified queue does not exist."
@@ -70,8 +74,19 @@ def improve(runtime_python: str, layers: Path, site: Path | None = None) -> None
     lambda_runtime.Worker._drain_stderr_bounded = functools.partialmethod(_drain, drain)
     lambda_svc._create_esm = functools.partial(_map_source, lambda_svc._create_esm)
     eventbridge._invoke_target = functools.partial(_invoke_scheduled, eventbridge._invoke_target)
+    _set(lambda_svc, "_ESM_IDLE_WAKE_GAP_SECONDS", WAKE_GAP_SECONDS)
     scheduler._SCHEDULE_TICK_INTERVAL = TICK_SECONDS
     eventbridge._SCHEDULER_TICK_INTERVAL = TICK_SECONDS
+
+
+def _set(module: Any, name: str, value: float) -> None:
+    """Change a number of the emulator.
+
+    Raises RuntimeError when the pinned emulator has no such number.
+    """
+    if not isinstance(getattr(module, name, None), int | float):
+        raise RuntimeError(f"the emulator has no {name} any more")
+    setattr(module, name, value)
 
 
 def with_site(script: str, site: Path | None) -> str:

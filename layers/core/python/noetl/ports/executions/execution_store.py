@@ -361,8 +361,13 @@ class ExecutionStore(LimitStore, Figures, Protocol):
     def start_of(self, execution_id: int) -> Start | None:
         """Return the Start of an execution, while it waits in the outbox."""
 
-    def failed_items(self, execution_id: int, run: int, limit: int) -> Sequence[StoredEvent]:
-        """Rows of the items of a loop that failed, in the order of their places."""
+    def failed_items(
+        self, execution_id: int, run: int, limit: int, *, after: int = -1
+    ) -> Sequence[StoredEvent]:
+        """Rows of the items of a loop that failed, in the order of their places.
+
+        ``after``: the place behind which they begin.
+        """
 
     def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:
         """Those of these steps that have left a result."""

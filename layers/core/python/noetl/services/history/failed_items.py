@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from noetl.domain import codec
 from noetl.domain.loop_resume import Places
-from noetl.ports.executions.execution_store import ExecutionStore, StoredEvent
+from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.services.history.progress import StepRun
 
 NAMED = 10
@@ -66,7 +66,7 @@ def _of(store: ExecutionStore, execution_id: int, run: StepRun) -> FailedItems:
     rows = store.failed_items(execution_id, run.run, COUNTED)
     started = store.loop_run(execution_id, run.run, _FIRST_ROUND) if rows else None
     places = Places(started.picked if started is not None else ())
-    found = [_item(row, places) for row in rows]
+    found = [failed_item(places.index(row.seq), codec.decode(row.facts)) for row in rows]
     codes = Counter(item.code for item in found)
     messages = {item.code: item.message for item in reversed(found)}
     errors = [ErrorCount(count, code, messages[code]) for code, count in codes.most_common()]
@@ -74,11 +74,12 @@ def _of(store: ExecutionStore, execution_id: int, run: StepRun) -> FailedItems:
     return FailedItems(max(total, len(found)), len(found), found[:NAMED], errors[:NAMED])
 
 
-def _item(row: StoredEvent, places: Places) -> FailedItem:
-    error: Any = codec.decode(row.facts).get("error") or {}
+def failed_item(index: int, outcome: Mapping[str, Any]) -> FailedItem:
+    """Describe a failed item by its outcome."""
+    error: Any = outcome.get("error") or {}
     message = " ".join(str(error.get("message", "failed")).split())
     return FailedItem(
-        places.index(row.seq),
+        index,
         message if len(message) <= _MESSAGE else f"{message[: _MESSAGE - 1]}…",
         str(error.get("code") or error.get("kind") or "error"),
         str(error.get("kind") or ""),

@@ -147,8 +147,8 @@ class HistoryReader:
         while more:
             page, more = self._item_page(run, last)
             for index, rows in groupby(page, key=attrgetter("seq")):
-                item = sorted(rows, key=_turn_order)
-                if not gaps and (index != last + 1 or _suspended(item[-1])):
+                item = sorted(rows, key=turn_order)
+                if not gaps and (index != last + 1 or is_suspended(item[-1])):
                     return
                 told = [
                     event
@@ -188,16 +188,17 @@ class HistoryReader:
             limit *= 2
 
 
-def _suspended(row: StoredEvent) -> bool:
+def is_suspended(row: StoredEvent) -> bool:
+    """Check whether the row of an item is that of a turn after which the item continues."""
     return row.event_id.count(":") > 3
 
 
-def _turn_order(row: StoredEvent) -> tuple[bool, int, float]:
+def turn_order(row: StoredEvent) -> tuple[bool, int, float]:
     """Return the sort key of an item's row.
 
     Turns that were committed together have one time, so the number of the turn decides.
     """
-    return (not _suspended(row), ids.turn_of_item(row.event_id), row.at)
+    return (not is_suspended(row), ids.turn_of_item(row.event_id), row.at)
 
 
 def history(

@@ -118,6 +118,8 @@ class _Batch:
         self.waiting_since = 0.0
         self.closed = False
         self.backs: dict[int, list[Delivery]] = {}
+        self.settling: list[threading.Thread] = []
+        """Threads that remove decided commands from the queue."""
         self.worked = CommandBatchResult()
 
     def work(self, deliveries: Sequence[Delivery]) -> CommandBatchResult:
@@ -126,6 +128,8 @@ class _Batch:
             self._start(jobs)
             self._see_through()
         self._hand_back()
+        for thread in self.settling:
+            thread.join()
         return self.worked
 
     # --- in ---
@@ -467,16 +471,22 @@ class _Batch:
     def _settle(self, jobs: Sequence[_Job]) -> None:
         """Remove commands from the queue whose outcomes are decided.
 
-        Otherwise the queue would deliver them again if this invocation died while it runs further commands.
+        This happens beside the commands that follow. Otherwise the queue would deliver them again if this invocation died while it runs
+        further commands.
         """
         done = [one for job in jobs if job.leased is None for one in (job.delivery, *job.twins)]
         if not done:
             return
+        thread = threading.Thread(target=self._remove, args=(done,), name="noetl-settle", daemon=True)
+        thread.start()
+        self.settling.append(thread)
+
+    def _remove(self, done: list[Delivery]) -> None:
         try:
             self.deps.commands.ack(done)
-        except InfrastructureError as away:
+        except BaseException as error:
             self.worker.log(
-                f"{len(done)} message(s) are removed from the queue only at the end of the batch: {away}"
+                f"{len(done)} message(s) are removed from the queue only at the end of the batch: {error!r}"
             )
 
     def _send_to_queue(self, batch: Sequence[tuple[_Job, Outgoing]]) -> None:

@@ -33,8 +33,15 @@ class PostgresLooking(PostgresLimits):
         names = ("commands", "timers", "outbox", "lost")
         return {name: int(count or b"") for name, count in zip(names, counts, strict=True)}
 
-    def failed_items(self, execution_id: int, run: int, limit: int) -> Sequence[StoredEvent]:
-        values = {"execution_id": number(execution_id), "run": number(run), "limit": number(limit)}
+    def failed_items(
+        self, execution_id: int, run: int, limit: int, *, after: int = -1
+    ) -> Sequence[StoredEvent]:
+        values = {
+            "execution_id": number(execution_id),
+            "run": number(run),
+            "after": number(after),
+            "limit": number(limit),
+        }
         return [row_mappers.event(row) for row in self.database.run("failed_items", values)]
 
     def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:

@@ -23,7 +23,8 @@ SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM (
 
 -- name: failed_items
 SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM noetl.event
-WHERE execution_id = :execution_id AND lane = :run::bigint AND lane > 0 AND type = 'call.error' ORDER BY seq LIMIT :limit::bigint;
+WHERE execution_id = :execution_id AND lane = :run::bigint AND lane > 0 AND type = 'call.error' AND seq > :after::bigint
+ORDER BY seq LIMIT :limit::bigint;
 
 -- name: every_item
 -- Rows of all loop lanes after a position.
