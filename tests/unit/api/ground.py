@@ -46,6 +46,18 @@ from tests.doubles.workers import MemoryWorkers
 from tests.unit.cli.fake_runtime import Database, FakeHistorySql, MemoryRuntime
 
 ARN = "arn:aws:sts::123456789012:assumed-role/Deploy/ci"
+LOOPED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: loops, path: demo/loops}
+workflow:
+  - step: start
+    loop: {in: "{{ range(7) | list }}", iterator: n, spec: {mode: parallel, policy: {failure: {mode: best_effort}}}}
+    tool: {kind: double, value: "{{ 6 / (iter.n % 3) }}"}
+    next: {arcs: [{step: end}]}
+  - step: end
+    tool: {kind: double, value: 1}
+"""
 HELLO = """\
 apiVersion: noetl.io/v2
 kind: Playbook

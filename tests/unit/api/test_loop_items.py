@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-LOOP = """\
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {name: loops, path: demo/loops}
-workflow:
-  - step: start
-    loop: {in: "{{ range(7) | list }}", iterator: n, spec: {mode: parallel, policy: {failure: {mode: best_effort}}}}
-    tool: {kind: double, value: "{{ 6 / (iter.n % 3) }}"}
-    next: {arcs: [{step: end}]}
-  - step: end
-    tool: {kind: double, value: 1}
-"""
+from tests.unit.api.ground import LOOPED
 
 
 def page(ground, execution_id, run=1, status=200, **query):
@@ -27,7 +16,7 @@ def page(ground, execution_id, run=1, status=200, **query):
 
 
 def test_pages_follow_each_other_to_the_last_item(ground):
-    execution_id = ground.run(LOOP)
+    execution_id = ground.run(LOOPED)
     found, after = [], {}
     while True:
         one = page(ground, execution_id, limit=3, **after)
@@ -40,7 +29,7 @@ def test_pages_follow_each_other_to_the_last_item(ground):
 
 
 def test_those_that_failed_are_pages_of_their_own(ground):
-    execution_id = ground.run(LOOP)
+    execution_id = ground.run(LOOPED)
     first = page(ground, execution_id, limit=2, failed="true")
     assert [(item["index"], item["status"]) for item in first["items"]] == [(0, "failed"), (3, "failed")]
     assert all(item["error"]["message"] for item in first["items"])
@@ -49,7 +38,7 @@ def test_those_that_failed_are_pages_of_their_own(ground):
 
 
 def test_what_is_no_loop_or_no_cursor_is_refused(ground):
-    execution_id = ground.run(LOOP)
+    execution_id = ground.run(LOOPED)
     for run in (2, 99, 0, "x", 2**63, "1.5"):
         assert page(ground, execution_id, run, status=404)["code"] == "loop_not_found"
     assert page(ground, 12345, status=404)["code"] != "loop_not_found"

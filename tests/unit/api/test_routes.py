@@ -19,7 +19,7 @@ from noetl.ports.queue import Outgoing
 from noetl.services.history.history_pages import history
 from noetl.services.messaging.operate_dead_letters import LetterQueue
 from tests.doubles.queue import MemoryQueue
-from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, Ground, Reply
+from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, LOOPED, Ground, Reply
 
 DOCUMENT = document()
 
@@ -123,6 +123,7 @@ def exchange(ground: Ground, name: str):
         "getExecutionEvents": f"/api/executions/{execution_id}/events",
         "getExecutionLogs": f"/api/executions/{execution_id}/logs",
         "getExecutionGraph": f"/api/executions/{execution_id}/graph",
+        "getLoopItems": f"/api/executions/{ground.run(LOOPED)}/loops/1/items",
         "getExecutionSteps": f"/api/executions/{execution_id}/steps",
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }

@@ -13,7 +13,7 @@ import typer
 
 from noetl.cli.app import app
 from noetl.cli.client import event_polling, http_client, runtime_access
-from tests.unit.api.ground import FAILING, GATED, HELLO
+from tests.unit.api.ground import FAILING, GATED, HELLO, LOOPED
 from tests.unit.cli.fake_runtime import MemoryRuntime
 from tests.unit.cli.far import TOKEN, URL, Far
 
@@ -35,6 +35,7 @@ CASES = {
     "events": "events DONE",
     "exec": "exec demo/hello --priority 3",
     "inject": "inject WAITING start --set a=1 --correlation-id ticket-1",
+    "items": "items LOOPED --step start --failed",
     "limit list": "limit list kept",
     "limit remove": "limit remove kept",
     "limit set": "limit set api/v1 --concurrent 2 --rate 10 --burst 3",
@@ -73,6 +74,7 @@ CASES = {
 UNKNOWN = (
     "status 7",
     "events 7",
+    "items 7",
     "logs 7",
     "vars get 7 n",
     "cancel 7",
@@ -150,6 +152,7 @@ class Side:
             "WAITING": self.waiting,
             "DONE": self.run,
             "FAILED": lambda: self.run(FAILING),
+            "LOOPED": lambda: self.run(LOOPED),
             "PAUSED": self.paused,
             "ASKING": lambda: self.run(
                 HELLO.replace('double, value: "{{ workload.n }}"', "wait, callback: true")
