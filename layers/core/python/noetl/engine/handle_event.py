@@ -136,8 +136,7 @@ def settle(d: Decider) -> None:
             if ready.late:
                 d.emit(TokensAbsorbed(ready.step.name, tuple(token.run for token in ready.late)))
         elif d.state.tokens:
-            _check_stuck(d)
-            if d.state.tokens:
+            if not _fail_stuck(d):
                 return
         else:
             complete_if_done(d)
@@ -168,16 +167,22 @@ def _fire(d: Decider, ready: Firing) -> None:
     fire(d, ready.step, ready.tokens)
 
 
-def _check_stuck(d: Decider) -> None:
+def _fail_stuck(d: Decider) -> bool:
+    """Fail the execution when its tokens wait at joins that can never be satisfied.
+
+    False: what it waits for can still come. Its last tasks, or compensations, are due otherwise.
+    """
     tokens = stuck(d.program, d.state)
-    if tokens:
-        step = d.steps[tokens[0].step]
-        message = f"the join at {step.name} (join: {step.join}) can never be satisfied: {len(tokens)} token(s) wait there"
-        fail_execution(
-            d,
-            ErrorInfo(message=message, kind="schema", code="join_unsatisfied", hint="lower spec.join"),
-            step.name,
-        )
+    if not tokens:
+        return False
+    step = d.steps[tokens[0].step]
+    message = f"the join at {step.name} (join: {step.join}) can never be satisfied: {len(tokens)} token(s) wait there"
+    fail_execution(
+        d,
+        ErrorInfo(message=message, kind="schema", code="join_unsatisfied", hint="lower spec.join"),
+        step.name,
+    )
+    return True
 
 
 # --- one function per kind of event ---

@@ -134,24 +134,27 @@ def explicit_targets(d: Decider, step: Step, route: list[Target]) -> list[Arriva
     Each goes over the way that the compiler numbered for it.
 
     A target that the step's ``next`` actions do not name can only come from a worker that does not keep to the program: its token is
-    part of no merge. Raises TaskError(code="unknown_step") when the playbook has no such step.
+    part of no merge. Raises TaskError(code="unknown_step") when the playbook has no such step, or when only the end of the execution leads
+    there.
     """
     ways = ways_of(step)
     named: Counter[str] = Counter()
     found: list[Arrival] = []
     for target in route:
         if target.step not in d.steps:
-            shown = target.step[:80]
-            raise TaskError(
-                f"the outcome of step {step.name} names {shown!r} as its next step, and the playbook has no such step",
-                kind="schema",
-                code="unknown_step",
-            )
+            raise _unknown(step, target, "the playbook has no such step")
+        if target.step in d.program.last_steps or step.name in d.program.last_steps:
+            raise _unknown(step, target, "no step leads to or from the last tasks")
         known, place = ways.get(target.step, ()), named[target.step]
         arc = known[place] if place < len(known) else -1
         named[target.step] += 1
         found.append(Arrival(d.state.next_run + len(found), target.step, arc, arc >= 0, target.args))
     return found
+
+
+def _unknown(step: Step, target: Target, why: str) -> TaskError:
+    message = f"the outcome of step {step.name} names {target.step[:80]!r} as its next step, and {why}"
+    return TaskError(message, kind="schema", code="unknown_step")
 
 
 def change_context(
