@@ -77,7 +77,7 @@ test("cancel many: the server says first what would happen", async ({ page, serv
   await page.getByRole("button", { name: "Cancel 2" }).click();
   const ends = ["cancelled", "cancelled", "waiting"];
   for (const [at, { execution_id }] of started.entries()) {
-    await expect(page.getByRole("row").filter({ hasText: execution_id })).toContainText(ends[at] ?? "");
+    await expect(page.locator(".list-row").filter({ hasText: execution_id })).toContainText(ends[at] ?? "");
   }
 });
 
