@@ -54,7 +54,7 @@ def make_client(service: str, *, once: bool = False) -> Any:
         found = _clients.get(name)
         if found is None:
             with answering(service):
-                found = _opened().create_client(
+                found = _opened().client(
                     service,
                     region_name=os.environ.get("AWS_REGION") or None,
                     config=_config(name, 1 if once else ATTEMPTS),
@@ -73,7 +73,7 @@ def _opened() -> Any:
     """Return the process's session, under the lock."""
     global _session
     if _session is None:
-        from botocore.session import Session
+        from boto3.session import Session
 
         _session = Session()
     return _session
@@ -84,10 +84,10 @@ def make_store_client(endpoint: str, access_key: str = "", secret_key: str = "",
 
     Without keys, the client uses the credentials of the environment.
     """
-    from botocore.session import Session
+    from boto3.session import Session
 
     with answering("s3"):
-        return Session().create_client(
+        return Session().client(
             "s3",
             endpoint_url=endpoint,
             region_name=region or os.environ.get("AWS_REGION") or "us-east-1",
