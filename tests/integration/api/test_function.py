@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from moto import mock_aws
 
-from noetl.adapters.aws import clients, frequent_calls
+from noetl.adapters.aws import clients
 from noetl.adapters.aws.clients import make_client
 from noetl.domain.capability_tokens import KeyRing, signed
 from noetl.domain.events import Start, encode_event
@@ -76,7 +76,6 @@ def function(
             ("AWS_SECRET_ACCESS_KEY", "y"),
         ):
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(frequent_calls, "is_ordinary", lambda client, credentials: False)  # for moto
         clients.forget_clients()
         environment = build(database) | getattr(request, "param", {})
         for name, value in environment.items():

@@ -43,10 +43,6 @@ def main() -> None:
 
     # There is no /dev/shm in Lambda, and so there are no semaphores.
     _multiprocessing.SemLock = no_semaphore
-    from noetl.adapters.aws import frequent_calls
-
-    # moto is beneath botocore.
-    frequent_calls.is_ordinary = lambda client, credentials: False
     with mock_aws():
         print(json.dumps(run(wanted)))
 

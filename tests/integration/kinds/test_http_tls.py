@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import ssl
+import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +14,6 @@ import pytest
 from noetl.domain.errors import TaskError
 from noetl.kinds.http.connection import forget
 from noetl.kinds.registry import default_registry
-from tests.certificates import make_certificate
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
@@ -21,7 +21,15 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs o
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    return make_certificate(tmp_path_factory.mktemp("tls"))
+    folder = tmp_path_factory.mktemp("tls")
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+         "-keyout", str(key), "-out", str(cert)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return key, cert
 
 
 @pytest.fixture

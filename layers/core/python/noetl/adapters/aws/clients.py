@@ -49,12 +49,17 @@ def make_client(service: str, *, once: bool = False) -> Any:
 
     Endpoint, region and credentials are those of the environment. ``once``: a client of its own that repeats no request.
     """
+    global _session
     name = f"{service} once" if once else service
     with _lock:
         found = _clients.get(name)
         if found is None:
+            if _session is None:
+                from boto3.session import Session
+
+                _session = Session()
             with answering(service):
-                found = _opened().create_client(
+                found = _session.client(
                     service,
                     region_name=os.environ.get("AWS_REGION") or None,
                     config=_config(name, 1 if once else ATTEMPTS),
@@ -63,31 +68,15 @@ def make_client(service: str, *, once: bool = False) -> Any:
         return found
 
 
-def make_credentials() -> Any:
-    """Return the credentials of the clients, which refresh themselves; None without any."""
-    with _lock, answering("credentials"):
-        return _opened().get_credentials()
-
-
-def _opened() -> Any:
-    """Return the process's session, under the lock."""
-    global _session
-    if _session is None:
-        from botocore.session import Session
-
-        _session = Session()
-    return _session
-
-
 def make_store_client(endpoint: str, access_key: str = "", secret_key: str = "", region: str = "") -> Any:
     """Make a client of an S3-compatible store at its own address.
 
     Without keys, the client uses the credentials of the environment.
     """
-    from botocore.session import Session
+    from boto3.session import Session
 
     with answering("s3"):
-        return Session().create_client(
+        return Session().client(
             "s3",
             endpoint_url=endpoint,
             region_name=region or os.environ.get("AWS_REGION") or "us-east-1",

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.adapters.aws.clients import FAILURES, away, make_credentials
+from noetl.adapters.aws.clients import FAILURES, away
 from noetl.domain.errors import InfrastructureError
 
 CONNECT_SECONDS = 2.0
@@ -52,10 +52,11 @@ class SignedRequests:
     def _parts(self) -> tuple[Any, Any]:
         with self._lock:
             if self._opened is None:
+                from boto3.session import Session
                 from botocore.httpsession import URLLib3Session
 
                 http = URLLib3Session(
                     timeout=(CONNECT_SECONDS, READ_SECONDS), max_pool_connections=CONNECTIONS
                 )
-                self._opened = (http, make_credentials())
+                self._opened = (http, Session().get_credentials())
             return self._opened

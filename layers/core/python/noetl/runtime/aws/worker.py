@@ -17,7 +17,6 @@ from pathlib import Path
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.command_tries import S3CommandTries
 from noetl.adapters.aws.decide_function import DecideFunction
-from noetl.adapters.aws.frequent_calls import invoking_client, sqs_client
 from noetl.adapters.aws.s3 import S3ProgramStore, S3Revocations
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.signing import SignedRequests
@@ -141,7 +140,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
     processors = os.cpu_count() or 1
     slots = {"io": IO_SLOTS, "cpu": processors, "python": processors}
     Path(WORK_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
-    storage, queues = make_client("s3"), sqs_client()
+    storage, queues = make_client("s3"), make_client("sqs")
     revoked = RevocationWatch(S3Revocations(settings.results_bucket, storage, lists=settings.lists))
     programs = StoredPrograms(S3ProgramStore(settings.results_bucket, storage, lists=settings.lists))
     worker = WorkerDeps(
@@ -193,7 +192,7 @@ def _direct(settings: CloudSettings) -> DirectOutcomes | None:
     """
     if not settings.decide_function or not settings.direct_steps:
         return None
-    function = DecideFunction(settings.decide_function, invoking_client())
+    function = DecideFunction(settings.decide_function, make_client("lambda", once=True))
     return DirectOutcomes(function, settings.direct_steps, time.monotonic, telemetry.log)
 
 
