@@ -169,7 +169,7 @@ def _further_forms(secret: str) -> list[str]:
 
 
 def _rarest_forms(secret: str) -> list[str]:
-    """Return a secret in octal escapes, as quoted-printable, in base85 and from its end to its beginning."""
+    """Return a secret in octal escapes, as quoted-printable, in base85 and reversed."""
     data = secret.encode("utf-8", "surrogatepass")
     found = ["".join(f"\\{byte:03o}" for byte in data)]
     found.append("".join(chr(byte) if byte < 0x80 else f"\\{byte:03o}" for byte in data))
@@ -185,9 +185,9 @@ def _printable(data: bytes, spaces: bool, header: bool) -> str:
 
 
 def _base85(data: bytes) -> list[str]:
-    """Return the groups of base85 that depend on ``data`` alone, of Python's alphabet and of Adobe's.
+    """Return the groups of base85 that depend on ``data`` alone.
 
-    A group is four bytes. There is one text for each place in a group at which ``data`` may begin, and the whole of ``data`` alone.
+    They are in Python's alphabet and in Adobe's. A group is four bytes. There is one text for each place in a group at which ``data`` may begin, and the whole of ``data`` alone.
     """
     found: list[str] = []
     for encode in (base64.b85encode, base64.a85encode):
