@@ -187,7 +187,8 @@ def _printable(data: bytes, spaces: bool, header: bool) -> str:
 def _base85(data: bytes) -> list[str]:
     """Return the groups of base85 that depend on ``data`` alone.
 
-    They are in Python's alphabet and in Adobe's. A group is four bytes. There is one text for each place in a group at which ``data`` may begin, and the whole of ``data`` alone.
+    They are in Python's alphabet and in Adobe's. A group is four bytes. There is one text for each place in a group at
+    which ``data`` may begin, and the whole of ``data`` alone.
     """
     found: list[str] = []
     for encode in (base64.b85encode, base64.a85encode):
