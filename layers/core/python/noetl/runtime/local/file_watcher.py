@@ -44,7 +44,7 @@ class FileWatcher:
         self._seen: dict[str, Seen] = {}
         self._before: dict[str, Seen] = {}
         """What the last look found."""
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     def look(self) -> Iterator[Fired]:
         """Look at every folder once, and yield what was started.
@@ -132,8 +132,8 @@ class FileWatcher:
 
     def _say(self, name: str, line: str) -> None:
         """Log a line about a trigger once, until the line changes."""
-        if self._told.get(name) != line:
-            self._told[name] = line
+        if self._logged.get(name) != line:
+            self._logged[name] = line
             self._log(line)
 
 
