@@ -162,6 +162,20 @@ def test_a_playbook_that_moved_keeps_its_version_under_its_new_name(catalog):
     assert catalog.register(**about, source_name="/new/f.yaml") == moved
 
 
+def test_the_entry_of_a_program_is_the_one_with_a_file_of_this_machine_and_the_newest(catalog):
+    def put(path, source_name):
+        about = {"name": "n", "program": "same", "content": "one"}
+        return catalog.register(path=path, source_name=source_name, **about)
+
+    put("a/sent", "f.yaml")
+    assert catalog.by_program("same").path == "a/sent"
+    put("a/local", "/old/f.yaml")
+    put("b/local", "/new/f.yaml")
+    put("z/sent", "f.yaml")
+    local = catalog.get("a/local"), catalog.get("b/local")
+    assert catalog.by_program("same") == max(local, key=lambda one: one.created_at)
+
+
 def test_events_are_found_by_id_applied_or_on_their_way(store, make):
     store.commit([make.change(events=(make.row("callback:1:0", seq=1, at=1700000000.25),))])
     assert store.post(Cancel(EID, "ext:1", "prog", reason="enough"), ME).posted

@@ -50,6 +50,7 @@ test("fail, read the error at its line, mend the text, redrive with the new vers
   await expect(page.getByText("The server would accept this.")).toBeVisible();
   await page.getByRole("button", { name: "Redrive", exact: true }).click();
   await expect(page.getByRole("region", { name: "Summary" }).getByText("completed")).toBeVisible();
+  await expect(page.getByRole("link", { name: "mend/orders@2" })).toBeVisible();
 });
 
 test("approve what an execution waits for, from the list of approvals", { tag: "@gate" }, async ({ page, server, ui }) => {

@@ -47,12 +47,14 @@ def test_an_execution_that_failed_goes_on_with_a_newer_version(client: Client) -
     execution_id = client.start("demo/broken")
     client.until(execution_id, "failed")
     client.register(MENDED)
+    assert client("GET", f"/api/executions/{execution_id}")[1]["version"] == 1
     place = f"/api/executions/{execution_id}"
     status, refused = client("POST", f"{place}/redrive", {"from": "divde"})
     assert (status, refused["code"]) == (422, "unknown_step") and "divide" in refused["hint"]
     assert client("POST", f"{place}/redrive", {"version": 2, "reason": "mended"})[0] == 202
     client.until(execution_id, "completed")
     assert client("GET", f"{place}/result")[1]["result"] == {"n": 2}
+    assert client("GET", place)[1]["version"] == 2
     names = [event["event_type"] for event in client("GET", f"{place}/events")[1]["events"]]
     assert names.count("playbook.failed") == names.count("execution.redriven") == 1
     assert names[-1] == "playbook.completed"

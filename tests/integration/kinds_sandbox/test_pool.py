@@ -270,3 +270,20 @@ def test_a_system_without_processes_is_not_the_tasks_fault(make_pool, monkeypatc
         with pytest.raises(InfrastructureError, match="Resource temporarily unavailable"):
             call(pool, 1)
     assert call(pool, 1), "the place of the process that never was is free again"
+
+
+def test_a_child_whose_end_is_an_error_is_ended_and_replaced(make_pool, monkeypatch):
+    """Its cell reports once that a process could not be prepared, to the one that asks first."""
+    pool, asked, closed = make_pool(2), [], []
+    first = call(pool, 1)
+    (child,) = [idle.child for idle in pool._idle]
+    close = child.close
+
+    def poll():
+        asked.append(1)
+        raise InfrastructureError("a process for a task cannot be prepared")
+
+    monkeypatch.setattr(child._confined.process, "poll", poll)
+    monkeypatch.setattr(child, "close", lambda: (monkeypatch.undo(), closed.append(1), close()))
+    assert call(pool, 1) != first and asked
+    wait_until(lambda: closed == [1])

@@ -165,3 +165,25 @@ def test_laws_hold_in_the_database_itself(store, admin, make, statement):
     store.commit([make.change(loops=(make.loop(5, 2),))], "me")
     with pytest.raises(psycopg.IntegrityError):
         admin.execute(statement)
+
+
+def test_absolute_names_of_earlier_rows_open_no_folder_and_their_playbooks_stay(empty):
+    migrations.migrate(empty)
+    names = {"a": "/etc/x.yaml", "b": "/etc/", "c": "in/x.yaml", "d": "/new\n/of two.yaml"}
+    with psycopg.connect(empty, autocommit=True) as connection:
+        for path, name in names.items():
+            connection.execute(
+                "INSERT INTO noetl.catalog (path, version, name, program, content, source_name)"
+                " VALUES (%s, 1, 'n', 'p', 'text', %s)",
+                (path, name),
+            )
+        connection.execute(
+            "DELETE FROM noetl.migration WHERE name IN ('complete', 'migrations/0050_names_of_sources')"
+        )
+    assert migrations.migrate(empty) == ["migrations/0050_names_of_sources"]
+    with psycopg.connect(empty) as connection:
+        rows = connection.execute("SELECT path, source_name, content FROM noetl.catalog ORDER BY path")
+        assert rows.fetchall() == [
+            *(("a", "x.yaml", "text"), ("b", "playbook", "text")),
+            *(("c", "in/x.yaml", "text"), ("d", "of two.yaml", "text")),
+        ]

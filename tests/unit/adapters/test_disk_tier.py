@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from noetl.adapters.disk import pools as pools_module
+from noetl.adapters.disk import store as store_module
 from noetl.adapters.disk.store import DiskResultStore
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.result_uri import result_key
@@ -123,6 +124,53 @@ def test_another_process_that_starts_between_the_mark_and_the_bytes(ground, monk
         store.put(A, b"a")
     assert store.spill.drain(PATIENCE) and cloud.get(A) == b"a"
     assert list((folder / "pending").iterdir()) == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_object_that_is_deleted_while_it_is_uploaded(ground, monkeypatch, again):
+    """Its bytes do not come back; what is written under its name meanwhile reaches the cloud, and stays pending until then."""
+    disk, cloud, folder, _ = ground
+    store, copied = disk(), store_module.Spill._copied
+    monkeypatch.setattr(store_module.Spill, "start", lambda self: None)  # its turns are made by this test
+
+    def between(self, key, stream, writer):
+        done = copied(self, key, stream, writer)
+        monkeypatch.setattr(store_module.Spill, "_copied", copied)
+        store.delete([A])
+        if again:
+            store.put(A, b"new")
+        return done
+
+    store.put(A, b"old")
+    monkeypatch.setattr(store_module.Spill, "_copied", between)
+    store.spill.bring(result_key(A), A)
+    with pytest.raises(NotFoundError):
+        cloud.get(A)
+    assert len(list((folder / "pending").iterdir())) == int(again)
+    if again:
+        store.spill.bring(result_key(A), A)
+        assert cloud.get(A) == b"new" == store.get(A)
+
+
+def test_an_object_that_is_written_again_while_it_is_deleted_reaches_the_cloud(ground, monkeypatch):
+    disk, cloud, _, _ = ground
+    store, delete, uploads = disk(), cloud.delete, []
+    monkeypatch.setattr(store_module.Spill, "start", lambda self: None)  # its turns are made by this test
+
+    def slow(uris):
+        store.put(A, b"new")
+        uploads.append(threading.Thread(target=store.spill.bring, args=(result_key(A), A)))
+        uploads[0].start()
+        if not store.spill._commits.locked():
+            uploads[0].join(PATIENCE)
+        delete(uris)
+
+    store.put(A, b"old")
+    store.spill.bring(result_key(A), A)
+    monkeypatch.setattr(cloud, "delete", slow)
+    store.delete([A])
+    uploads[0].join(PATIENCE)
+    assert cloud.get(A) == b"new" == store.get(A)
 
 
 def test_bytes_that_come_while_their_mark_is_taken_for_a_dead_one(ground, monkeypatch):

@@ -1,8 +1,13 @@
-"""A worker over HTTP that is told to stop ends its poll."""
+"""The polls of a worker over HTTP: one that is told to stop ends its poll, one that cannot run a command rests."""
 
 from __future__ import annotations
 
-from noetl.adapters.http_work import POLL_SECONDS, CommandTokens, HttpCommands
+from contextlib import nullcontext
+
+import pytest
+
+from noetl.adapters.http_work import HOLD_SECONDS, LONGEST_REST, POLL_SECONDS, CommandTokens, HttpCommands
+from noetl.domain.errors import InfrastructureError
 
 
 def test_a_poll_ends_when_nothing_more_is_to_be_received():
@@ -19,3 +24,32 @@ def test_a_poll_ends_when_nothing_more_is_to_be_received():
     )
     assert commands.receive(1, 20.0) == []
     assert slept == [POLL_SECONDS] * 3 and len(asked) == 3
+
+
+def test_what_cannot_be_run_now_is_not_claimed_again_at_once():
+    """The server offers a command that was given back at once; one that is refused would be claimed again and again."""
+    asked, now = [], [0.0]
+    claims = b'{"commands":[{"execution_id":"1","command_id":"c","attempt":1,"turn":1,"command":"t","message":"m"}]}'
+
+    def exchange(method, path, body, headers):
+        asked.append(path)
+        return (403, b"{}") if refusing and path.endswith("give-back") else (200, claims)
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    for refusing in (False, True):
+        commands = HttpCommands(
+            exchange, "w", "io", 1, CommandTokens(), clock=lambda: now[0], sleep=sleep, stopping=lambda: False
+        )
+        (found,) = commands.receive(1, 20.0)
+        began = now[0]
+        with pytest.raises(InfrastructureError) if refusing else nullcontext():
+            commands.nack([found], 900)
+        asked.clear()
+        assert commands.receive(1, 20.0) == [] and asked == []
+        assert commands.receive(1, 20.0) and now[0] == began + LONGEST_REST
+        commands.nack([found], HOLD_SECONDS)
+        with pytest.raises(InfrastructureError) if refusing else nullcontext():
+            commands.nack([found])
+        assert commands.receive(1, 20.0) and now[0] == began + LONGEST_REST, "its next turn may begin at once"

@@ -23,6 +23,8 @@ from noetl.domain.task_logs import LinePage, TaskLine
 from noetl.domain.workers.command_token import HEADER
 from noetl.ports.queue import Delivery, Outgoing
 
+LONGEST_REST = 30
+"""Seconds for which a worker claims nothing, at most, after it gave back a command that it could not run now."""
 HOLD_SECONDS = 59
 """What a worker asks for when it continues with a command; any other delay means that it returns the command."""
 POLL_SECONDS = 0.5
@@ -155,6 +157,7 @@ class HttpCommands:
         self._tokens = tokens
         self._worker = {"name": name, "pool": pool, "capacity": capacity}
         self._name = name
+        self._rest_until = 0.0
 
     def register(self) -> None:
         """Register this worker.
@@ -170,7 +173,7 @@ class HttpCommands:
     def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:
         until = self._clock() + wait_seconds
         while True:
-            found = self._claim(limit)
+            found = self._claim(limit) if self._clock() >= self._rest_until else []
             if found or self._clock() >= until:
                 return found
             self._sleep(POLL_SECONDS)
@@ -200,6 +203,9 @@ class HttpCommands:
         """What was answered is over by its answer."""
 
     def nack(self, deliveries: Sequence[Delivery], delay_seconds: int = 0) -> None:
+        """Hold commands, or give them back: to other workers at once, to this one after the delay."""
+        if delay_seconds and delay_seconds != HOLD_SECONDS:
+            self._rest_until = max(self._rest_until, self._clock() + min(delay_seconds, LONGEST_REST))
         for delivery in deliveries:
             try:
                 if delay_seconds == HOLD_SECONDS:

@@ -50,7 +50,11 @@ class Catalog(Protocol):
         """Versions of paths, or their latest, in this order; None where there is none."""
 
     def by_program(self, program: str) -> CatalogEntry | None:
-        """Return any entry with this program hash."""
+        """Return the entry with this program hash.
+
+        Of several, which have the same text, it is one whose ``source_name`` is absolute if there is one: the file of such an entry is on
+        this machine, and its tasks need its folder. Of those it is the newest, then the first by path.
+        """
 
     def versions(self, path: str, *, limit: int, before: int | None = None) -> Sequence[CatalogEntry]:
         """Return the versions of a path, newest first, older than ``before``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from pathlib import PurePath
 
 from noetl.domain.errors import NotFoundError
 from noetl.domain.kinds import KindLookup
@@ -43,10 +44,18 @@ class Programs:
 
         ``program``: the hash of a program; ``rewritten``: what an older dialect was compiled as then. Raises InvalidPlaybookError with
         every diagnostic.
+
+        A program whose file is on this machine stays known by that file when a client sends the same text: its tasks need its folder.
         """
         compiled = self.cache.compile(text, source_name, program, rewritten)
         with self.lock:
-            self.known[compiled.program.hash] = compiled.program
+            known = self.known.get(compiled.program.hash)
+            if (
+                known is None
+                or PurePath(source_name).is_absolute()
+                or not PurePath(known.source_name).is_absolute()
+            ):
+                self.known[compiled.program.hash] = compiled.program
             while len(self.known) > self.size:
                 self.known.popitem(last=False)
         return compiled

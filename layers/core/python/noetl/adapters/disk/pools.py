@@ -189,6 +189,13 @@ class Pools:
         except OSError:
             return None
 
+    def is_body(self, key: Key, stream: BinaryIO) -> bool:
+        """Return whether an open stream reads the file that the object has now."""
+        try:
+            return os.path.samestat(os.fstat(stream.fileno()), self.body(key).stat())
+        except OSError:
+            return False
+
     def drop(self, key: Key) -> None:
         """Forget an object that turned out to be damaged."""
         with self._lock:

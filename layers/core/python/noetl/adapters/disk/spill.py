@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
 from noetl.adapters.disk.pools import BLOCK, Key, Pools, is_block
+from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError
 from noetl.ports.results import ObjectReader, ObjectWriter, ResultStore
 
@@ -58,6 +59,19 @@ class Spill:
         with self._commits:
             return self._pools.delete_execution(execution_id)
 
+    def delete(self, uris: Sequence[str]) -> None:
+        """Delete objects here and in the cloud.
+
+        Under the lock of commits: what is being uploaded is not committed after this, and an object that is written under the same name
+        meanwhile reaches the cloud after it.
+        """
+        with self._commits:
+            for uri in uris:
+                key = result_key(uri)
+                self._pools.unmark(key)
+                self._pools.drop(key)
+            self._cloud.delete(uris)
+
     def drain(self, seconds: float) -> bool:
         """Wait until every object is in the cloud; return False when that took too long."""
         with self._idle:
@@ -95,7 +109,8 @@ class Spill:
             try:
                 whole = self._copied(key, stream, writer)
                 with self._commits:
-                    if self._pools.is_pending(key):  # its execution was not deleted meanwhile
+                    # It was not deleted meanwhile, nor written again: what has its name now has its own turn.
+                    if self._pools.is_pending(key) and self._pools.is_body(key, stream):
                         self._settle(key, uri, writer if whole else None)
                         self._pools.unmark(key)
             finally:

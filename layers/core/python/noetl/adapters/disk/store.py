@@ -141,11 +141,7 @@ class DiskResultStore(OneTier):
         return None
 
     def delete(self, uris: Sequence[str]) -> None:
-        for uri in uris:
-            key = result_key(uri)
-            self._pools.unmark(key)
-            self._pools.drop(key)
-        self._cloud.delete(uris)
+        self.spill.delete(uris)
 
     def delete_execution(self, execution_id: int) -> int:
         try:

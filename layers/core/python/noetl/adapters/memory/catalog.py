@@ -51,11 +51,13 @@ class MemoryCatalog:
 
     def by_program(self, program: str) -> CatalogEntry | None:
         with self._lock:
-            for versions in self._versions.values():
-                for entry in versions:
-                    if entry.program == program:
-                        return entry
-        return None
+            found = [
+                entry
+                for path in sorted(self._versions)
+                for entry in reversed(self._versions[path])
+                if entry.program == program
+            ]
+        return max(found, key=lambda one: (one.source_name.startswith("/"), one.created_at), default=None)
 
     def versions(self, path: str, *, limit: int, before: int | None = None) -> Sequence[CatalogEntry]:
         with self._lock:

@@ -82,8 +82,14 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """False once the process has ended."""
-        return not self._closed and self._confined.process.poll() is None
+        """False once the process has ended.
+
+        Also when it could not be prepared: its cell reports that once, to the one that asks first.
+        """
+        try:
+            return not self._closed and self._confined.process.poll() is None
+        except InfrastructureError:
+            return False
 
     @property
     def fits_disk(self) -> bool:

@@ -95,7 +95,7 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
     unreadable: str | None = None
     """Why its state cannot be read; what else is said of it comes from its row."""
     version: int | None = None
-    """The version of its playbook that it was started with; None when it was started without the catalog."""
+    """The version of its playbook that it runs now; None when it was started without the catalog."""
     program: str = ""
     """Hash of the compiled form that it runs now."""
     principal: str = ""

@@ -59,6 +59,10 @@ BEGIN
     WITH moved AS (
         UPDATE noetl.execution e
         SET version = e.version + 1, status = x.status, program = x.program, state = x.state::json,
+            -- A redrive may continue with another version of its playbook.
+            playbook_version = CASE WHEN e.program IN ('', x.program) THEN e.playbook_version ELSE coalesce((
+                SELECT max(c.version)::text FROM noetl.catalog c
+                WHERE c.namespace = 'default' AND c.path = e.path AND c.program = x.program), e.playbook_version) END,
             ended_at = CASE WHEN x.status IN ('completed', 'failed', 'cancelled') THEN coalesce(e.ended_at, now()) END
         FROM unnest(x_id, x_expected, x_status, x_program, x_state) AS x (id, expected, status, program, state)
         WHERE e.execution_id = x.id AND e.version = x.expected AND e.leaving_at IS NULL

@@ -47,8 +47,9 @@ WHERE namespace = 'default' AND path = :path AND version < :before::bigint
 ORDER BY version DESC LIMIT :limit::bigint;
 
 -- name: playbook_by_program
+-- Of several with the same text the one whose file is on this machine, and of those the newest.
 SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM noetl.catalog
-WHERE program = :program LIMIT 1;
+WHERE program = :program ORDER BY source_name LIKE '/%' DESC, created_at DESC, path, version DESC LIMIT 1;
 
 -- name: list_playbooks
 -- Latest version of each path after a path, found by skipping from path to path.
