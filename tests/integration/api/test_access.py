@@ -97,3 +97,24 @@ def test_no_name_that_a_client_gives_a_playbook_opens_a_folder_of_this_machine(s
         assert found["status"] == "failed", found
         assert found["error"]["code"] == "file_not_found"
         assert found["error"]["position"].startswith("key.txt:")
+
+
+def test_write_alone_starts_code_as_the_threat_model_says(server):
+    """By a test at the server and by a trigger: a scope of its own for either would keep nothing from an author."""
+    author, text = token(server, "write"), "result = 6 * 7"
+    playbook = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: own, path: own/code}\n"
+        f"workflow: [{{step: start, tool: {{kind: python, code: '{text}'}}}}]\n"
+    )
+    status, run = author(
+        "POST",
+        "/api/catalog/test",
+        {"content": playbook, "tests": "cases: [{name: one, expect: {status: completed}}]"},
+    )
+    assert (status, run["passed"]) == (200, 1), run
+    assert author("POST", "/api/catalog/register", {"content": playbook})[0] == 201
+    wish = {"name": "own", "path": "own/code", "source": {"type": "webhook"}}
+    status, made = author("POST", "/api/triggers", wish)
+    assert status == 201, made
+    assert Client(server.address)("POST", made["hook"], {})[0] in (200, 202)
+    assert author("POST", "/api/execute", {"path": "own/code"})[0] == 403

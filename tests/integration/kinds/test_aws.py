@@ -361,3 +361,19 @@ def test_the_deployments_own_bucket_cannot_be_named(make_context):
         with pytest.raises(TaskError) as caught:
             default_registry().run("s3", params, context)
         assert (caught.value.kind, caught.value.code) == ("auth", "bucket_refused")
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "s3": {"action": "get", "bucket": "bucket", "key": "k"},
+    "lambda": {"function": "f"},
+    "eventbridge": {"source": "a", "detail_type": "b", "detail": {}},
+    "secrets": {"secret": "n"},
+}
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_place_can_refuse_to_lend_its_own_identity(kind, make_context):
+    context = make_context(credentials={}, aws_auth_required=True)
+    with pytest.raises(TaskError) as refused:
+        default_registry().run(kind, CALLS[kind], context)
+    assert (refused.value.kind, refused.value.code) == ("auth", "aws_auth_required")

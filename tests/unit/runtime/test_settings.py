@@ -20,6 +20,7 @@ from noetl.services.credentials.credentials import CACHE_SECONDS
         ("NOETL_DATABASE_URL", "canary"),
         ("NOETL_DATABASE_URL", "postgresql://ada:canary@[::1/x"),
         ("NOETL_INLINE_LIMIT", "255"),
+        ("NOETL_AWS_AUTH", "yes"),
         ("NOETL_IO_WORKERS", "0"),
         ("NOETL_LEASE_SECONDS", "soon"),
         ("NOETL_CREDENTIAL_CACHE_SECONDS", "-1"),

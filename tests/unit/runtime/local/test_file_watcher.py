@@ -14,7 +14,7 @@ from noetl.domain.automations.triggers import FileSource
 from noetl.domain.errors import InfrastructureError
 from noetl.kinds.registry import default_registry
 from noetl.ports.trigger_store import TriggerRow
-from noetl.runtime.local.file_watcher import FileWatcher
+from noetl.runtime.local.file_watcher import FEEDING_LOOKS, FEEDING_SECONDS, FileWatcher
 from noetl.runtime.programs import Programs
 from noetl.services.executions.start_playbook import StartDeps
 from tests.doubles.trigger_store import MemoryTriggerStore
@@ -190,3 +190,53 @@ def test_a_folder_that_no_file_system_can_have_keeps_no_other_from_being_watched
     ground.write("a.csv")
     assert ground.look() == [("a.csv", "created")]
     assert sum("trigger bad cannot be looked at" in line for line in ground.log) == 1
+
+
+def test_folders_that_tasks_never_see_show_no_names_to_a_trigger(ground, tmp_path, monkeypatch):
+    """Credentials and the engine's home, by any name, and hidden folders of the user."""
+    user = tmp_path / "user"
+    secret, keys, link = tmp_path / "engine", user / ".ssh", tmp_path / "link"
+    for folder in (secret / "work", keys, user / "in"):
+        folder.mkdir(parents=True)
+    link.symlink_to(secret)
+    monkeypatch.setenv("HOME", str(user))
+    ground.watcher = FileWatcher(
+        ground.triggers,
+        ground.deps,
+        ground.home,
+        ground.log.append,
+        (str(secret), str(ground.folder / "k.csv")),
+    )
+    for place, folder in enumerate((secret, secret / "work", keys, link, user / "in", ground.folder)):
+        (folder / "k.csv").write_text("x")
+        ground.watch(f"t{place}", folder=str(folder), existing=True)
+    assert ground.look() == [("k.csv", "created")], "of the folder that is open; the file there is not hidden"
+    rows = [ground.triggers.get(f"t{place}") for place in range(6)]
+    assert [row.fired for row in rows] == [0, 0, 0, 0, 1, 0]
+    assert [row.failed for row in rows] == [1, 1, 1, 1, 0, 0], "it is said once"
+    assert "folder_hidden" in rows[0].last_error and any(
+        "hidden from playbooks" in line for line in ground.log
+    )
+
+
+def feed(ground, looks, *, now, step, written):
+    """One new file before each start; ``written``: seconds from the last start to its time."""
+    for number in range(looks):
+        ground.write(f"{now[0]:.0f}-{number}.csv", at=now[0] + written)
+        now[0] += step
+        assert len(ground.look()) == 1
+
+
+def test_a_trigger_that_feeds_itself_is_reported(ground):
+    now = [NOW]
+    ground.deps = StartDeps(
+        ground.store, ground.deps.catalog, ground.deps.programs, "me", lambda: now[0], ground.deps.random_bits
+    )
+    ground.restart()
+    ground.watch()
+    ground.look()
+    feed(ground, 2 * FEEDING_LOOKS, now=now, step=2 * FEEDING_SECONDS, written=1)
+    feed(ground, 2 * FEEDING_LOOKS, now=now, step=1, written=-1e6)
+    assert ground.log == [], "files that come seldom, and files that were written before"
+    feed(ground, 2 * FEEDING_LOOKS, now=now, step=1, written=1)
+    assert len(ground.log) == 1 and "may feed itself" in ground.log[0] and str(ground.folder) in ground.log[0]

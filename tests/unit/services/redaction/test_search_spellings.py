@@ -7,6 +7,7 @@ import csv
 import html
 import io
 import json
+import quopri
 import re
 import time
 from collections.abc import Callable
@@ -108,6 +109,18 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "hex, list": lambda text: ", ".join(f"0x{pair}" for pair in _pairs(text)),
     "hex, groups": lambda text: text.encode().hex(" ", 2),
     "hex, lines": lambda text: text.encode().hex("\n", 8),
+    "hex, equal signs": lambda text: "".join(f"={pair.upper()}" for pair in _pairs(text)),
+    "quoted-printable": lambda text: quopri.encodestring(text.encode(), quotetabs=True).decode(),
+    "quoted-printable, header": lambda text: quopri.encodestring(text.encode(), header=True).decode(),
+    "octal": lambda text: "".join(f"\\{byte:03o}" for byte in text.encode()),
+    "octal of some": lambda text: "".join(
+        chr(byte) if byte < 0x80 else f"\\{byte:03o}" for byte in text.encode()
+    ),
+    "octal in json": lambda text: json.dumps("".join(f"\\{byte:03o}" for byte in text.encode()))[1:-1],
+    "reversed": lambda text: text[::-1],
+    "base85": lambda text: base64.b85encode(text.encode()).decode(),
+    "base85, inside": lambda text: base64.b85encode(f"ab{text}yz".encode()).decode(),
+    "base85 of adobe": lambda text: base64.a85encode(f"a{text}".encode()).decode(),
     "utf-16": lambda text: text.encode("utf-16-le").decode("latin-1"),
     "utf-16, big": lambda text: text.encode("utf-16-be").decode("latin-1"),
     "utf-16, hex": lambda text: text.encode("utf-16").hex(),

@@ -168,6 +168,8 @@ class TaskSettings:
     """Processes and threads that code of a playbook may have at a time."""
     own_buckets: tuple[str, ...] = ()
     """Buckets of the deployment itself, which tasks reach through results and never by name."""
+    aws_auth_required: bool = False
+    """Tasks that call AWS have to name a credential; none uses the identity of its worker (``NOETL_AWS_AUTH=required``)."""
     libraries_dir: str = ""
     """Folder for the installed libraries of playbooks; empty: this place installs none."""
     wheels_dir: str = ""

@@ -279,6 +279,7 @@ def open_engine(
         hidden_dirs=settings.hidden_dirs,
         task_disk_bytes=settings.task_disk_bytes,
         task_processes=settings.task_processes,
+        aws_auth_required=settings.aws_auth_required,
         libraries_dir=str(settings.home / "cache" / "environments"),
         wheels_dir=settings.wheels,
     )

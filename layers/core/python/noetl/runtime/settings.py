@@ -54,6 +54,8 @@ class Settings:
     """Most events, and most commands, that may wait when a server lets in more."""
     clients: ClientLimits = field(default_factory=ClientLimits)
     """What one client of a server may hold."""
+    aws_auth_required: bool = False
+    """Tasks that call AWS have to name a credential."""
     public_url: str = ""
     """Where others reach this machine's server; empty: where it listens."""
     wheels: str = ""
@@ -90,6 +92,7 @@ class Settings:
             storage=StorageSettings.from_env(env),
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT, low=1),
             clients=client_limits(env),
+            aws_auth_required=_aws_auth_required(env),
             public_url=public_url(env),
             wheels=env.get("NOETL_WHEELS", ""),
         )
@@ -196,6 +199,15 @@ def public_url(env: Mapping[str, str]) -> str:
             hint="such as https://noetl.example.com",
         )
     return url
+
+
+def _aws_auth_required(env: Mapping[str, str]) -> bool:
+    text = env.get("NOETL_AWS_AUTH") or "optional"
+    if text not in ("optional", "required"):
+        raise InvalidInputError(
+            f"NOETL_AWS_AUTH={text[:80]!r} is neither optional nor required", code="setting_invalid"
+        )
+    return text == "required"
 
 
 def _number(env: Mapping[str, str], name: str, default: int, *, low: int) -> int:

@@ -59,8 +59,15 @@ class AwsParams(KindParams):
 def client(service: str, params: AwsParams, context: TaskContext) -> Any:
     """Return the client of ``service``, shared by tasks of one credential and region.
 
-    Raises TaskError(kind="auth") for a credential that is none of AWS, or a role that cannot be assumed.
+    Raises TaskError(kind="auth") for a credential that is none of AWS, a role that cannot be assumed, or no credential where one is required.
     """
+    if not params.auth and context.settings.aws_auth_required:
+        raise TaskError(
+            "this task names no credential for AWS, and tasks may not use the identity of their worker here",
+            kind="auth",
+            code="aws_auth_required",
+            hint="name a credential of type aws in `auth`; the operator decides this with NOETL_AWS_AUTH",
+        )
     given = _client_options(context.credential(params.auth)) if params.auth else {}
     region = params.region or given.get("region")
     key = hashlib.sha256(codec.encode([service, region, sorted(given.items())])).hexdigest()

@@ -37,6 +37,17 @@ def is_open(path: str, folder: str, hidden: Iterable[str]) -> bool:
     )
 
 
+def is_open_folder(folder: str, hidden: Iterable[str]) -> bool:
+    """Return whether the names in a folder may be shown to playbooks.
+
+    ``folder`` is a real path. Closed are hidden folders, and what lies below the user's own folder in one that begins with a dot.
+    """
+    if any(is_inside(folder, place) for place in _real(hidden)):
+        return False
+    own = os.path.realpath(Path("~").expanduser())
+    return not (is_inside(folder, own) and "/." in folder[len(own.rstrip("/")) :])
+
+
 def is_inside(path: str, folder: str) -> bool:
     """Return whether ``path`` is ``folder`` or lies in it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from noetl.adapters.embedded.files import PartFile
 from noetl.domain.automations.schedules import instant
 from noetl.domain.automations.triggers import FileSource
 from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.kinds.support.open_parts import is_open_folder
 from noetl.ports.trigger_store import TriggerRow, TriggerStore
 from noetl.services.automations.fire_schedule import Fired
 from noetl.services.automations.fire_trigger import TriggerEvent, fire_trigger
@@ -26,16 +27,28 @@ from noetl.services.executions.start_playbook import StartDeps
 MOST_TRIGGERS = 1000
 MOST_FILES = 100_000
 """Most files of a folder that the watcher looks at; it logs once that there are more, and the rest waits."""
+FEEDING_LOOKS = 100
+"""Looks that each start something for a file that was written after the last start: the watcher reports that a trigger may feed itself."""
+FEEDING_SECONDS = 60.0
+"""Longest pause between two starts of a trigger that feeds itself, as far as that is looked for."""
 
 Seen = dict[str, list[int]]
 """Name → time of the last change (nanoseconds) and size."""
 
 
 class FileWatcher:
-    """A watcher of the folders of all ``file`` triggers. ``folder``: keeps what it has seen."""
+    """A watcher of the folders of all ``file`` triggers.
+
+    ``folder``: keeps what it has seen. ``hidden``: folders and files whose names no trigger shows to a playbook.
+    """
 
     def __init__(
-        self, triggers: TriggerStore, deps: StartDeps, folder: Path, log: Callable[[str], None]
+        self,
+        triggers: TriggerStore,
+        deps: StartDeps,
+        folder: Path,
+        log: Callable[[str], None],
+        hidden: Iterable[str] = (),
     ) -> None:
         self._triggers = triggers
         self._deps = deps
@@ -45,6 +58,9 @@ class FileWatcher:
         self._before: dict[str, Seen] = {}
         """What the last look found."""
         self._logged: dict[str, str] = {}
+        self._hidden = tuple(hidden)
+        self._fed: dict[str, tuple[int, float]] = {}
+        """Looks in a row that started something for a file written since the last start, and the time of that start."""
 
     def look(self) -> Iterator[Fired]:
         """Look at every folder once, and yield what was started.
@@ -62,7 +78,15 @@ class FileWatcher:
         source = row.source
         assert isinstance(source, FileSource)
         place = f"{row.name}-{hashlib.sha256(os.fsencode(source.folder)).hexdigest()[:12]}"
-        found = _files(source)
+        folder = os.path.realpath(source.folder)
+        if not is_open_folder(folder, self._hidden):
+            self._refuse(row, source)
+            return
+        found = _files(source, folder)
+        for closed in self._hidden:
+            above, name = os.path.split(os.path.realpath(closed))
+            if above == folder:
+                found.pop(name, None)
         if len(found) >= MOST_FILES:
             self._say(
                 row.name,
@@ -75,13 +99,43 @@ class FileWatcher:
         before, self._before[place] = self._before.get(place, {}), found
         for name in seen.keys() - found.keys():
             del seen[name]
+        newest = 0.0
         for name, mark in found.items():
             if seen.get(name) == mark or before.get(name) != mark:
                 continue
             fired = self._fire(row, source, name, mark, "created" if name not in seen else "modified")
             seen[name] = mark
+            newest = max(newest, mark[0] / 1e9)
             yield fired  # first: the start is this process's, and nothing begins it when the file cannot be written
             self._keep(place, seen)
+        if newest:
+            self._look_for_feeding(row, source, newest)
+
+    def _refuse(self, row: TriggerRow, source: FileSource) -> None:
+        told = (
+            f"the trigger {row.name} watches {source.folder}, whose names are hidden from playbooks: it holds credentials or data of "
+            "the engine, or is a hidden folder of the user; watch a folder of its own"
+        )
+        if self._logged.get(row.name) != told:
+            self._triggers.fired(row.name, None, error=f"folder_hidden: {told}")
+        self._say(row.name, told)
+
+    def _look_for_feeding(self, row: TriggerRow, source: FileSource, newest: float) -> None:
+        """Report a trigger that starts for file after file written since its last start.
+
+        Who writes files cannot be seen, so nothing is refused: the files may come from another program that writes all the time.
+        """
+        now = self._deps.clock()
+        looks, last = self._fed.get(row.name, (0, 0.0))
+        looks = looks + (newest >= last) if now - last <= FEEDING_SECONDS else 0
+        self._fed[row.name] = looks, now
+        if looks >= FEEDING_LOOKS:
+            self._say(
+                row.name,
+                f"the trigger {row.name} may feed itself: {FEEDING_LOOKS} times in a row it started {row.path} for a file that was "
+                f"written after the start before. If {row.path} writes to {source.folder}, let it write to another folder, or watch a "
+                "narrower pattern",
+            )
 
     def _fire(self, row: TriggerRow, source: FileSource, name: str, mark: list[int], change: str) -> Fired:
         """Fire a trigger for one file.
@@ -137,13 +191,13 @@ class FileWatcher:
             self._log(line)
 
 
-def _files(source: FileSource) -> Seen:
+def _files(source: FileSource, folder: str) -> Seen:
     """List plain files whose name matches, without hidden ones: they may be unfinished.
 
     Raises OSError.
     """
     found: Seen = {}
-    with os.scandir(source.folder) as entries:
+    with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith(".") or not fnmatchcase(entry.name, source.pattern):
                 continue

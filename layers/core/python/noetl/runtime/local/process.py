@@ -150,7 +150,13 @@ class LocalRuntime:
         self.keeper.start()
         if self.on_fired is not None:
             self.scheduler = Scheduler(
-                opened, self.owner, self.settings.home, self._start_fired, self.keeper.doubt, self.log
+                opened,
+                self.owner,
+                self.settings.home,
+                self._start_fired,
+                self.keeper.doubt,
+                self.log,
+                self.settings.hidden_dirs,
             )
             self.scheduler.start()
         return self

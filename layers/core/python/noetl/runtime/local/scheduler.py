@@ -27,7 +27,7 @@ class Scheduler:
     """The scheduler's thread.
 
     ``home``: the folder in which it keeps what it has seen in watched folders. ``give``: is called with each firing,
-    and handles its event. ``doubt``: is called when an answer of the store was lost.
+    and handles its event. ``doubt``: is called when an answer of the store was lost. ``hidden``: what triggers show no names of.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class Scheduler:
         give: Callable[[Fired], None],
         doubt: Callable[[], None],
         log: Callable[[str], None],
+        hidden: Iterable[str] = (),
     ) -> None:
         self.schedules = stores.schedules
         self.deps = StartDeps(
@@ -48,7 +49,7 @@ class Scheduler:
             clock=store_clock(stores.store.load),
             random_bits=random_bits,
         )
-        self.files = FileWatcher(stores.triggers.store, self.deps, home / "watched", log)
+        self.files = FileWatcher(stores.triggers.store, self.deps, home / "watched", log, hidden)
         self.give = give
         self.doubt = doubt
         self.log = log

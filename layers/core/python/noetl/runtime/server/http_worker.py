@@ -99,6 +99,7 @@ class HttpWorker:
                 hidden_dirs=settings.hidden_dirs,
                 task_disk_bytes=settings.task_disk_bytes,
                 task_processes=settings.task_processes,
+                aws_auth_required=settings.aws_auth_required,
             ),
             inline_bytes=settings.inline_limit,
             callback_base=settings.public_url or options.server,

@@ -19,7 +19,7 @@ WIDTH = 8
 MOST = 4000
 """Signs for which an automaton is made; what has more is searched exactly at once."""
 MEMORY = 64 * 1024**2
-_HEX_GAP = rb"[0xX\\nrt \r\n\t:,;.|/_-]*"
+_HEX_GAP = rb"[0xX\\nrt \r\n\t:,;.|/_=-]*"
 _LINE_GAP = rb"[\\nr \r\n\t]*"
 _SYNTAX = frozenset(f"{ascii_letters}{digits}%\\&#;{{}}\"'".encode())
 """Bytes that an escape can consist of: an escape that means one of them may be part of another."""

@@ -36,7 +36,7 @@ _ESCAPE_OR_QUOTES = re.compile(
     _ESCAPES.replace(b"QUOTES", rb"|(?P<within>[\"'])\\{1,16}(?P=within)") + rb"|\"\"|''"
 )
 """Quotes that are doubled, too: looked for only where a secret has one."""
-_HEX_GAP = rb"(?:0[xX]|\\{1,8}[xnrt]|[ \t\r\n:,;.|/_-]){0,8}"
+_HEX_GAP = rb"(?:0[xX]|\\{1,8}[xnrt]|[ \t\r\n:,;.|/_=-]){0,8}"
 _LINE_GAP = rb"(?:\\{1,8}[nr]|[ \t\r\n]){0,8}"
 _MEANT: dict[bytes, bytes] = {}
 _LOWER = bytes(range(256)).lower()
@@ -98,7 +98,7 @@ class KnownSecrets:
         found: list[Span] = []
         if self._hexadecimal:
             joined = data.replace(b"0x", b"").replace(b"0X", b"")
-            joined = joined.translate(_LOWER, b"\\xXnrt \t\r\n:,;.|/_-")
+            joined = joined.translate(_LOWER, b"\\xXnrt \t\r\n:,;.|/_=-")
             found += _gapped(data, joined, self._hexadecimal, _HEX_GAP, 2, re.IGNORECASE)
         if self._lines:
             joined = data.replace(b"\\n", b"").replace(b"\\r", b"").translate(None, b"\\ \t\r\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import quopri
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -92,6 +93,8 @@ def forms_of(secret: str) -> list[str]:
     for text in (secret, *parts[:MAX_FURTHER]):
         for data in _as_bytes(text):
             found |= dict.fromkeys(_base64_at_end(data))
+    for text in (secret, *parts[:MAX_FURTHER]):
+        found |= dict.fromkeys(_rarest_forms(text))
     return [form for form in found if len(form) >= MIN_LENGTH]
 
 
@@ -162,6 +165,36 @@ def _further_forms(secret: str) -> list[str]:
     for other in others:
         found += [other.hex(), other.hex().upper(), other.decode("latin-1"), *_base64(other)]
         found.append(other.strip(b"\0").decode("latin-1"))
+    return found
+
+
+def _rarest_forms(secret: str) -> list[str]:
+    """Return a secret in octal escapes, as quoted-printable, in base85 and reversed."""
+    data = secret.encode("utf-8", "surrogatepass")
+    found = ["".join(f"\\{byte:03o}" for byte in data)]
+    found.append("".join(chr(byte) if byte < 0x80 else f"\\{byte:03o}" for byte in data))
+    found += map(escaped, found[:])
+    found += [_printable(data, *way) for way in ((True, False), (False, False), (False, True))]
+    return [*found, *_base85(data), secret[::-1]]
+
+
+def _printable(data: bytes, spaces: bool, header: bool) -> str:
+    """Return quoted-printable without its line ends. ``spaces``: they are encoded, too."""
+    text = quopri.encodestring(data, quotetabs=spaces, header=header)
+    return text.replace(b"=\n", b"").decode("latin-1")
+
+
+def _base85(data: bytes) -> list[str]:
+    """Return the groups of base85 that depend on ``data`` alone.
+
+    They are in Python's alphabet and in Adobe's. A group is four bytes. There is one text for each place in a group at
+    which ``data`` may begin, and the whole of ``data`` alone.
+    """
+    found: list[str] = []
+    for encode in (base64.b85encode, base64.a85encode):
+        found.append(encode(data).decode())
+        for first in range(4) if len(data) >= 12 else ():
+            found.append(encode(data[first : first + (len(data) - first) // 4 * 4]).decode())
     return found
 
 
