@@ -23,8 +23,10 @@ from noetl.domain.task_logs import LinePage, TaskLine
 from noetl.domain.workers.command_token import HEADER
 from noetl.ports.queue import Delivery, Outgoing
 
-LONGEST_REST = 30
-"""Seconds for which a worker claims nothing, at most, after it gave back a command that it could not run now."""
+LONGEST_REST = 5
+"""Seconds for which a worker claims nothing, at most, after it gave back a command that it could not run now.
+
+Short, because the commands that it can run wait as well."""
 HOLD_SECONDS = 59
 """What a worker asks for when it continues with a command; any other delay means that it returns the command."""
 POLL_SECONDS = 0.5
@@ -203,7 +205,7 @@ class HttpCommands:
         """What was answered is over by its answer."""
 
     def nack(self, deliveries: Sequence[Delivery], delay_seconds: int = 0) -> None:
-        """Hold commands, or give them back: to other workers at once, to this one after the delay."""
+        """Hold commands, or give them back: to other workers at once, to this one after a rest."""
         if delay_seconds and delay_seconds != HOLD_SECONDS:
             self._rest_until = max(self._rest_until, self._clock() + min(delay_seconds, LONGEST_REST))
         for delivery in deliveries:
