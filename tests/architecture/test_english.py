@@ -91,3 +91,40 @@ def test_first_docstring_lines_are_short(package: str) -> None:
         if len(line[1]) > MOST_COLUMNS
     ]
     assert not long, f"a first line has at most {MOST_COLUMNS} columns"
+
+
+REFUSED_NAMES = re.compile(
+    r"_*(?:told|tells?|telling|asked|wish|wishes|wished|heard|said|says|ours|theirs|mine|things?|away|goes|meant)(?:_\w+)?"
+)
+STORED_NAMES = {"asked", "heard", "told", "tells_around"}
+"""Fields of stored documents and of answers: their names are theirs for good."""
+
+
+def names_of(node: ast.AST) -> list[str]:
+    """Return the names that a node binds."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return [node.id]
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return [node.attr]
+    return [node.name] if isinstance(node, ast.ExceptHandler) and node.name else []
+
+
+def is_field(node: ast.AST, name: str) -> bool:
+    """Check whether a class declares ``name``, or the fold of history writes it."""
+    return name in STORED_NAMES and isinstance(node, ast.Name | ast.Attribute)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_say_what_a_value_is(package: str) -> None:
+    found = [
+        f"{name(path)}:{getattr(node, 'lineno', 0)}: {bound}"
+        for path in modules(package)
+        for node in ast.walk(tree(path))
+        for bound in names_of(node)
+        if REFUSED_NAMES.fullmatch(bound) and not is_field(node, bound)
+    ]
+    assert not found, "name the value (`message`, `request`, `outage`), not what happened to it"

@@ -10,7 +10,7 @@ from noetl.adapters.aws import kms
 from noetl.adapters.aws.kms import KmsCipher
 from noetl.services.credentials.credentials import (
     CredentialDeps,
-    CredentialWish,
+    CredentialRequest,
     Token,
     keep_credential,
     read_credential,
@@ -39,8 +39,8 @@ def test_reads_after_the_first_ask_kms_nothing(aws):
     key, client, clock = a_key(aws), Counting(aws), Clock()
     store = MemoryCredentialStore(clock)
     writing = process(key, aws, store, clock)
-    keep_credential(CredentialWish("db", "postgres", {"host": "h", "password": "p"}), "me", writing)
-    keep_credential(CredentialWish("api", "oauth2", CLIENT), "me", writing)
+    keep_credential(CredentialRequest("db", "postgres", {"host": "h", "password": "p"}), "me", writing)
+    keep_credential(CredentialRequest("api", "oauth2", CLIENT), "me", writing)
     reading = process(key, client, store, clock)
     first = read_credential("db", reading, execution_id=1)
     assert (client.opened, client.made) == (1, 1), "the credential's data key, and one for cached copies"
@@ -61,7 +61,7 @@ def test_reads_after_the_first_ask_kms_nothing(aws):
 def test_sealing_again_keeps_what_is_kept(aws):
     key, clock = a_key(aws), Clock()
     deps = process(key, aws, MemoryCredentialStore(clock), clock)
-    keep_credential(CredentialWish("db", "postgres", {"host": "h"}), "me", deps)
+    keep_credential(CredentialRequest("db", "postgres", {"host": "h"}), "me", deps)
     before = deps.store.get("db")
     assert reseal("me", deps).resealed == 1
     after = deps.store.get("db")

@@ -16,7 +16,7 @@ from noetl.ports.credential_store import CachedCredential, CredentialAccess, Cre
 from noetl.ports.new_ids import IdTakenError
 from noetl.services.credentials.credentials import (
     CredentialDeps,
-    CredentialWish,
+    CredentialRequest,
     Token,
     keep_credential,
     note_access,
@@ -216,9 +216,9 @@ def test_an_id_that_is_taken_is_refused_and_another_is_drawn(made, tmp_path):
     deps = CredentialDeps(
         store, FileCipher(tmp_path / "key"), lambda name, data: Token("t", 60.0), lambda: next(drawn)
     )
-    kept, fresh = keep_credential(CredentialWish("db", "generic", {"k": "v"}), "me", deps)
+    kept, fresh = keep_credential(CredentialRequest("db", "generic", {"k": "v"}), "me", deps)
     assert fresh and kept.id == "8", "7 is another's"
-    other, fresh = keep_credential(CredentialWish("api", "generic", {"k": "v"}), "me", deps)
+    other, fresh = keep_credential(CredentialRequest("api", "generic", {"k": "v"}), "me", deps)
     assert (other.id, fresh) == ("6", True)
     worker = RegisteredFirst(deps, None)  # type: ignore[arg-type]
     assert worker.get("db", 3).data == {"k": "v"}

@@ -16,8 +16,8 @@ from noetl.domain.outcomes.outcomes import Outcome
 from noetl.ports.queue import Outgoing, Queue
 from noetl.services.messaging.operate_dead_letters import (
     DeadLetterPage,
+    DeadLetterRequest,
     DeadLettersDone,
-    DeadLetterWish,
     LetterDeps,
     LetterQueue,
     Verb,
@@ -98,7 +98,7 @@ def listed(bench: Bench, **only: str) -> DeadLetterPage:
     return page
 
 
-def handled(bench: Bench, verb: Verb, wish: DeadLetterWish, seconds: float = 1000.0) -> DeadLettersDone:
+def handled(bench: Bench, verb: Verb, wish: DeadLetterRequest, seconds: float = 1000.0) -> DeadLettersDone:
     done = handle_letters(verb, wish, bench.deps, lambda: seconds)
     bench.clock.sleep(1)
     return done
@@ -151,8 +151,8 @@ def test_pages_hold_each_once(bench):
 def test_a_dry_run_changes_nothing_and_a_chosen_one_goes_back_once(bench):
     fill(bench)
     chosen = listed(bench).letters[0].id
-    wish = DeadLetterWish(ids=[chosen, "unknown"])
-    dry = handled(bench, "retry", DeadLetterWish(ids=wish.ids, dry_run=True))
+    wish = DeadLetterRequest(ids=[chosen, "unknown"])
+    dry = handled(bench, "retry", DeadLetterRequest(ids=wish.ids, dry_run=True))
     assert (dry.dry_run, dry.ids, dry.missing, dry.left) == (True, [chosen], ["unknown"], 2)
     assert len(listed(bench).letters) == 3 and bench.log == []
     done = handled(bench, "retry", wish)
@@ -169,11 +169,11 @@ def test_a_dry_run_changes_nothing_and_a_chosen_one_goes_back_once(bench):
 
 def test_those_of_an_execution_are_removed_for_good(bench):
     fill(bench)
-    done = handled(bench, "delete", DeadLetterWish(execution_id="8"))
+    done = handled(bench, "delete", DeadLetterRequest(execution_id="8"))
     assert len(done.ids) == 1 and done.left == 2
     assert {one.kind for one in listed(bench).letters} == {"command", ""}
     assert all(not drained(home) for home in bench.homes.values())
-    done = handled(bench, "delete", DeadLetterWish(all=True, queue="timers"))
+    done = handled(bench, "delete", DeadLetterRequest(all=True, queue="timers"))
     assert len(done.ids) == 1 and [one.kind for one in listed(bench).letters] == ["command"]
 
 
@@ -183,14 +183,14 @@ def test_more_of_an_execution_than_a_fifo_queue_shows_all_go_back(bench):
     bench.deads["events"].send([Outgoing(body, "9", f"d{number}") for number in range(23)])
     (events, _) = listed(bench).queues
     assert events.count == 23 and 10 <= events.read <= 23
-    done = handled(bench, "retry", DeadLetterWish(all=True))
+    done = handled(bench, "retry", DeadLetterRequest(all=True))
     assert len(done.ids) == 23 and done.left == 0
     assert len(drained(bench.homes["events"])) == 23
 
 
 def test_a_request_whose_time_is_over_says_that_there_may_be_more(bench):
     fill(bench)
-    done = handled(bench, "delete", DeadLetterWish(all=True), 0.0)
+    done = handled(bench, "delete", DeadLetterRequest(all=True), 0.0)
     assert (done.status, done.ids, done.left) == ("partly", [], 3)
     assert len(listed(bench).letters) == 3
 
@@ -205,7 +205,9 @@ class Closed(MemoryQueue):
 def test_what_its_queue_does_not_take_stays(bench):
     fill(bench)
     queues = [replace(one, home=Closed(clock=bench.clock)) for one in bench.deps.queues]
-    done = handled(replace(bench, deps=replace(bench.deps, queues=queues)), "retry", DeadLetterWish(all=True))
+    done = handled(
+        replace(bench, deps=replace(bench.deps, queues=queues)), "retry", DeadLetterRequest(all=True)
+    )
     assert done.ids == [] and len(done.unsent) == 3 and done.left == 3
     assert len(listed(bench).letters) == 3
 
@@ -214,7 +216,7 @@ def test_what_its_queue_does_not_take_stays(bench):
 def test_a_request_that_names_nothing_is_refused(bench, wish):
     fill(bench)
     with pytest.raises(InvalidInputError) as refused:
-        handled(bench, "delete", DeadLetterWish(**wish))
+        handled(bench, "delete", DeadLetterRequest(**wish))
     assert refused.value.code == "dead_letters_invalid" and len(listed(bench).letters) == 3
 
 
@@ -222,5 +224,5 @@ def test_a_home_without_queues_says_so(bench):
     deps = replace(bench.deps, queues=[])
     page = list_letters(deps)
     assert (page.queues, page.letters) == ([], []) and "has no queue" in page.about
-    done = handle_letters("retry", DeadLetterWish(ids=["events:x"]), deps, lambda: 1000.0)
+    done = handle_letters("retry", DeadLetterRequest(ids=["events:x"]), deps, lambda: 1000.0)
     assert (done.ids, done.missing, done.left) == ([], ["events:x"], 0) and "has no queue" in done.about

@@ -32,7 +32,7 @@ def kept(batches: EventBatches, number: int, key: str = "", fingerprint: str = "
 
 def test_a_batch_is_kept_once_under_its_id_and_its_key(batches):
     first, fresh = kept(batches, 7, "k")
-    assert fresh and (first.status, first.total, first.messages, first.told) == (
+    assert fresh and (first.status, first.total, first.messages, first.outcomes) == (
         "accepted",
         2,
         [ODD, "{}"],
@@ -94,7 +94,7 @@ def test_one_at_a_time_handles_it_and_a_dead_one_is_followed(harness, batches):
     told = [ReportedEvent("cmd:1:0", "5"), ReportedEvent("cmd:2:0", "5", "event_refused")]
     batches.end(7, "failed", told)
     over = batches.get(7)
-    assert over is not None and (over.status, over.messages, over.told) == ("failed", [], told)
+    assert over is not None and (over.status, over.messages, over.outcomes) == ("failed", [], told)
     assert over.ended_at is not None and over.ended_at >= over.created_at
     assert batches.begin(7, 0.0) is None and 7 not in batches.unfinished(0.0, 0.0, 9)
     batches.end(7, "completed", [])

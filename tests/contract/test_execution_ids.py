@@ -198,7 +198,7 @@ def test_two_clients_that_draw_one_id_get_an_execution_each(store, make, meeting
     now_ms, bits = ids.EPOCH_MS + (CHILD >> ids.RANDOM_BITS), CHILD & ((1 << ids.RANDOM_BITS) - 1)
 
     def start(who: str, key: str) -> Any:
-        wish = StartRequest({"who": who}, f"demo/{who}", principal=who, key=key, asked=[who])
+        wish = StartRequest({"who": who}, f"demo/{who}", principal=who, key=key, identity=[who])
         second = again and who == "second"
         return start_execution(program, wish, store, owner=ME, now_ms=now_ms, random_bits=bits, again=second)
 

@@ -161,24 +161,26 @@ def test_a_chunk_that_stops_early_hands_its_rest_back(store, make):
     assert (row.issued, row.done, row.failed) == (2, 1, 1)
 
 
-@pytest.mark.parametrize("goes_on", [False, True])
-def test_the_last_message_of_a_chunk_waits_for_the_first(store, make, goes_on):
+@pytest.mark.parametrize("continues", [False, True])
+def test_the_last_message_of_a_chunk_waits_for_the_first(store, make, continues):
     """Messages of one command may overtake each other: what would end it early changes nothing and has to come again."""
     (command,) = begin(store, make, 5, 1, mode="sequential")
     slice_ = LoopSlice(0, 3, 5, 5, "item", "sequential")
     rest = make.command(command.command_id, run=1, turn=1, loop=slice_)
     over = (
-        {"closed": False, "rest": ChunkRest(3), "undone": 2, "resumed": (rest,)} if goes_on else {"undone": 2}
+        {"closed": False, "rest": ChunkRest(3), "undone": 2, "resumed": (rest,)}
+        if continues
+        else {"undone": 2}
     )
-    last = make.items(command, 2, alert="" if goes_on else "next", alert_index=2, **over)
+    last = make.items(command, 2, alert="" if continues else "next", alert_index=2, **over)
     (answer,), committed = store.commit_items([last], ME)
     assert answer.early and not answer.superseded and committed.events == committed.commands == ()
     assert progress(store).done == 0 and store.open_work(EID)["commands"] == 1
     store.commit_items([make.items(command, 0, 1, closed=False)], ME)
     (answer,), committed = store.commit_items([last], ME)
     assert not answer.early and answer.done == 3
-    assert [again.loop.items for again in committed.commands] == ([[{"n": 3}, {"n": 4}]] if goes_on else [])
-    assert store.open_work(EID)["commands"] == (1 if goes_on else 0)
+    assert [again.loop.items for again in committed.commands] == ([[{"n": 3}, {"n": 4}]] if continues else [])
+    assert store.open_work(EID)["commands"] == (1 if continues else 0)
 
 
 @pytest.mark.parametrize("overtaken", [False, True])
@@ -267,10 +269,10 @@ def test_the_first_of_two_runs_of_a_chunk_decides_what_became_of_an_item(store, 
     """Two runs of one command need not agree: an item that asks a service is done in one and waits in the other."""
     (command,) = store.commit([make.change(loops=(make.loop(2, 2),))], ME).commands[:1]
     command = msgspec.structs.replace(command, loop=msgspec.structs.replace(command.loop, stop=2))
-    alone, goes_on = _suspended(make, command, 0, closed=False)
-    goes_on = msgspec.structs.replace(goes_on, resumed=(alone,))
+    alone, continues = _suspended(make, command, 0, closed=False)
+    continues = msgspec.structs.replace(continues, resumed=(alone,))
     done = make.items(command, 0, closed=False)
-    batches = [done, goes_on] if first == "done" else [goes_on, done]
+    batches = [done, continues] if first == "done" else [continues, done]
     if together:
         answers, committed = store.commit_items(batches, ME)
         given = list(committed.commands)
@@ -315,10 +317,10 @@ class _TwoRuns:
         over = (
             {"outbox": (self._asked(waits, turn),), "waiting": (again,)} if waits else {"resumed": (again,)}
         )
-        goes_on = make.items(
+        continues = make.items(
             self.command, closed=False, rest=ChunkRest(0), undone=self.total, rows=(row,), **over
         )
-        self.messages = {"first": first, "last": last, "goes on": goes_on}
+        self.messages = {"first": first, "last": last, "goes on": continues}
         self.asked = over.get("outbox", ())
         self.turn = turn
         self.given, self.made = [], []
@@ -406,12 +408,12 @@ def test_a_loop_ends_in_whatever_order_two_runs_tell_of_it(store, make, kind, wa
     assert runs.went_on == (order.index("goes on") < order.index("first"))
 
 
-@pytest.mark.parametrize("goes_on", ["alone", "alone, twice", "as the rest of its chunk", "woken"])
-def test_what_goes_on_keeps_the_priority_of_its_execution(store, make, goes_on):
+@pytest.mark.parametrize("continues", ["alone", "alone, twice", "as the rest of its chunk", "woken"])
+def test_what_goes_on_keeps_the_priority_of_its_execution(store, make, continues):
     urgent = EID + 1
     before = [make.command(f"{number}", run=number) for number in (1, 2, 3)]
     store.commit([make.change(issue=tuple(before))])
-    mode = "sequential" if goes_on == "as the rest of its chunk" else "parallel"
+    mode = "sequential" if continues == "as the rest of its chunk" else "parallel"
     loop = make.loop(2, 1, mode=mode, priority=7)
     (command,) = store.commit([make.change(0, urgent, loops=(loop,), priority=7)], ME).commands
     if mode == "sequential":
@@ -420,7 +422,7 @@ def test_what_goes_on_keeps_the_priority_of_its_execution(store, make, goes_on):
         (going_on,) = store.commit_items([batch], ME)[1].commands
     else:
         alone, batch = _suspended(make, command, 0)
-        if goes_on == "woken":
+        if continues == "woken":
             store.commit_items([msgspec.structs.replace(batch, waiting=(alone,))], ME)
             # Not a commit with a priority: that would give it to every command of the execution.
             wake = Wake(alone.command_id, 1, Outcome("ok"))
@@ -429,7 +431,7 @@ def test_what_goes_on_keeps_the_priority_of_its_execution(store, make, goes_on):
             (going_on,) = store.commit_items([msgspec.structs.replace(batch, resumed=(alone,))], ME)[
                 1
             ].commands
-    if goes_on == "alone, twice":
+    if continues == "alone, twice":
         again = msgspec.structs.replace(going_on, turn=2)
         row = make.row(ids.item_turn_event(1, 0, 0, 1), seq=0, lane=1)
         batch = make.items(going_on, closed=False, resumed=(again,), rows=(row,))

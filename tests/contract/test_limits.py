@@ -177,8 +177,8 @@ def test_an_item_that_goes_on_alone_takes_the_slot_of_a_command_that_is_still_op
     first = make.items(
         given[0], 0, outcomes={0: asleep}, rows=(row,), limited=True, closed=False, undone=None, **heirs
     )
-    _, goes_on = store.commit_items([first], "me")
-    assert [one.command_id for one in goes_on.commands] == ([] if waits else [alone.command_id])
+    _, continues = store.commit_items([first], "me")
+    assert [one.command_id for one in continues.commands] == ([] if waits else [alone.command_id])
     _, closed = store.commit_items([make.items(given[0], limited=True)], "me")
     assert (closed.commands, store.claim("me", 10)) == ((), [])
     _, rest = store.commit_items(

@@ -58,12 +58,12 @@ class MemoryEventBatches:
             entry.batch = msgspec.structs.replace(entry.batch, status="processing")
             return entry.batch
 
-    def end(self, batch_id: int, status: BatchStatus, told: Sequence[ReportedEvent]) -> None:
+    def end(self, batch_id: int, status: BatchStatus, outcomes: Sequence[ReportedEvent]) -> None:
         with self._lock:
             entry = self._entries.get(batch_id)
             if entry is not None and entry.batch.status == "processing":
                 entry.batch = msgspec.structs.replace(
-                    entry.batch, status=status, told=list(told), messages=[], ended_at=self._clock()
+                    entry.batch, status=status, outcomes=list(outcomes), messages=[], ended_at=self._clock()
                 )
 
     def get(self, batch_id: int) -> EventBatch | None:

@@ -48,7 +48,7 @@ class Root:
             self.path,
             principal=self.principal,
             key=self.key,
-            asked=[self.path, self.payload],
+            identity=[self.path, self.payload],
         )
         again, self.tried = self.tried, True
         if not self.drawn:

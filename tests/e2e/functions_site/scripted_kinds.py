@@ -142,7 +142,7 @@ def ask(server: str, call: Any, context: Any) -> Any:
         "step": call.step,
         "task": call.task,
         "index": call.index,
-        "told": call.told,
+        "told": call.params,
         "number": number(call),
     }
     request = urllib.request.Request(server, data=codec.encode(asked), method="POST")

@@ -13,7 +13,7 @@ from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.kinds import TaskResult
 from noetl.domain.messages import decode_message
 from noetl.kinds.registry import Registry
-from noetl.runtime.server.http_worker import HttpWorker, WorkerWish
+from noetl.runtime.server.http_worker import HttpWorker, WorkerOptions
 from noetl.runtime.server.serve import Server
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_serve import Client, Serve, serve  # noqa: F401
@@ -70,7 +70,7 @@ def working(
 ) -> Iterator[HttpWorker]:
     """Run a worker in a thread; it has ended after the block."""
     worker = HttpWorker(
-        WorkerWish(address, token, "python", capacity, grace=2.0),
+        WorkerOptions(address, token, "python", capacity, grace=2.0),
         Settings(home, None, python_workers=1),
         kinds,
     )

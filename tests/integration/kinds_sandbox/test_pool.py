@@ -17,7 +17,7 @@ from noetl.kinds.sandbox import process
 from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.layers import layers
 from noetl.kinds.sandbox.memory import processes_below
-from noetl.kinds.sandbox.needed import telling_needs
+from noetl.kinds.sandbox.needed import reporting_needs
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
@@ -99,7 +99,7 @@ def test_the_longest_idle_child_gives_way(make_pool):
 def test_the_child_gives_way_whose_execution_needs_it_least(make_pool):
     pool = make_pool(2)
     needs = {1: Need.NOW, 2: Need.ELSEWHERE, 3: Need.SOON, 4: Need.NONE}
-    with telling_needs(needs.__getitem__):
+    with reporting_needs(needs.__getitem__):
         first, second, third = (call(pool, execution) for execution in (1, 2, 3))
         assert call(pool, 4), "it is given back last, and goes"
         assert call(pool, 1) == first

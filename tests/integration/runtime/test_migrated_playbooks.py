@@ -16,7 +16,7 @@ from noetl.kinds.registry import default_registry
 from noetl.migration.migrate import migrate_text
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services.credentials.credentials import CredentialWish, keep_credential
+from noetl.services.credentials.credentials import CredentialRequest, keep_credential
 from noetl.services.queries import read_execution
 from tests.waiting import PATIENCE
 
@@ -136,7 +136,7 @@ def run(text: str, payload: dict[str, Any], database: str, home: Path) -> Any:
     assert made.changed and made.runs, (made.refusals, made.problems)
     environment = {"NOETL_HTTP_ALLOW": "127.0.0.1"}
     with LocalRuntime(Settings.from_env(environment, home=home, database_url=database)) as runtime:
-        wish = CredentialWish(name="cellar", type="postgres", data={"dsn": database})
+        wish = CredentialRequest(name="cellar", type="postgres", data={"dsn": database})
         keep_credential(wish, "local:0", runtime.credentials)
         execution_id = runtime.start(runtime.register(made.text, source_name="new.yaml"), payload)
         runtime.run_until([execution_id], timeout=PATIENCE)

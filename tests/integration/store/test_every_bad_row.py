@@ -304,7 +304,7 @@ def test_readers_go_on_past_a_row_with_any_column_damaged(
         for damage in (*BY_TYPE[kind], *FURTHER.get(column, ())):
             for what in damaged(connection, table, column, kind, damage):
                 tried.add(f"{table}.{column}")
-                monkeypatch.setattr(unreadable_rows, "_told", {})
+                monkeypatch.setattr(unreadable_rows, "_reported", {})
                 broken += [f"{what}: {line}" for line in looks(Stores(stores.database), whole, caplog, kind)]
     assert not broken, "\n".join(broken)
     assert len(tried) > 60, sorted(tried)

@@ -484,7 +484,7 @@ def test_clients_that_draw_one_id_are_each_answered_with_their_own_execution(sto
         for turn in range(60):
             # Two clients of a turn may be one that asks twice; the others have a key of their own, or none.
             key = rng.choice(("", f"{turn}:{number}", f"{turn}:{number // 2}"))
-            wish = StartRequest({}, f"p/{key or number}", key=key, asked=[key])
+            wish = StartRequest({}, f"p/{key or number}", key=key, identity=[key])
             barrier.wait()
             started = start_execution(
                 program, wish, store, owner=ME, now_ms=ids.EPOCH_MS + 1 + turn, random_bits=7

@@ -39,7 +39,7 @@ DAMAGE = ("[]", '{"execution_id": "no number"}', '{"type": "event.of.a.newer.ver
 
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch):
-    monkeypatch.setattr(unreadable_rows, "_told", {})
+    monkeypatch.setattr(unreadable_rows, "_reported", {})
 
 
 @pytest.fixture

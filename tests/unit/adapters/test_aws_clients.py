@@ -14,7 +14,7 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
-from noetl.adapters.aws.clients import answering, away, error_code, forget_clients, make_client
+from noetl.adapters.aws.clients import answering, error_code, forget_clients, make_client, unreachable
 from noetl.domain.errors import InfrastructureError
 
 
@@ -95,7 +95,7 @@ def answer(code, status=400, operation="PutObject", message="words"):
     ],
 )
 def test_one_reading_of_all_errors(error, service, code, retryable, words):
-    found = away(error, service)
+    found = unreachable(error, service)
     assert (found.code, found.retryable) == (code, retryable)
     assert words in str(found)
 

@@ -84,9 +84,9 @@ def test_an_artifact_goes_where_its_size_allows(ground, size, store):
     """A small one is held until it is known to be small."""
     results, _, lines = ground
     artifacts = TaskArtifacts(results, 7, "load", max_bytes=1 << 30)
-    from noetl.domain.kinds import ResultWish
+    from noetl.domain.kinds import ResultOptions
 
-    with artifacts.create("bytes", wish=ResultWish("memory")) as writer:
+    with artifacts.create("bytes", options=ResultOptions("memory")) as writer:
         for start in range(0, size, 1 << 20):
             writer.write(b"x" * min(1 << 20, size - start))
         ref = writer.close()

@@ -191,7 +191,7 @@ def test_what_is_nested_too_deeply_is_a_value_error(text):
 def test_an_integer_that_python_cannot_write_is_found_with_its_place():
     assert codec.find_unstorable({"a": 10**codec.MAX_DIGITS - 1}) is None
     found = codec.find_unstorable({"a": -(10**codec.MAX_DIGITS)})
-    assert found is not None and found.told("$") == "$.a is a whole number of more than 4000 digits"
+    assert found is not None and found.describe("$") == "$.a is a whole number of more than 4000 digits"
 
 
 @pytest.mark.parametrize("field", ["details", "status", "retryable", "\ud800"])

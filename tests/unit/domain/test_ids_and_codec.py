@@ -118,7 +118,7 @@ def test_json_survives_exactly(value):
 )
 def test_what_json_cannot_hold_is_found_with_its_place(value, place):
     found = codec.find_unstorable(value)
-    assert found is not None and found.told("$").startswith(place)
+    assert found is not None and found.describe("$").startswith(place)
 
 
 def test_nesting_has_a_bound():

@@ -103,7 +103,7 @@ def test_commands_of_a_process_keep_company_by_these_rules(tmp_path, monkeypatch
     """A sound command that is given to a thread beside a suspect is not begun, so it is not on record when the process dies."""
     runtime: Any = LocalRuntime(Settings(home=tmp_path))
     runtime.opened = SimpleNamespace(worker=None)
-    runtime.left_behind = SimpleNamespace(goes=lambda command: None)
+    runtime.left_behind = SimpleNamespace(remove=lambda command: None)
     begun: list[str] = []
     end = threading.Event()
 

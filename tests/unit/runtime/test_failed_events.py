@@ -204,7 +204,7 @@ def test_a_kind_that_exits_takes_neither_its_thread_nor_its_command_with_it(
 
     monkeypatch.setattr("noetl.runtime.local.lost_commands.run_command", leaves)
     machine.runtime.opened.worker = None
-    machine.runtime.left_behind.goes = lambda command: None
+    machine.runtime.left_behind.remove = lambda command: None
     machine.runtime.keeper = SimpleNamespace(delay=lambda command: told.append(command.delay))
     machine.runtime.emit = told.append
     for _ in range(3):
@@ -219,7 +219,7 @@ def test_commands_wait_when_no_thread_can_be_started(tmp_path: Any, monkeypatch:
     runtime = machine.runtime
     del runtime.dispatch
     runtime.offers = SimpleNamespace(pass_on=lambda commands, later: commands)
-    runtime.left_behind.comes = lambda command: None
+    runtime.left_behind.receive = lambda command: None
     runtime.keeper = SimpleNamespace(delay=delayed.append)
     runtime.pools = {"io": Pool("io", 2, lambda command: ran.release())}
 
@@ -261,7 +261,7 @@ def test_what_no_thread_has_begun_runs_once_when_leases_are_taken_anew(tmp_path:
     runtime = machine.runtime
     del runtime.dispatch
     runtime.offers = SimpleNamespace(pass_on=lambda commands, later: commands)
-    runtime.left_behind.comes = lambda command: None
+    runtime.left_behind.receive = lambda command: None
     runtime.pools = {"io": Pool("io", 0, lambda command: None)}
     keeper = runtime.keeper = runtime._new_keeper()
     runtime.accept([machine.begin(1)])

@@ -19,7 +19,7 @@ from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError, TaskError
 from noetl.services.credentials.credentials import (
     CredentialDeps,
-    CredentialWish,
+    CredentialRequest,
     Token,
     find_credential,
     forget_old,
@@ -74,14 +74,14 @@ def deps(tmp_path: Path, now: list[float]) -> CredentialDeps:
 
 def test_what_is_kept_is_sealed_and_shown_without_its_data(deps):
     made, fresh = keep_credential(
-        CredentialWish("db", "postgres", DATABASE, "the warehouse", ["prod"]), "me", deps
+        CredentialRequest("db", "postgres", DATABASE, "the warehouse", ["prod"]), "me", deps
     )
     assert fresh and (made.description, made.tags, made.created_by) == ("the warehouse", ["prod"], "me")
     assert SECRET.encode() not in deps.store.get("db").sealed
     assert SECRET not in repr([made, *list_credentials(deps, limit=10)])
     assert find_credential(made.id, deps).name == "db"
     assert read_credential("db", deps).data == DATABASE
-    again, fresh = keep_credential(CredentialWish("db", "postgres", {**DATABASE, "user": "x"}), "me", deps)
+    again, fresh = keep_credential(CredentialRequest("db", "postgres", {**DATABASE, "user": "x"}), "me", deps)
     assert not fresh and (again.id, again.version) == (made.id, 2)
     assert read_credential("db", deps).data["user"] == "x", "the cached copy went with the old data"
     remove_credential("db", "me", deps)
@@ -115,12 +115,12 @@ def test_what_is_kept_is_sealed_and_shown_without_its_data(deps):
 )
 def test_what_could_not_be_used_is_not_kept_and_never_told(deps, name, kind, data, told):
     with pytest.raises(InvalidInputError) as refused:
-        keep_credential(CredentialWish(name, kind, data), "me", deps)
+        keep_credential(CredentialRequest(name, kind, data), "me", deps)
     assert told in refused.value.message and SECRET not in str(refused.value)
 
 
 def test_a_row_moved_to_another_name_does_not_open(deps):
-    keep_credential(CredentialWish("db", "postgres", DATABASE), "me", deps)
+    keep_credential(CredentialRequest("db", "postgres", DATABASE), "me", deps)
     stolen = replace_struct(deps.store.get("db"), name="mine", id=99)
     deps.store.put(stolen)
     with pytest.raises(NoetlError) as refused:
@@ -132,7 +132,7 @@ def test_a_row_moved_to_another_name_does_not_open(deps):
 
 def test_a_cached_copy_moved_to_another_key_does_not_open(deps):
     for name in ("mine", "theirs"):
-        keep_credential(CredentialWish(name, "generic", {"k": f"{SECRET}-{name}"}), "me", deps)
+        keep_credential(CredentialRequest(name, "generic", {"k": f"{SECRET}-{name}"}), "me", deps)
         read_credential(name, deps, execution_id=7)
     stolen = deps.store.cached("theirs:7")
     for key, name in (("mine:7", "mine"), ("theirs:8", "theirs"), ("mine:global", "mine")):
@@ -148,7 +148,7 @@ def test_a_rotation_that_dies_and_one_that_meets_a_damaged_row_lose_nothing(deps
     cipher = FileCipher(tmp_path / "keys")
     rotating = replace(deps, cipher=cipher, rotation=cipher.rotation)
     for name in ("a", "b", "c"):
-        keep_credential(CredentialWish(name, "generic", {"k": SECRET + name}), "me", rotating)
+        keep_credential(CredentialRequest(name, "generic", {"k": SECRET + name}), "me", rotating)
     real, seals = cipher.encrypt, itertools.count()
 
     def dying(plain: bytes, context: Any) -> bytes:
@@ -177,8 +177,8 @@ def test_a_rotation_that_dies_and_one_that_meets_a_damaged_row_lose_nothing(deps
 
 
 def test_who_did_what_is_recorded(deps, now):
-    keep_credential(CredentialWish("db", "postgres", DATABASE), "alice", deps)
-    keep_credential(CredentialWish("db", "postgres", DATABASE), "bob", deps)
+    keep_credential(CredentialRequest("db", "postgres", DATABASE), "alice", deps)
+    keep_credential(CredentialRequest("db", "postgres", DATABASE), "bob", deps)
     worker = RegisteredFirst(deps, FileCredentials(None))
     for execution_id in (7, 7, 8):
         worker.get("db", execution_id)
@@ -206,7 +206,7 @@ def replace_struct(value: Any, **over: Any) -> Any:
 
 
 def test_reading_asks_the_cache_first_by_execution_or_for_all(deps, now):
-    keep_credential(CredentialWish("db", "postgres", DATABASE), "me", deps)
+    keep_credential(CredentialRequest("db", "postgres", DATABASE), "me", deps)
     for _ in range(3):
         read_credential("db", deps, execution_id=12, parent_execution_id=3)
     row = deps.store.cached("db:12")
@@ -221,7 +221,7 @@ def test_reading_asks_the_cache_first_by_execution_or_for_all(deps, now):
 
 
 def test_a_client_secret_stays_and_its_token_is_used_until_it_is_old(deps, now):
-    keep_credential(CredentialWish("api", "oauth2_client_credentials", CLIENT), "me", deps)
+    keep_credential(CredentialRequest("api", "oauth2_client_credentials", CLIENT), "me", deps)
     first = read_credential("api", deps, execution_id=1)
     assert (first.type, first.data) == ("bearer", {"token": "token-1"})
     now[0] += 500
@@ -233,7 +233,7 @@ def test_a_client_secret_stays_and_its_token_is_used_until_it_is_old(deps, now):
 
 def test_everything_is_sealed_again_with_the_new_key(deps, tmp_path):
     for name in ("a", "b"):
-        keep_credential(CredentialWish(name, "generic", {"k": SECRET}), "me", deps)
+        keep_credential(CredentialRequest(name, "generic", {"k": SECRET}), "me", deps)
 
     class Rotating(Counting):
         def decrypt(self, sealed: bytes, context: Any) -> bytes:

@@ -11,7 +11,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.keychain import mentioned
 from noetl.kinds.registry import default_registry
-from noetl.services.credentials.credentials import CredentialWish, keep_credential, remove_credential
+from noetl.services.credentials.credentials import CredentialRequest, keep_credential, remove_credential
 from noetl.services.queries import read_execution
 from noetl.services.worker.worker_credentials import KnownCredentials
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
@@ -53,7 +53,7 @@ def runtime(tmp_path):
 
 def keep(runtime: MemoryRuntime, name: str, type_: str = "generic") -> None:
     data = {"host": "h", "token": "t"}
-    keep_credential(CredentialWish(name, type_, data), "me", runtime.database.credentials)
+    keep_credential(CredentialRequest(name, type_, data), "me", runtime.database.credentials)
 
 
 def start(runtime: MemoryRuntime, text: str = PLAYBOOK, **payload: Any) -> int:

@@ -15,7 +15,7 @@ from noetl.runtime.programs import Programs
 from noetl.services.automations import schedules
 from noetl.services.automations.fire_schedule import fire_due, fire_schedule
 from noetl.services.automations.register_schedules import register_schedule
-from noetl.services.automations.schedules import ScheduleDeps, ScheduleWish
+from noetl.services.automations.schedules import ScheduleDeps, ScheduleRequest
 from noetl.services.executions.start_playbook import StartDeps
 from tests.doubles.schedule_store import MemoryScheduleStore
 from tests.doubles.schedules import MemorySchedules
@@ -320,7 +320,7 @@ def test_a_schedule_that_cannot_be_fired_does_not_hold_up_the_others(world, monk
 
 def test_a_schedule_by_hand(world):
     world.register(extra="input: { type: object, properties: { n: { type: integer } } }\n")
-    wish = ScheduleWish("etl/daily", name="hourly", rate="1 hours", payload={"n": 1}, version=1)
+    wish = ScheduleRequest("etl/daily", name="hourly", rate="1 hours", payload={"n": 1}, version=1)
     made = schedules.put_schedule(world.manage, wish)
     row = made.row
     assert made.fresh and not schedules.put_schedule(world.manage, wish).fresh
@@ -336,15 +336,23 @@ def test_a_schedule_by_hand(world):
 @pytest.mark.parametrize(
     ("wish", "error", "code"),
     [
-        (ScheduleWish("nowhere", rate="1 hour"), NotFoundError, "playbook_not_found"),
-        (ScheduleWish("etl/daily", rate="1 hour", version=7), NotFoundError, "playbook_not_found"),
-        (ScheduleWish("etl/daily"), InvalidInputError, "invalid_schedule"),
-        (ScheduleWish("etl/daily", rate="1 hour", cron="0 0 * * *"), InvalidInputError, "invalid_schedule"),
-        (ScheduleWish("etl/daily", cron="0 0 30 2 *"), InvalidInputError, "invalid_cron"),
-        (ScheduleWish("etl/daily", rate="1 hour", timezone="Mars"), InvalidInputError, "invalid_timezone"),
-        (ScheduleWish("etl/daily", rate="1 hour", name="a b"), InvalidInputError, "invalid_schedule_name"),
-        (ScheduleWish("etl/daily", rate="1 hour", payload={"n": "x"}), InvalidInputError, "payload_invalid"),
-        (ScheduleWish("etl/daily", rate="1 hour", name="early"), ConflictError, "schedule_declared"),
+        (ScheduleRequest("nowhere", rate="1 hour"), NotFoundError, "playbook_not_found"),
+        (ScheduleRequest("etl/daily", rate="1 hour", version=7), NotFoundError, "playbook_not_found"),
+        (ScheduleRequest("etl/daily"), InvalidInputError, "invalid_schedule"),
+        (
+            ScheduleRequest("etl/daily", rate="1 hour", cron="0 0 * * *"),
+            InvalidInputError,
+            "invalid_schedule",
+        ),
+        (ScheduleRequest("etl/daily", cron="0 0 30 2 *"), InvalidInputError, "invalid_cron"),
+        (ScheduleRequest("etl/daily", rate="1 hour", timezone="Mars"), InvalidInputError, "invalid_timezone"),
+        (ScheduleRequest("etl/daily", rate="1 hour", name="a b"), InvalidInputError, "invalid_schedule_name"),
+        (
+            ScheduleRequest("etl/daily", rate="1 hour", payload={"n": "x"}),
+            InvalidInputError,
+            "payload_invalid",
+        ),
+        (ScheduleRequest("etl/daily", rate="1 hour", name="early"), ConflictError, "schedule_declared"),
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused(world, wish, error, code):

@@ -160,8 +160,8 @@ def test_a_worker_that_takes_what_waits_here_gets_nothing_of_an_execution_that_h
     runtime = LocalRuntime(Settings(home=tmp_path))
     gone: list[Command] = []
     runtime.left_behind = SimpleNamespace(
-        goes=gone.append,
-        comes=lambda one: None,
+        remove=gone.append,
+        receive=lambda one: None,
         unwanted=lambda one: runtime._revoked(one.execution_id, one.run),
     )  # type: ignore[assignment]
     runtime.keeper = SimpleNamespace(delay=None)  # type: ignore[assignment]

@@ -7,9 +7,9 @@ import pytest
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.services.automations import backfill as module
-from noetl.services.automations.backfill import BackfillWish, backfill
+from noetl.services.automations.backfill import BackfillRequest, backfill
 from noetl.services.automations.fire_schedule import fire_schedule
-from noetl.services.automations.schedules import ScheduleDeps, ScheduleWish, delete_schedule, put_schedule
+from noetl.services.automations.schedules import ScheduleDeps, ScheduleRequest, delete_schedule, put_schedule
 from tests.unit.services.test_schedules import MONDAY, World
 
 FROM, TO = "2026-02-27T00:00:00Z", "2026-03-02T05:00:00Z"
@@ -25,7 +25,7 @@ def world():
 
 def start(world, since=FROM, until=TO, name="etl.daily", **options):
     sent = []
-    done = backfill(world.manage, world.deps, name, BackfillWish(since, until, **options), sent.append)
+    done = backfill(world.manage, world.deps, name, BackfillRequest(since, until, **options), sent.append)
     assert {str(event.execution_id) for event in sent} == {
         one.execution_id for one in done.moments if one.status == "started"
     }
@@ -76,7 +76,7 @@ def test_a_backfill_and_the_schedule_itself_never_start_one_moment_twice(world):
     table = ScheduleDeps(world.table, None, world.catalog, world.programs, lambda: world.now)
     world.now += 3600
     at = instant(world.now)
-    done = backfill(table, world.deps, "hourly", BackfillWish(at, at), lambda event: None)
+    done = backfill(table, world.deps, "hourly", BackfillRequest(at, at), lambda event: None)
     (fired,) = (one for one in world.fire() if one.name == "hourly")
     assert (str(fired.execution_id), fired.event) == (done.moments[0].execution_id, None)
 
@@ -175,7 +175,7 @@ def test_a_name_that_was_given_to_another_playbook_starts_that_one():
         world.register("", path=path)
     started = {}
     for path in ("old/report", "new/report", "old/report"):
-        put_schedule(world.manage, ScheduleWish(path, "nightly", cron="0 6 * * *"))
+        put_schedule(world.manage, ScheduleRequest(path, "nightly", cron="0 6 * * *"))
         done, _ = start(world, name="nightly")
         fired = fire_schedule("nightly", MONDAY + 3600, world.table, world.deps)
         ids = [int(one.execution_id) for one in done.moments] + [fired.execution_id]

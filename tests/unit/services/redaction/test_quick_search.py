@@ -30,7 +30,7 @@ def reference(known: KnownSecrets, secrets: list[bytes], data: bytes) -> list[Sp
                     spans.append((origins[at][0], origins[at + len(secret) - 1][1]))
         undone, left, at = b"", [], 0
         for token in escape.finditer(text):
-            meant = search_spellings._meant(token)
+            meant = search_spellings._decoded(token)
             if meant == token[0]:  # The name of no character is no escape.
                 continue
             undone += text[at : token.start()] + meant

@@ -106,7 +106,7 @@ LONG = "abcdefghijklmnopqrstuvwxyz0123456789"
     ],
 )
 def test_what_is_left_of_a_secret_beside_a_cut_goes_as_well(told, shown):
-    assert secrets(key=LONG).redact_told({"m": told}) == {"m": shown}
+    assert secrets(key=LONG).redact_text({"m": told}) == {"m": shown}
     assert secrets(key=LONG).redact_error(ErrorInfo(told)).message == shown
 
 
@@ -158,5 +158,5 @@ def test_many_secrets_and_a_large_result():
     times = repeated(gate=2_000, full=10_000)
     for text in ("key 0007-s3 " * times, "0" * 10 * times):
         began = time.process_time()
-        found.redact_told(text)
+        found.redact_text(text)
         assert time.process_time() - began < 8.0

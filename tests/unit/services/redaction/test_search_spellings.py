@@ -168,7 +168,7 @@ def _parquet(text: str, folder: Path) -> str:
 
 WRITERS: dict[str, Callable[[str, Path], str]] = {
     "value": lambda text, folder: codec.encode(secrets().redact(_row(text))).decode(),
-    "told": lambda text, folder: codec.encode(secrets().redact_told(_row(text))).decode(),
+    "told": lambda text, folder: codec.encode(secrets().redact_text(_row(text))).decode(),
     "sealed": lambda text, folder: codec.encode(secrets().seal(_row(text))).decode(),
     "csv": lambda text, folder: _streamed(_written("csv", text)).decode(),
     "jsonl": lambda text, folder: _streamed(_written("jsonl", text)).decode(),

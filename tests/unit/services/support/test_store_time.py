@@ -30,7 +30,7 @@ def test_the_store_is_followed_whatever_the_own_clock_says(skew):
     machine = Machine(skew)
     told = StoreTime(machine.clock, machine.wall)
     assert told.now() is None
-    told.heard(machine.true)
+    told.observe(machine.true)
     machine.true += 45
     assert told.now() == machine.true
     assert told.now(most_age=44) is None
@@ -40,13 +40,13 @@ def test_the_store_is_followed_whatever_the_own_clock_says(skew):
 def test_after_a_sleep_or_a_jump_of_the_clock_the_store_is_asked_again(what):
     machine = Machine()
     told = StoreTime(machine.clock, machine.wall)
-    told.heard(machine.true)
+    told.observe(machine.true)
     if what == "sleep":
         machine.true, machine.asleep = machine.true + 28_800, 28_800
     else:
         machine.skew += 600 if what == "set ahead" else -600
     assert told.now() is None
-    told.heard(machine.true)
+    told.observe(machine.true)
     assert told.now() == machine.true
 
 

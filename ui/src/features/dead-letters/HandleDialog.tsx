@@ -19,7 +19,7 @@ export function HandleDialog({
   done,
 }: {
   verb: Verb;
-  wish: Schemas["DeadLetterWish"];
+  wish: Schemas["DeadLetterRequest"];
   title: string;
   close: () => void;
   done: () => void;

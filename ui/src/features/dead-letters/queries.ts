@@ -16,7 +16,7 @@ export const deadLettersQuery = () =>
   });
 
 /** Send back or remove; with `dry_run`, say which. */
-export function handle(verb: Verb, body: Schemas["DeadLetterWish"]): Promise<Schemas["DeadLettersDone"]> {
+export function handle(verb: Verb, body: Schemas["DeadLetterRequest"]): Promise<Schemas["DeadLettersDone"]> {
   return verb === "retry"
     ? read(api.POST("/api/dead-letters/retry", { body }))
     : read(api.POST("/api/dead-letters/delete", { body }));

@@ -93,7 +93,7 @@ class GcsResultStore(OneTier):
         return deleted
 
     def _delete(self, name: str) -> None:
-        with told():
+        with gcs_errors():
             try:
                 self.call("DELETE", self.url(name))
             except TaskError as error:
@@ -123,7 +123,7 @@ class GcsResultStore(OneTier):
         url = upload_url(
             self._endpoint, self._place.bucket, uploadType="resumable", name=name, ifGenerationMatch="0"
         )
-        with told():
+        with gcs_errors():
             answer = self.call("POST", url, b"", {"X-Upload-Content-Type": TYPE})
         return str(answer.headers["location"])
 
@@ -133,7 +133,7 @@ class GcsResultStore(OneTier):
 
         url = upload_url(self._endpoint, self._place.bucket, uploadType="multipart", ifGenerationMatch="0")
         body, headers = multipart({"name": name, "contentType": TYPE}, data)
-        with told():
+        with gcs_errors():
             try:
                 made = json_of(self.call("POST", url, body, headers))
             except TaskError as error:
@@ -150,7 +150,7 @@ class GcsResultStore(OneTier):
         token = ""
         while True:
             query = {"prefix": prefix, "maxResults": "1000"} | ({"pageToken": token} if token else {})
-            with told():
+            with gcs_errors():
                 url = f"{bucket_url(self._endpoint, self._place.bucket)}?{urlencode(query)}"
                 page = json_of(self.call("GET", url))
             for one in page.get("items", ()):
@@ -207,7 +207,7 @@ class _Writer:
 
     def _send(self, part: bytes, total: str) -> bool:
         last = self._sent + len(part) - 1
-        with told():
+        with gcs_errors():
             try:
                 answer = self._store.call(
                     "PUT", self._upload, part, {"Content-Range": f"bytes {self._sent}-{last}/{total}"}
@@ -248,7 +248,7 @@ class _Reader:
 
     def _fetch(self) -> None:
         wanted = {"Range": f"bytes={self._at}-{self._at + PART_BYTES - 1}", "Accept-Encoding": "identity"}
-        with told():
+        with gcs_errors():
             try:
                 self._held = self._store.call(
                     "GET", f"{self._store.url(self._name)}?alt=media", None, wanted
@@ -268,7 +268,7 @@ def _no_object(error: TaskError) -> bool:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def gcs_errors() -> Iterator[None]:
     """Turn errors of the API into InfrastructureError.
 
     It is retryable unless the request itself is refused.
@@ -276,9 +276,9 @@ def told() -> Iterator[None]:
     try:
         yield
     except TaskError as error:
-        from noetl.kinds.cloud.google_auth import told as reason
+        from noetl.kinds.cloud.google_auth import google_error
 
-        plain = reason(error, "Google Cloud Storage")
+        plain = google_error(error, "Google Cloud Storage")
         refused = plain.kind == "auth"
         raise InfrastructureError(
             f"the tier gcs: {plain.message}",

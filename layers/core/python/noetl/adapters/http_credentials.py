@@ -81,10 +81,10 @@ class HttpCredentials:
             found = self._elsewhere(name, capability, None)
             self._remember((0, name), None, UNKNOWN_SECONDS)
             return found
-        told = str(body.get("detail") or body.get("message") or f"the API answered {status}")[:500]
+        detail = str(body.get("detail") or body.get("message") or f"the API answered {status}")[:500]
         hint = body.get("hint") if isinstance(body.get("hint"), str) else None
         refused = TaskError(
-            f"the credential {name[:120]!r} may not be read: {told}",
+            f"the credential {name[:120]!r} may not be read: {detail}",
             kind="auth",
             code=code if code in ("credential_not_named", "token_refused") else "credential_refused",
             hint=hint,

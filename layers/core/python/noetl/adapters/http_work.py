@@ -82,12 +82,12 @@ def _answer(status: int, body: bytes, path: str) -> bytes:
         problem = codec.decode_as(codec.decoder(_Problem), body)
     except ValueError:
         problem = _Problem("", f"status {status}")
-    told = f"{path.partition('?')[0]}: {problem.detail or status}"[:500]
+    message = f"{path.partition('?')[0]}: {problem.detail or status}"[:500]
     if status == 404:
-        raise NotFoundError(told, code=problem.code or "not_found")
+        raise NotFoundError(message, code=problem.code or "not_found")
     if status in (408, 429) or status >= 500:
-        raise InfrastructureError(told, code=problem.code or "server_unreachable")
-    raise InvalidInputError(told, code=problem.code or "refused")
+        raise InfrastructureError(message, code=problem.code or "server_unreachable")
+    raise InvalidInputError(message, code=problem.code or "refused")
 
 
 class CommandTokens:
@@ -184,12 +184,12 @@ class HttpCommands:
 
     def _claim(self, limit: int) -> list[Delivery]:
         """A server that was restarted does not know its workers any more."""
-        asked = {"name": self._name, "limit": min(limit, 100)}
+        claim = {"name": self._name, "limit": min(limit, 100)}
         try:
-            body = call(self._exchange, "POST", "/api/commands/claim", asked)
+            body = call(self._exchange, "POST", "/api/commands/claim", claim)
         except NotFoundError:
             self.register()
-            body = call(self._exchange, "POST", "/api/commands/claim", asked)
+            body = call(self._exchange, "POST", "/api/commands/claim", claim)
         return [self._delivery(one) for one in codec.decode_as(codec.decoder(_Claims), body).commands]
 
     def _delivery(self, one: _Claimed) -> Delivery:
@@ -277,10 +277,10 @@ class HttpEvents:
                 self._send(message, pauses)
             except (InvalidInputError, NotFoundError) as refused:
                 self._log(f"an outcome is refused: {refused}")
-            except InfrastructureError as away:
+            except InfrastructureError as outage:
                 if len(messages) == 1:
                     raise
-                self._log(f"an outcome cannot be sent: {away}")
+                self._log(f"an outcome cannot be sent: {outage}")
                 unsent.append(place)
         return unsent
 
@@ -353,17 +353,17 @@ class HttpResults(HeldStreams):
     ``store``: the one to read from; ``wish``: the one that a playbook asks for.
     """
 
-    def __init__(self, exchange: Exchange, tokens: CommandTokens, store: str = "", wish: str = "") -> None:
+    def __init__(self, exchange: Exchange, tokens: CommandTokens, store: str = "", tier: str = "") -> None:
         self._exchange, self._tokens = exchange, tokens
-        self._wish = wish
+        self._tier = tier
         self.name = self._store = store
 
-    def choose(self, size: int | None, wish: str | None = None) -> HttpResults:
+    def choose(self, size: int | None, tier: str | None = None) -> HttpResults:
         """Return a store for one value; the server chooses the tier when it sees the value.
 
         ``name`` is the tier it has chosen, after ``put``.
         """
-        return HttpResults(self._exchange, self._tokens, wish=wish or "")
+        return HttpResults(self._exchange, self._tokens, tier=tier or "")
 
     def at(self, store: str | None) -> HttpResults:
         return HttpResults(self._exchange, self._tokens, store or "")
@@ -375,9 +375,9 @@ class HttpResults(HeldStreams):
     def put(self, uri: str, data: bytes) -> None:
         execution, _, name = uri.removeprefix("noetl://execution/").partition("/result/")
         path = f"/api/result/{execution}/{quote(name)}"
-        wish = f"?wish={quote(self._wish, safe='')}" if self._wish else ""
+        tier_query = f"?wish={quote(self._tier, safe='')}" if self._tier else ""
         status, body = self._exchange(
-            "PUT", path + wish, data, {**_BYTES, **self._tokens.header(int(execution))}
+            "PUT", path + tier_query, data, {**_BYTES, **self._tokens.header(int(execution))}
         )
         try:
             kept = _answer(status, body, path)

@@ -67,10 +67,10 @@ class TieredResults:
             if isinstance(tier, DiskResultStore):
                 tier.close()
 
-    def choose(self, size: int | None, wish: str | None = None) -> ResultStore:
-        tier, remark = route(size, wish, self._tiers, self.name, self._auto)
+    def choose(self, size: int | None, requested: str | None = None) -> ResultStore:
+        tier, remark = route(size, requested, self._tiers, self.name, self._auto)
         if remark:
-            self._log_once(str(wish).strip(), remark, tier)
+            self._log_once(str(requested).strip(), remark, tier)
         return self._tiers[tier]
 
     def at(self, store: str | None) -> ResultStore:
@@ -104,16 +104,18 @@ class TieredResults:
         """In every tier; a cache and what is behind it count as one."""
         return sum(tier.delete_execution(execution_id) for tier in self._tiers.values())
 
-    def _log_once(self, wish: str, remark: Remark, tier: str) -> None:
+    def _log_once(self, requested: str, remark: Remark, tier: str) -> None:
         """Once in the life of a process."""
-        key = (wish[:80], remark)
+        key = (requested[:80], remark)
         with self._lock:
             if key in self._logged or len(self._logged) > 100:
                 return
             self._logged.add(key)
         known = ", ".join(TIERS)
         self._log(
-            _REMARKS[remark].format(wish=wish[:80], tier=tier, known=known, most=MOST.get(wish.lower(), 0))
+            _REMARKS[remark].format(
+                wish=requested[:80], tier=tier, known=known, most=MOST.get(requested.lower(), 0)
+            )
         )
 
 

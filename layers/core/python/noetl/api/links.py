@@ -37,9 +37,9 @@ class SignedLinks:
         """
         claim, _, mac = token.partition(".")
         try:
-            told = _bytes(claim)
-            if hmac.compare_digest(self._mac(told), _bytes(mac)):
-                uri, until, store = json.loads(told)
+            signed = _bytes(claim)
+            if hmac.compare_digest(self._mac(signed), _bytes(mac)):
+                uri, until, store = json.loads(signed)
                 if self._clock() < until:
                     return str(uri), str(store)
         except (ValueError, binascii.Error):

@@ -34,14 +34,14 @@ COMMENT = 4000
 """Characters of a comment."""
 
 
-def ask(asked: CallbackQuestion) -> Answer:
+def ask(question: CallbackQuestion) -> Answer:
     """Approve or reject, with a comment. The form goes to the page's own address."""
-    rows = [("Step", asked.step), ("Task", asked.task), ("Execution", asked.execution_id)]
-    if asked.since is not None:
-        rows.append(("Waits since", iso(asked.since)))
-    if asked.until is not None:
-        rows.append(("Until", iso(asked.until)))
-    about = f'<p class="about">{escape(asked.message)}</p>' if asked.message else ""
+    rows = [("Step", question.step), ("Task", question.task), ("Execution", question.execution_id)]
+    if question.since is not None:
+        rows.append(("Waits since", iso(question.since)))
+    if question.until is not None:
+        rows.append(("Until", iso(question.until)))
+    about = f'<p class="about">{escape(question.message)}</p>' if question.message else ""
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows if value)
     form = (
         '<form method="post" accept-charset="utf-8"><label for="comment">Comment (optional)</label>'
@@ -52,7 +52,7 @@ def ask(asked: CallbackQuestion) -> Answer:
     return page(200, "A decision is needed", f"{about}<dl>{listed}</dl>{form}")
 
 
-def told(status: int, title: str, text: str) -> Answer:
+def message_page(status: int, title: str, text: str) -> Answer:
     """Something to read, and nothing to do."""
     return page(status, title, f'<p class="about" role="status">{escape(text)}</p>')
 

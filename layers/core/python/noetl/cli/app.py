@@ -127,8 +127,8 @@ def _seconds(text: str | None) -> float | None:
     return seconds
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(shown: bool) -> None:
+    if shown:
         version()
 
 
@@ -185,9 +185,9 @@ def run(
     from noetl.cli.actions import execute
     from noetl.cli.actions.run_request import RunRequest
 
-    wish = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], dry_run, no_cache)
+    request = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], dry_run, no_cache)
     at = where(home, remote, context)
-    end(execute.run(wish, as_json=as_json, quiet=quiet, timeout=_seconds(timeout), at=at))
+    end(execute.run(request, as_json=as_json, quiet=quiet, timeout=_seconds(timeout), at=at))
 
 
 @app.command()
@@ -322,8 +322,8 @@ def fmt(
     """
     from noetl.cli.commands.rewriting import fmt as formatter
 
-    wishes = formatter.FormatOptions(check=check, diff=diff, canonical=canonical, as_json=as_json)
-    end(formatter.fmt(files, wishes))
+    options = formatter.FormatOptions(check=check, diff=diff, canonical=canonical, as_json=as_json)
+    end(formatter.fmt(files, options))
 
 
 @app.command()
@@ -355,8 +355,8 @@ def migrate(
     """
     from noetl.cli.commands.rewriting import migrate as migrating
 
-    wishes = migrating.MigrateOptions(check=check, write=write, diff=diff, as_json=as_json)
-    end(migrating.migrate(files, wishes))
+    options = migrating.MigrateOptions(check=check, write=write, diff=diff, as_json=as_json)
+    end(migrating.migrate(files, options))
 
 
 @app.command()

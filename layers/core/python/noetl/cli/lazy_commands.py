@@ -18,7 +18,7 @@ FLAGS = frozenset({"--utc", "--version", "-V", "--help", "-h"})
 """Options of the program itself that take no value."""
 
 
-def asked(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
+def with_command(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
     """Return ``app`` with the command that ``words`` begin with.
 
     All of it when they name none, or ask for help.

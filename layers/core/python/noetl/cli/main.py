@@ -35,7 +35,7 @@ def _freeze() -> None:
 def _app() -> None:
     try:
         from noetl.cli.app import app
-        from noetl.cli.lazy_commands import asked, command_of
+        from noetl.cli.lazy_commands import command_of, with_command
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("noetl"):
             raise
@@ -45,4 +45,4 @@ def _app() -> None:
             file=sys.stderr,
         )
         raise SystemExit(ENVIRONMENT) from None
-    command_of(asked(app, sys.argv[1:]))()
+    command_of(with_command(app, sys.argv[1:]))()

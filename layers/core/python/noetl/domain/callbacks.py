@@ -143,8 +143,8 @@ def proofs(found: CallbackId, ring: KeyRing) -> list[str]:
 
 def proven(token: str, awaited: Awaited) -> bool:
     """Whether ``token`` is one of those that the wait keeps proofs of."""
-    told = _proof(token)
-    return any(hmac.compare_digest(told, one) for one in awaited.proofs)
+    proof = _proof(token)
+    return any(hmac.compare_digest(proof, one) for one in awaited.proofs)
 
 
 def token_name(token: str) -> CallbackId | None:

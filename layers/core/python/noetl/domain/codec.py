@@ -263,10 +263,10 @@ class Unstorable(msgspec.Struct, frozen=True):
     problem: str
     size: Size | None = None
 
-    def told(self, path: str) -> str:
+    def describe(self, path: str) -> str:
         """Say it with the place, as ``$.a[3] is nan, …`` when ``path`` is ``$``."""
-        told = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.keys)
-        return f"{path}{told} {self.problem}"
+        keys = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.keys)
+        return f"{path}{keys} {self.problem}"
 
 
 def find_unstorable(value: Any) -> Unstorable | None:

@@ -81,7 +81,7 @@ class CommandDone(msgspec.Struct, frozen=True, tag="command", tag_field="type", 
     def of(cls, command: CommandIdentity, outcome: Outcome) -> CommandDone:
         """The answer to a command."""
         event_id = ids.outcome_event(command.command_id, command.turn)
-        return cls(*_asked(command, event_id), outcome, command.stage)
+        return cls(*_identity_of(command, event_id), outcome, command.stage)
 
 
 class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit_defaults=True):
@@ -132,10 +132,10 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
         undone: int | None = None,
     ) -> ItemsDone:
         """An answer to a command with items."""
-        return cls(*_asked(command, event_id), round, items, closed, rest, elapsed, undone)
+        return cls(*_identity_of(command, event_id), round, items, closed, rest, elapsed, undone)
 
 
-def _asked(command: CommandIdentity, event_id: str) -> tuple[int, str, str, str, int, int, int, str]:
+def _identity_of(command: CommandIdentity, event_id: str) -> tuple[int, str, str, str, int, int, int, str]:
     """The fields with which an answer says what it answers."""
     return (
         command.execution_id,

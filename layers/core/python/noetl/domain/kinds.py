@@ -179,7 +179,7 @@ class TaskSettings:
 ArtifactFormat = Literal["json", "jsonl", "csv", "parquet", "text", "bytes"]
 
 
-class ResultWish(msgspec.Struct, frozen=True):
+class ResultOptions(msgspec.Struct, frozen=True):
     """How a result is to be kept, as ``spec.result.store`` says it."""
 
     store: str | None = None
@@ -226,9 +226,9 @@ class Artifacts(Protocol):
     """
 
     def create(
-        self, format: ArtifactFormat, content_type: str = "", wish: ResultWish | None = None
+        self, format: ArtifactFormat, content_type: str = "", options: ResultOptions | None = None
     ) -> ArtifactWriter:
-        """``wish``: instead of the task's own."""
+        """``options``: instead of the task's own."""
 
     def open(self, ref: Mapping[str, Any]) -> AbstractContextManager[BinaryIO]:
         """Its bytes, as they were written. Their checksum is verified where they end.
@@ -253,7 +253,7 @@ class NoArtifacts:
     """Where there is no place for results."""
 
     def create(
-        self, format: ArtifactFormat, content_type: str = "", wish: ResultWish | None = None
+        self, format: ArtifactFormat, content_type: str = "", options: ResultOptions | None = None
     ) -> ArtifactWriter:
         raise self._error()
 

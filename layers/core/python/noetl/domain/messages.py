@@ -61,8 +61,8 @@ _VERSION: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 def encode_message(message: Message) -> str:
     needed = 2 if message.command is not None and _about_collections(message.command) else 1
-    told = message if message.v <= needed else msgspec.structs.replace(message, v=needed)
-    return codec.encode(told).decode()
+    versioned = message if message.v <= needed else msgspec.structs.replace(message, v=needed)
+    return codec.encode(versioned).decode()
 
 
 def _about_collections(command: Command) -> bool:

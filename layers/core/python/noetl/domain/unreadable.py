@@ -40,8 +40,8 @@ def attempt(read: Callable[[], T], row: str) -> T | Unreadable:
     try:
         return read()
     except _CAUSES as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        return Unreadable(row, said[:SHOWN].encode("utf-8", "backslashreplace").decode())
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return Unreadable(row, reason[:SHOWN].encode("utf-8", "backslashreplace").decode())
 
 
 def demand(read: Callable[[], T], row: str) -> T:

@@ -21,11 +21,11 @@ def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
     names = [step.name for step in program.steps if step.name not in program.last_steps]
     for key in ("entry_step", "final_step"):
         tree = executor.get(key)
-        wish = text_of(tree)
-        if tree is not None and wish is not None and wish not in names:
-            hint = did_you_mean(wish, names, listing("steps", names))
+        target = text_of(tree)
+        if tree is not None and target is not None and target not in names:
+            hint = did_you_mean(target, names, listing("steps", names))
             diagnostics.error(
-                "unknown-step", f"`{key}` names {wish!r}, which is not a step", tree.pos, hint=hint
+                "unknown-step", f"`{key}` names {target!r}, which is not a step", tree.pos, hint=hint
             )
     _check_targets(program, names, diagnostics)
     _check_cancels(root, names, diagnostics)
@@ -72,14 +72,14 @@ def _check_reachable(program: Program, names: list[str], handler: str, diagnosti
     ``handler``: the step that ``executor.spec.on_error`` names, whether or not a step makes use of it.
     """
     following: dict[str, list[str]] = {}
-    meant: dict[str, str | None] = {name: name for name in names}
+    suggestions: dict[str, str | None] = {name: name for name in names}
     for edge in edges(program):
-        if edge.target not in meant and len(meant) <= len(names) + MAX_REPORTED:
-            meant[edge.target] = nearest(edge.target, names)
-        target = meant.get(edge.target)
+        if edge.target not in suggestions and len(suggestions) <= len(names) + MAX_REPORTED:
+            suggestions[edge.target] = nearest(edge.target, names)
+        target = suggestions.get(edge.target)
         if target is not None:
             following.setdefault(edge.source, []).append(target)
-    starts = [_meant(name, names) for name in (program.entry, program.final_step or program.entry)]
+    starts = [_suggestion(name, names) for name in (program.entry, program.final_step or program.entry)]
     starts += [handler] if handler in names else []
     reached = closure(starts, following) | set(starts)
     for step in program.steps:
@@ -92,7 +92,7 @@ def _check_reachable(program: Program, names: list[str], handler: str, diagnosti
             )
 
 
-def _meant(name: str, names: list[str]) -> str:
+def _suggestion(name: str, names: list[str]) -> str:
     return name if name in names else nearest(name, names) or names[0]
 
 

@@ -24,8 +24,8 @@ def credential_of(entry: KeychainEntry, params: Any) -> str:
     ``params``: rendered.
     """
     given = params if isinstance(params, dict) else {}
-    wished = next((given[key] for key in _REFERRING if given.get(key)), None)
-    return wished if isinstance(wished, str) else entry.name
+    name = next((given[key] for key in _REFERRING if given.get(key)), None)
+    return name if isinstance(name, str) else entry.name
 
 
 _MENTIONED: dict[int, tuple[Program, frozenset[str]]] = {}

@@ -95,8 +95,8 @@ def _step(step: Step, kinds: KindLookup, semantics: int) -> Step:
         undo = _placed(undo, names_in(undo), kinds)
     ends = (step.cases, step.sets, step.arcs, loop.vars if loop is not None else ())
     if body is not None and loop is None and semantics > 1:
-        told = any(_AROUND.search(node.source) for node in nodes_in(*ends))
-        body = msgspec.structs.replace(body, tells_around=told)
+        reads_around = any(_AROUND.search(node.source) for node in nodes_in(*ends))
+        body = msgspec.structs.replace(body, tells_around=reads_around)
     leave = names_in(*ends)
     return msgspec.structs.replace(
         step, body=body, loop=loop, compensate=undo, enter_reads=_reads(enter), exit_reads=_reads(leave)

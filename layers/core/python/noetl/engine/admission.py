@@ -31,6 +31,6 @@ def admission_of(program: Program, event: Start, now: float) -> Admission | None
         return None
     limit = d.number(wanted.limit, scope, "executor.spec.concurrency.limit")
     if limit < 1:
-        told = f"executor.spec.concurrency.limit is {limit:g}"
-        raise wrong(wanted.limit, wanted.pos, told, "it has to be at least 1")
+        problem = f"executor.spec.concurrency.limit is {limit:g}"
+        raise wrong(wanted.limit, wanted.pos, problem, "it has to be at least 1")
     return Admission(EXECUTIONS + key, int(limit), wanted.on_excess, priority_of(d, event, workload))

@@ -86,7 +86,7 @@ def _frozen(d: Decider, step: Step, run: int, pipeline: Pipeline) -> FrozenScope
     return msgspec.structs.replace(frozen, steps={**frozen.steps, step.name: slot})
 
 
-def told(d: Decider, stopped: ErrorInfo | None = None) -> tuple[ErrorInfo, str]:
+def failure_of(d: Decider, stopped: ErrorInfo | None = None) -> tuple[ErrorInfo, str]:
     """Return the error that the execution fails with, and its step.
 
     It is the original error, with the outcome of compensating in its details. ``stopped``: why not every run could be compensated.

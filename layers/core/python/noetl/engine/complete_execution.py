@@ -11,7 +11,7 @@ from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome
 from noetl.domain.patches.scope_patches import MISSING
 from noetl.domain.state import Verdict
 from noetl.engine.compensation import begin as begin_undoing
-from noetl.engine.compensation import told, undo_next
+from noetl.engine.compensation import failure_of, undo_next
 from noetl.engine.decision import Decider
 from noetl.engine.ending import begin, cut_short, go_past
 
@@ -28,7 +28,7 @@ def complete_if_done(d: Decider) -> None:
         return
     if d.state.undoing:
         if not undo_next(d):
-            _fail(d, *told(d))
+            _fail(d, *failure_of(d))
         return
     final = d.program.final_step
     if final is not None and not d.state.final:
@@ -46,7 +46,7 @@ def fail_execution(d: Decider, error: ErrorInfo, step: str = "") -> None:
     if d.state.verdict is not None:
         go_past(d, error)
     elif d.state.undoing:
-        _fail(d, *told(d, error))
+        _fail(d, *failure_of(d, error))
     elif d.state.undo:
         begin_undoing(d, error, step)
     else:

@@ -111,7 +111,7 @@ class Decision(msgspec.Struct):
     cancel_children: bool = False
     abandoned: int = 0
     """Events of the outbox that came before ``cancel_children``: the Starts after them are of children that continue."""
-    tell_children: list[Literal["pause", "resume", "resume_below"]] = msgspec.field(default_factory=list)
+    steer_children: list[Literal["pause", "resume", "resume_below"]] = msgspec.field(default_factory=list)
     release: bool = False
     """The execution was paused and is not any more: events that were held for it come now."""
 

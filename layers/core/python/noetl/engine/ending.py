@@ -103,10 +103,10 @@ def cut_short(d: Decider, reason: str, principal: str, alone: bool = False) -> N
 
     ``alone``: children that they wait for continue.
     """
-    asked = f"cancelled{f' by {principal}' if principal else ''}{f': {reason}' if reason else ''}"
+    why = f"cancelled{f' by {principal}' if principal else ''}{f': {reason}' if reason else ''}"
     for token in list(d.state.tokens.values()):
         d.clear_timers(token.run)
         d.decision.drop_runs.append(token.run)
         if alone:
             d.decision.left_runs.append(token.run)
-        d.emit(StepSkipped(token.run, token.step, asked, withdrawn=True))
+        d.emit(StepSkipped(token.run, token.step, why, withdrawn=True))

@@ -55,11 +55,11 @@ def give_up(
     try:
         settle(d)
     except Exception as failure:
-        told = d.error_of(failure) if isinstance(failure, NoetlError) else error
+        reason = d.error_of(failure) if isinstance(failure, NoetlError) else error
         if d.state.verdict is None:
-            fail_execution(d, told)
+            fail_execution(d, reason)
         if d.state.verdict is not None:
-            cut_short(d, told.message, "")
+            cut_short(d, reason.message, "")
         complete_if_done(d)
     prioritise(d)
     if state.status == "paused":

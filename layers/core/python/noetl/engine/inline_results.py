@@ -19,10 +19,10 @@ def travels(outcome: Outcome, step: Step, inline_bytes: int) -> bool:
     """
     body = step.body
     tasks = body.tasks if body is not None else ()
-    wishes = [spec for spec in (step.result, *(task.result for task in tasks)) if spec is not None]
-    if any(spec.scope == "permanent" for spec in wishes):
+    specs = [spec for spec in (step.result, *(task.result for task in tasks)) if spec is not None]
+    if any(spec.scope == "permanent" for spec in specs):
         return False
-    limit = min((inline_bytes, *(w.inline_max_bytes for w in wishes if w.inline_max_bytes is not None)))
+    limit = min((inline_bytes, *(w.inline_max_bytes for w in specs if w.inline_max_bytes is not None)))
     labels = {name: value for name, value in outcome.labels.items() if value is not outcome.result}
     machine = outcome.suspend.machine if outcome.suspend is not None else None
     patched = [patch.value for patch in outcome.patches]

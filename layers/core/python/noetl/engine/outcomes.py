@@ -42,9 +42,9 @@ Said = TypeVar("Said")
 def superseded(
     d: Decider, event_id: str, command: str = "", attempt: int = 0, turn: int = 0, status: str = ""
 ) -> None:
-    asked = d.event
-    who, why = getattr(asked, "principal", ""), getattr(asked, "reason", "")
-    correlation = getattr(asked, "correlation_id", "")
+    event = d.event
+    who, why = getattr(event, "principal", ""), getattr(event, "reason", "")
+    correlation = getattr(event, "correlation_id", "")
     d.emit(Superseded(event_id, command, attempt, turn, status, who, why, correlation))
 
 
@@ -383,18 +383,20 @@ def replaced_ids(
     if not taken:
         return {}
     passed = [request.passed for request in _requests(outcome)]
-    told, free = (
+    before_ids, free = (
         ids.detached_execution_ids(execution_id, command, turn, item, passed, known) for known in ((), taken)
     )
-    return {str(before): str(after) for before, after in zip(told, free, strict=True) if before != after}
+    return {
+        str(before): str(after) for before, after in zip(before_ids, free, strict=True) if before != after
+    }
 
 
-def with_ids(said: Said, shape: type[Said], names: Mapping[str, str]) -> Said:
-    """Replace ids (``replaced_ids``) everywhere in ``said``.
+def with_ids(value: Said, shape: type[Said], names: Mapping[str, str]) -> Said:
+    """Replace ids (``replaced_ids``) everywhere in ``value``.
 
-    Without any, it returns ``said`` itself.
+    Without any, it returns ``value`` itself.
     """
-    return codec.convert(_renamed(msgspec.to_builtins(said), names), shape) if names else said
+    return codec.convert(_renamed(msgspec.to_builtins(value), names), shape) if names else value
 
 
 def with_free_ids_of(event: CommandDone, taken: Collection[int]) -> CommandDone:
@@ -420,12 +422,12 @@ def _placed(event: ChildDone) -> Outcome:
     error, index = event.outcome.error, event.parent.index
     if error is None:
         return event.outcome
-    told = msgspec.structs.replace(
+    placed = msgspec.structs.replace(
         error,
         message=f"item {index}: {error.message}",
         details={**error.details, "item": index, "execution_id": str(event.child_id)},
     )
-    return msgspec.structs.replace(event.outcome, error=told)
+    return msgspec.structs.replace(event.outcome, error=placed)
 
 
 def child_done(d: Decider, event: ChildDone) -> None:

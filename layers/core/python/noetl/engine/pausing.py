@@ -47,9 +47,9 @@ def pass_on(d: Decider, event: Event) -> bool:
         return False
     d.emit(FamilyRequestNoted(event.word))
     if isinstance(event, Pause):
-        d.decision.tell_children.append("pause")
+        d.decision.steer_children.append("pause")
     else:
-        d.decision.tell_children.append("resume")
+        d.decision.steer_children.append("resume")
         d.decision.release = True
     return True
 
@@ -60,8 +60,8 @@ def release(d: Decider) -> None:
     Its children are informed even if it has ended: no request could otherwise resume what was paused below them.
     """
     d.decision.release = True
-    if not d.decision.cancel_children and "resume" not in d.decision.tell_children:
-        d.decision.tell_children.append("resume_below")
+    if not d.decision.cancel_children and "resume" not in d.decision.steer_children:
+        d.decision.steer_children.append("resume_below")
 
 
 def waits(state: ExecutionState, event: Event) -> bool:
@@ -89,7 +89,7 @@ def pause(d: Decider, event: Pause) -> None:
         return
     d.emit(Paused(event.reason, event.principal, event.word))
     if event.cascade:
-        d.decision.tell_children.append("pause")
+        d.decision.steer_children.append("pause")
 
 
 def _pause_below(d: Decider, event: Pause) -> None:
@@ -99,7 +99,7 @@ def _pause_below(d: Decider, event: Pause) -> None:
     """
     if event.cascade and event.word > d.state.heard:
         d.emit(FamilyRequestNoted(event.word))
-        d.decision.tell_children.append("pause")
+        d.decision.steer_children.append("pause")
     else:
         superseded(d, event.event_id, status="it is paused already")
 
@@ -116,5 +116,5 @@ def resume(d: Decider, event: Resume) -> None:
         return
     d.emit(Resumed(event.reason, event.principal, event.word))
     if event.cascade:
-        d.decision.tell_children.append("resume")
+        d.decision.steer_children.append("resume")
     retry_parked(d)

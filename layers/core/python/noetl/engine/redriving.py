@@ -62,8 +62,10 @@ def _leave_with(d: Decider, run: int, event: Redrive) -> None:
     if step.loop is not None and isinstance(event.output, list):
         count = len(event.output)
         output = {"kind": "loop_result", "results": output, "count": count, "failed": 0}
-    told = Trace("output.patched", step.name, payload={"principal": event.principal, "reason": event.reason})
-    body_outcome(d, step, d.state.tokens[run], Outcome("ok", output, trace=[told], meta={"calls": 0}))
+    patched = Trace(
+        "output.patched", step.name, payload={"principal": event.principal, "reason": event.reason}
+    )
+    body_outcome(d, step, d.state.tokens[run], Outcome("ok", output, trace=[patched], meta={"calls": 0}))
 
 
 def _again(d: Decider, token: Token, run: int, arcs: dict[int, int]) -> Arrival:

@@ -73,7 +73,7 @@ class Converter:
             self._calls(step, tool, cases, parallel=mode == "parallel")
         if any(case.has("skip") for case in cases) and any(case.at for case in cases):
             raise CannotSayError("a step that may be skipped has entries on `step.exit`")
-        if self._goes_on(step) and any(
+        if self._continues(step) and any(
             case.at or (case.ok is not False and case.has("next")) for case in cases
         ):
             raise CannotSayError("after a failure `on_error: continue` takes arcs, and no entries of `case`")
@@ -127,7 +127,7 @@ class Converter:
         sink = step.get("sink")
         rules.cases(cases)
         if sink is not None:
-            if self._goes_on_unmatched(step):
+            if self._continues_unmatched(step):
                 raise CannotSayError("`on_unmatched: continue` would let failures pass")
             rules.sink(sink)
         if rules.sets is not None:
@@ -142,13 +142,13 @@ class Converter:
             block.put("policy", Map([Entry("rules", List(rules.rules, flow=True), "rules")], flow=True))
             tool.put("spec", block)
 
-    def _goes_on(self, step: Map) -> bool:
+    def _continues(self, step: Map) -> bool:
         """Report whether a failure of the step lets its ordinary arcs fire."""
         executor = map_of(map_of(self.document.root.get("executor")).get("spec"))
         own = map_of(step.get("spec"))
         return text_of(own.get("on_error") if own.has("on_error") else executor.get("on_error")) == "continue"
 
-    def _goes_on_unmatched(self, step: Map) -> bool:
+    def _continues_unmatched(self, step: Map) -> bool:
         executor = map_of(map_of(self.document.root.get("executor")).get("spec"))
         policies = [map_of(owner.get("policy")) for owner in (executor, map_of(step.get("spec")))]
         return any(text_of(policy.get("on_unmatched")) == "continue" for policy in policies)

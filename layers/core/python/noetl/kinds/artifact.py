@@ -15,7 +15,7 @@ from noetl.domain.kinds import (
     ArtifactWriter,
     KindSpec,
     ParamProblem,
-    ResultWish,
+    ResultOptions,
     TaskContext,
     TaskResult,
 )
@@ -194,9 +194,9 @@ def _head(ref: Any, context: TaskContext) -> dict[str, Any]:
 
 def _put(params: Params, context: TaskContext) -> dict[str, Any]:
     form = params.format or _guessed(params.body)
-    wished = (params.store, params.scope, params.ttl, params.compression)
-    wish = ResultWish(*wished) if any(wished) else None
-    with context.artifacts.create(form, params.content_type or "", wish) as writer:
+    chosen = (params.store, params.scope, params.ttl, params.compression)
+    options = ResultOptions(*chosen) if any(chosen) else None
+    with context.artifacts.create(form, params.content_type or "", options) as writer:
         counts = _write(params.body, form, writer, context)
         return writer.close(counts)
 

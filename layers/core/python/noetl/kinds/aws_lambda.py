@@ -83,29 +83,29 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     service = client("lambda", params, context)
     with answering("lambda", params.function):
         answer = service.invoke(**request)
-        said = answer["Payload"].read() if params.wait else b""
+        payload = answer["Payload"].read() if params.wait else b""
     meta = {"lambda": {"status": answer["StatusCode"], "version": answer.get("ExecutedVersion")}}
     if not params.wait:
         return TaskResult({"status": "accepted"}, meta)
     if answer.get("FunctionError"):
-        raise _failed(params.function, said, answer)
-    return TaskResult(_value(said), meta)
+        raise _failed(params.function, payload, answer)
+    return TaskResult(_value(payload), meta)
 
 
-def _value(said: bytes) -> Any:
+def _value(payload: bytes) -> Any:
     try:
-        return foreign_value(said, "the answer of the function") if said else None
+        return foreign_value(payload, "the answer of the function") if payload else None
     except (ValueError, RecursionError):
-        return said.decode("utf-8", "replace")
+        return payload.decode("utf-8", "replace")
 
 
-def _failed(function: str, said: bytes, answer: Mapping[str, Any]) -> TaskError:
+def _failed(function: str, raw: bytes, answer: Mapping[str, Any]) -> TaskError:
     """Classify a failed function.
 
     One that ran out of time or memory may succeed the next time; an exception of its code will not.
     """
-    told = _value(said)
-    error: Mapping[str, Any] = told if isinstance(told, dict) else {"errorMessage": str(told)}
+    payload = _value(raw)
+    error: Mapping[str, Any] = payload if isinstance(payload, dict) else {"errorMessage": str(payload)}
     message = str(error.get("errorMessage") or "it failed")
     log = base64.b64decode(answer.get("LogResult") or b"").decode("utf-8", "replace")
     late = "Task timed out" in message

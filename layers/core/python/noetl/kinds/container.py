@@ -178,8 +178,8 @@ def _ended(job: Job, name: str, params: Params, context: TaskContext) -> TaskRes
     if job.problem:
         kind, retryable, hint = _KINDS.get(job.problem, ("unknown", False, None))
         message = f"the container of {params.image} {_WORDS.get(job.problem, 'failed')}"
-        told = f"{message}: {job.reason}" if job.reason else message
-        raise TaskError(told, kind=kind, code=job.problem, retryable=retryable, hint=hint, details=details)
+        reason = f"{message}: {job.reason}" if job.reason else message
+        raise TaskError(reason, kind=kind, code=job.problem, retryable=retryable, hint=hint, details=details)
     last = logs.strip().rsplit("\n", 1)[-1][:300]
     raise TaskError(
         f"the container of {params.image} ended with exit code {job.exit_code}"

@@ -91,11 +91,11 @@ def run(params: Params, context: TaskContext) -> TaskResult:
         for numbers in _requests(entries, waiting):
             with answering("events", f"the bus {params.bus}"):
                 answer = service.put_events(Entries=[entries[number] for number in numbers])
-            for number, said in zip(numbers, answer["Entries"], strict=True):
-                if "EventId" in said:
-                    taken[number] = str(said["EventId"])
+            for number, entry_answer in zip(numbers, answer["Entries"], strict=True):
+                if "EventId" in entry_answer:
+                    taken[number] = str(entry_answer["EventId"])
                 else:
-                    refused[number] = str(said.get("ErrorCode"))
+                    refused[number] = str(entry_answer.get("ErrorCode"))
         waiting = list(refused)
         if not waiting:
             return TaskResult({"count": len(taken), "event_ids": [taken[number] for number in sorted(taken)]})

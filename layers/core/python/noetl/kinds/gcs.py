@@ -108,7 +108,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     Raises TaskError: ``code`` is Google's reason (``notFound``), or ``object_too_large``, ``object_exists``, ``object_format``,
     ``object_changed`` (what arrived is not what was sent), ``token_refused``.
     """
-    from noetl.kinds.cloud.google_auth import access_token, told
+    from noetl.kinds.cloud.google_auth import access_token, google_error
     from noetl.kinds.http.api_call import Api
 
     credential = context.credential(params.auth)
@@ -121,7 +121,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
             raise TaskError(
                 "the object is there already", kind="client_error", code="object_exists", status=412
             ) from None
-        raise told(error, "Google Cloud Storage") from None
+        raise google_error(error, "Google Cloud Storage") from None
 
 
 def _upload(api: Api, endpoint: str, params: Params, context: TaskContext) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def _aws_parameter(params: Params, context: TaskContext) -> str:
 
 
 def _google(params: Params, context: TaskContext) -> str:
-    from noetl.kinds.cloud.google_auth import access_token, told
+    from noetl.kinds.cloud.google_auth import access_token, google_error
     from noetl.kinds.http.api_call import Api, json_of
 
     credential = context.credential(params.auth or "")
@@ -151,7 +151,7 @@ def _google(params: Params, context: TaskContext) -> str:
     try:
         answer = json_of(api.call("GET", url))
     except TaskError as error:
-        raise told(error, "Google Secret Manager") from None
+        raise google_error(error, "Google Secret Manager") from None
     return _text(base64.b64decode(answer["payload"]["data"]), params.secret)
 
 

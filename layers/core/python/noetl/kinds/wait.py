@@ -82,12 +82,14 @@ def check(params: Mapping[str, Any]) -> Iterable[ParamProblem]:
         except TaskError as error:
             yield ParamProblem(("until",), error.message.removeprefix("wait: "), error.hint)
     if isinstance(schema, Mapping) and (size := len(codec.encode(dict(schema)))) > CALLBACK_SCHEMA.value:
-        told = f"'schema' has {size} bytes, more than {CALLBACK_SCHEMA.value}"
-        yield ParamProblem(("schema",), told, "check the rest of the body in the step that follows")
+        problem_text = f"'schema' has {size} bytes, more than {CALLBACK_SCHEMA.value}"
+        yield ParamProblem(("schema",), problem_text, "check the rest of the body in the step that follows")
     elif isinstance(schema, Mapping) and (problem := schema_problem(dict(schema))):
         where = "/".join(str(part) for part in problem.path)
-        told = f"{where}: {problem.message}" if where else problem.message
-        yield ParamProblem(("schema", *problem.path), f"'schema' is no JSON Schema: {told}", problem.hint)
+        problem_text = f"{where}: {problem.message}" if where else problem.message
+        yield ParamProblem(
+            ("schema", *problem.path), f"'schema' is no JSON Schema: {problem_text}", problem.hint
+        )
 
 
 def run(params: Params, context: TaskContext) -> WaitRequest:

@@ -117,7 +117,7 @@ def deploy(
     return outputs
 
 
-def api_url(outputs: dict[str, dict[str, str]], endpoint: str, ours: bool) -> str | None:
+def api_url(outputs: dict[str, dict[str, str]], endpoint: str, own_emulator: bool) -> str | None:
     """Return the API's URL on this machine.
 
     Its name under ``execute-api`` does not resolve here, so the URL has it in the path.
@@ -128,7 +128,7 @@ def api_url(outputs: dict[str, dict[str, str]], endpoint: str, ours: bool) -> st
         for value in values.values():
             found = _API.match(str(value))
             if found:
-                return f"{endpoint}/_aws/execute-api/{found[1]}{'' if ours else '/$default'}"
+                return f"{endpoint}/_aws/execute-api/{found[1]}{'' if own_emulator else '/$default'}"
     return None
 
 

@@ -258,10 +258,10 @@ def bootstrap(release: Release, node_modules: Path, where: Account) -> None:
     _run(release, command, "cdk bootstrap", cwd=release.folder)
 
 
-def diff(release: Release, node_modules: Path, tell: Callable[[str], None]) -> None:
+def diff(release: Release, node_modules: Path, print_line: Callable[[str], None]) -> None:
     """What a deployment would change, a line at a time. Raises InfrastructureError."""
     command = [*cdk_command(node_modules), "diff", "--all", "--app", str(release.assembly)]
-    _run(release, command, "cdk diff", cwd=release.folder, watch=tell)
+    _run(release, command, "cdk diff", cwd=release.folder, watch=print_line)
 
 
 def deploy(release: Release, node_modules: Path, progress: Progress) -> dict[str, dict[str, str]]:

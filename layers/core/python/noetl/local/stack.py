@@ -102,7 +102,7 @@ def _deployed(
     state = msgspec.structs.replace(
         state,
         outputs=outputs,
-        api=deploy.api_url(outputs, state.endpoint, ours=state.emulator is not None),
+        api=deploy.api_url(outputs, state.endpoint, own_emulator=state.emulator is not None),
         ui=deploy.ui_url(outputs, state.endpoint),
         deployed_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )

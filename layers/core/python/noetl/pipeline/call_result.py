@@ -63,7 +63,7 @@ def bind(run: Run, outcome: TaskOutcome) -> None:
 def _keep_fresh(run: Run, outcome: TaskOutcome) -> None:
     """Keep the answer of a call that has a cache until its task is left."""
     depth = len(run.state.frames)
-    plan = run.asked.pop(depth, None)
+    plan = run.cache_plans.pop(depth, None)
     run.fresh.pop(depth, None)
     if plan is not None and outcome.error is None and outcome.cached is None:
         run.fresh[depth] = plan, outcome

@@ -44,9 +44,9 @@ def held(run: Run, outcome: TaskOutcome) -> TaskOutcome:
 def detached(run: Run, child: ChildRequest) -> TaskOutcome:
     """Report a sub-execution that the run does not wait for: its id is known already."""
     children = run.state.children
-    told, passed = run.around.child_id(len(children) + 1, run.item, run.state)
+    child_id, passed = run.around.child_id(len(children) + 1, run.item, run.state)
     children.append(msgspec.to_builtins(msgspec.structs.replace(child, passed=passed)))
-    return TaskOutcome({"execution_id": str(told)})
+    return TaskOutcome({"execution_id": str(child_id)})
 
 
 class ChildIds:
@@ -74,9 +74,9 @@ class ChildIds:
         place = -1 if item is None else item.index if item.place < 0 else item.place
         origin = ids.child_origin(command.command_id, command.turn, place, number)
         known = _Either(self._known, self._taken)
-        told, passed = ids.derivation_to_tell(command.execution_id, origin, known)
-        self._known.add(told)
-        return told, passed
+        child_id, passed = ids.derivation_to_tell(command.execution_id, origin, known)
+        self._known.add(child_id)
+        return child_id, passed
 
 
 class _Either:

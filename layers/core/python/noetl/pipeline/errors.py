@@ -23,7 +23,7 @@ def error_of(error: NoetlError, source_name: str = "") -> ErrorInfo:
     if isinstance(error, TemplateError) and isinstance(cause, (TaskError, InfrastructureError)):
         error = cause
     if isinstance(error, TemplateError):
-        return _told(error, "schema", source_name, retryable=False)
+        return _error_info(error, "schema", source_name, retryable=False)
     if isinstance(error, TaskError):
         return ErrorInfo(
             error.message,
@@ -36,7 +36,7 @@ def error_of(error: NoetlError, source_name: str = "") -> ErrorInfo:
             error.details,
         )
     kind = "storage_access" if isinstance(error, InfrastructureError) else "schema"
-    return _told(error, kind, source_name, retryable=error.retryable)
+    return _error_info(error, kind, source_name, retryable=error.retryable)
 
 
 def placed(error: ErrorInfo, task: Task, source_name: str) -> ErrorInfo:
@@ -57,10 +57,10 @@ def positioned(error: ErrorInfo, place: Pos, source_name: str) -> ErrorInfo:
     return msgspec.structs.replace(error, position=f"{source_name or 'playbook'}:{place.line}:{place.column}")
 
 
-def told_at(error: NoetlError, task: Task | None, source_name: str) -> ErrorInfo:
+def error_info_at(error: NoetlError, task: Task | None, source_name: str) -> ErrorInfo:
     """Convert the error of a write or a rule, at its own place, else at the task's."""
-    told = error_of(error, source_name)
-    return told if task is None else positioned(told, task.pos, source_name)
+    info = error_of(error, source_name)
+    return info if task is None else positioned(info, task.pos, source_name)
 
 
 def place_of(node: Node) -> Pos:
@@ -108,7 +108,7 @@ def _in_params(error: ErrorInfo, task: Task) -> Pos | None:
     return node.pos if isinstance(node, (Expr, Text, Sql)) else None
 
 
-def _told(error: NoetlError, kind: str, source_name: str, *, retryable: bool) -> ErrorInfo:
+def _error_info(error: NoetlError, kind: str, source_name: str, *, retryable: bool) -> ErrorInfo:
     details = short_details(error.details)
     line, column = details.pop("line", 0), details.pop("column", 0)
     position = f"{source_name or 'playbook'}:{line}:{column}" if line else None

@@ -60,9 +60,9 @@ def _of_boundary(run: Run) -> tuple[LatestOutcome, str] | None:
     if "event" not in extra or "result" not in extra:
         return None
     error = codec.convert(extra["error"], ErrorInfo) if extra.get("error") else None
-    told = extra["event"]
-    meta = dict(told.get("payload", {}).get("meta", {}))
-    return LatestOutcome(extra["result"], meta.pop(AROUND, None), error, meta), told["name"]
+    event = extra["event"]
+    meta = dict(event.get("payload", {}).get("meta", {}))
+    return LatestOutcome(extra["result"], meta.pop(AROUND, None), error, meta), event["name"]
 
 
 def _outcome(run: Run) -> Any:

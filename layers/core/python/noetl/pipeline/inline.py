@@ -196,9 +196,9 @@ def _wait(op: RunTask) -> TaskOutcome:
     try:
         return TaskOutcome(wait=within(wait_request(params), op.timeout))
     except NoetlError as error:
-        told = error_of(error)
-        shown = {**told.details, "input": call_input(params, op.input)}
-        return TaskOutcome(error=msgspec.structs.replace(told, details=shown))
+        info = error_of(error)
+        shown = {**info.details, "input": call_input(params, op.input)}
+        return TaskOutcome(error=msgspec.structs.replace(info, details=shown))
 
 
 _CONTROL: dict[str, Callable[[RunTask], TaskOutcome]] = {"noop": _noop, "playbook": _playbook, "wait": _wait}

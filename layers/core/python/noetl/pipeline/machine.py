@@ -33,7 +33,7 @@ from noetl.pipeline import (
     tracing,
     waits,
 )
-from noetl.pipeline.errors import told_at
+from noetl.pipeline.errors import error_info_at
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.requests import CallCache, Finish, Op, TaskOutcome
 from noetl.pipeline.run import Levels
@@ -52,8 +52,8 @@ class PipelineRun:
 
     __slots__ = (
         "around",
-        "asked",
         "block",
+        "cache_plans",
         "fresh",
         "item",
         "levels",
@@ -90,7 +90,7 @@ class PipelineRun:
         self.retrying = False
         self.max_attempts = 1
         self.plain = False
-        self.asked: dict[int, CallCache] = {}
+        self.cache_plans: dict[int, CallCache] = {}
         self.fresh: dict[int, tuple[CallCache, TaskOutcome]] = {}
         self.to_cache: list[tuple[CallCache, TaskOutcome]] = []
         """Results of calls that succeeded, and whose task was left well: later calls may take them."""
@@ -281,12 +281,14 @@ class PipelineRun:
                     else lifecycle.STAGES[state.stage](self)
                 )
             except NoetlError as error:
-                self.fail(self._told(told_at(error, self.current_task(), self.around.source_name)))
+                self.fail(
+                    self._entry_error(error_info_at(error, self.current_task(), self.around.source_name))
+                )
                 continue
             if op is not None:
                 return op
 
-    def _told(self, error: ErrorInfo) -> ErrorInfo:
+    def _entry_error(self, error: ErrorInfo) -> ErrorInfo:
         """Return the error of an entry that failed, or the failed call's own error.
 
         An entry may fail because it uses a name that a failed call does not have. The call's own error is returned then, with the entry's

@@ -59,55 +59,55 @@ def gather(run: Run, frame: Frame, task: Task, last: LatestOutcome) -> LatestOut
 
     Raises TaskError when this result does not fit those before.
     """
-    wish = task.gather
-    if wish is None or not last.ok:
+    rule = task.gather
+    if rule is None or not last.ok:
         return last
     state = run.state
     value = last.result
     if is_ref(value) and run.around.hydrate is not None:
         value = run.around.hydrate(value)
-    part = plain_loop(select(value, wish.path) if wish.path else value)
+    part = plain_loop(select(value, rule.path) if rule.path else value)
     before = state.gathered.get(task.label)
-    gathered = _added(task, wish, before, part, first=task.label not in state.gathered)
-    gathered = state.gathered[task.label] = _put_aside(run, task, wish, part, gathered)
+    gathered = _added(task, rule, before, part, first=task.label not in state.gathered)
+    gathered = state.gathered[task.label] = _put_aside(run, task, rule, part, gathered)
     parts = state.parts.get(task.label)
     whole = growing(parts, gathered) if parts else gathered
-    result = placed(task, value, wish.merge_path, whole) if wish.merge_path else whole
+    result = placed(task, value, rule.merge_path, whole) if rule.merge_path else whole
     remember(run, frame, task, result)
     return msgspec.structs.replace(last, result=result)
 
 
-def _put_aside(run: Run, task: Task, wish: Gather, part: Any, gathered: Any) -> Any:
+def _put_aside(run: Run, task: Task, rule: Gather, part: Any, gathered: Any) -> Any:
     """What stays in memory: nothing, when it is large enough to be a part in the result store."""
     state, label = run.state, task.label
-    if wish.strategy == "replace" or run.around.part is None:
+    if rule.strategy == "replace" or run.around.part is None:
         return gathered
     weight = state.weights[label] = state.weights.get(label, 0) + len(codec.encode(part))
     if weight < PART_BYTES:
         return gathered
     state.parts.setdefault(label, []).append(run.around.part(gathered, task.result))
     state.weights[label] = 0
-    return {} if wish.strategy == "merge" else []
+    return {} if rule.strategy == "merge" else []
 
 
-def _added(task: Task, wish: Gather, before: Any, part: Any, *, first: bool) -> Any:
-    if wish.strategy == "replace":
+def _added(task: Task, rule: Gather, before: Any, part: Any, *, first: bool) -> Any:
+    if rule.strategy == "replace":
         return part
-    if wish.strategy == "append":
+    if rule.strategy == "append":
         return [part] if first else [*before, part]
-    wanted = list if wish.strategy == "concat" else dict
+    wanted = list if rule.strategy == "concat" else dict
     if not isinstance(part, wanted):
-        raise _misfit(task, wish, part)
-    if wish.strategy == "concat":
+        raise _misfit(task, rule, part)
+    if rule.strategy == "concat":
         return [*(before or ()), *part]
     return deep_merge({} if first else before, part)
 
 
-def _misfit(task: Task, wish: Gather, part: Any) -> TaskError:
-    wanted = "a list" if wish.strategy == "concat" else "a mapping"
-    what = f"{wish.path} of its result" if wish.path else "its result"
+def _misfit(task: Task, rule: Gather, part: Any) -> TaskError:
+    wanted = "a list" if rule.strategy == "concat" else "a mapping"
+    what = f"{rule.path} of its result" if rule.path else "its result"
     return TaskError(
-        f"{task.label} accumulates by {wish.strategy}, and {what} is not {wanted}",
+        f"{task.label} accumulates by {rule.strategy}, and {what} is not {wanted}",
         kind="schema",
         code="accumulate_type",
         hint="name the part with `path`, or use strategy: append",

@@ -60,31 +60,31 @@ def wait_before(
     shorter.
     """
     try:
-        return _delay(run, action, tried, chance, _asked_for(error))
+        return _delay(run, action, tried, chance, _retry_after(error))
     except InvalidInputError as problem:
         raise located(problem, action.pos) from None
 
 
-def _asked_for(error: ErrorInfo | None) -> float:
-    asked = error.details.get("retry_after") if error is not None else None
-    if isinstance(asked, bool) or not isinstance(asked, (int, float)) or not asked > 0:
+def _retry_after(error: ErrorInfo | None) -> float:
+    retry_after = error.details.get("retry_after") if error is not None else None
+    if isinstance(retry_after, bool) or not isinstance(retry_after, (int, float)) or not retry_after > 0:
         return 0.0
-    return float(asked)
+    return float(retry_after)
 
 
-def _delay(run: Run, action: RetryAction, tried: int, chance: float, asked: float) -> float:
+def _delay(run: Run, action: RetryAction, tried: int, chance: float, retry_after: float) -> float:
     delay = _seconds(run.render(action.delay), "delay")
     if action.backoff == "linear":
         delay *= tried
     elif action.backoff == "exponential":
         delay *= _power(_number(run.render(action.multiplier), "multiplier"), tried - 1)
-    longest, asked_at_most = MAX_DELAY, ASKED_AT_MOST
+    longest, longest_requested = MAX_DELAY, ASKED_AT_MOST
     if action.max_delay is not None and (limit := run.render(action.max_delay)) is not None:
-        longest = asked_at_most = min(_seconds(limit, "max_delay"), MAX_DELAY)
+        longest = longest_requested = min(_seconds(limit, "max_delay"), MAX_DELAY)
     delay = min(delay, longest)
     if action.jitter is not None:
         delay *= 1 - chance * _jitter(run.render(action.jitter))
-    return max(delay, min(asked, asked_at_most))
+    return max(delay, min(retry_after, longest_requested))
 
 
 def wants_retry(run: Run, retry: StepRetry, last: LatestOutcome, meaning: int) -> bool:

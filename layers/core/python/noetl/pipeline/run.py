@@ -42,7 +42,7 @@ class Run(Protocol):
     block: dict[str, Any]
     retrying: bool
     max_attempts: int
-    asked: dict[int, CallCache]
+    cache_plans: dict[int, CallCache]
     """Frame (its number) → the cache of the call that it made last."""
     fresh: dict[int, tuple[CallCache, TaskOutcome]]
     """Frame → the answer of that call, until its task is left."""

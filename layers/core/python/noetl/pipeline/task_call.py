@@ -125,7 +125,7 @@ def render_call(run: Run, frame: Frame, task: Task) -> RunTask | None:
     frame.phase = "wait"
     given, key = frame.input or {}, nested.key(run, task)
     if cache is not None:
-        run.asked[len(run.state.frames)] = cache
+        run.cache_plans[len(run.state.frames)] = cache
     return RunTask(task.label, task.kind, params, given, frame.attempt, timeout, key, frame.pending, cache)
 
 
@@ -213,7 +213,7 @@ def finish_plain(run: Run, outcome: TaskOutcome) -> Finish:
     task = run.pipeline.tasks[0]
     result, envelope = split_result(task, outcome.result)
     meta = tracing.with_around(run.pipeline, envelope, call_result.with_source(outcome))
-    plan = run.asked.pop(1, None)
+    plan = run.cache_plans.pop(1, None)
     if outcome.cached is not None:
         return Finish(
             Outcome("ok", result, meta=meta, trace=[tracing.taken_from_cache(task.label, outcome.cached)])

@@ -212,8 +212,8 @@ def meta(pipeline: Pipeline, state: State, *, bounded: bool) -> dict[str, Any]:
 
 def children(state: State) -> dict[str, Any]:
     """Return ``children``: the sub-executions that this turn started without waiting."""
-    asked, state.children = state.children, []
-    return {"children": asked} if asked else {}
+    children, state.children = state.children, []
+    return {"children": children} if children else {}
 
 
 def loop_ended(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:

@@ -46,7 +46,7 @@ class Catalog(Protocol):
     def get(self, path: str, version: int | None = None) -> CatalogEntry | None:
         """Return a version, or the latest."""
 
-    def find(self, asked: Sequence[tuple[str, int | None]]) -> Sequence[PlaybookVersion | None]:
+    def find(self, wanted: Sequence[tuple[str, int | None]]) -> Sequence[PlaybookVersion | None]:
         """Versions of paths, or their latest, in this order; None where there is none."""
 
     def by_program(self, program: str) -> CatalogEntry | None:

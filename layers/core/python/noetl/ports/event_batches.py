@@ -26,7 +26,7 @@ class ReportedEvent(msgspec.Struct, frozen=True, omit_defaults=True):
 class EventBatch(msgspec.Struct, frozen=True):
     """A batch of events that a worker posted.
 
-    ``fingerprint``: of the request. ``messages``: what its events say, as queues carry it; empty once they are handled. ``told``: the
+    ``fingerprint``: of the request. ``messages``: what its events say, as queues carry it; empty once they are handled. ``outcomes``: the
     outcome of each event, then. Times are epoch seconds.
     """
 
@@ -35,7 +35,7 @@ class EventBatch(msgspec.Struct, frozen=True):
     status: BatchStatus
     total: int
     messages: list[str]
-    told: list[ReportedEvent]
+    outcomes: list[ReportedEvent]
     created_at: float
     ended_at: float | None
 
@@ -58,7 +58,7 @@ class EventBatches(Protocol):
         None: another process handles it (and gave a sign within ``stale_seconds``), or it is over.
         """
 
-    def end(self, batch_id: int, status: BatchStatus, told: Sequence[ReportedEvent]) -> None:
+    def end(self, batch_id: int, status: BatchStatus, outcomes: Sequence[ReportedEvent]) -> None:
         """It is handled."""
 
     def get(self, batch_id: int) -> EventBatch | None: ...

@@ -70,12 +70,12 @@ class ResultStore(Protocol):
         True: reading again goes to where it came from.
         """
 
-    def choose(self, size: int | None, wish: str | None = None) -> ResultStore:
+    def choose(self, size: int | None, requested: str | None = None) -> ResultStore:
         """The tier that a new object goes to; its ``name`` is what the reference says.
 
         ``size``: None when it is not known yet.
 
-        ``wish``: the tier that the playbook asks for (``spec.result.store``).
+        ``requested``: the tier that the playbook asks for (``spec.result.store``).
         """
 
     def at(self, store: str | None) -> ResultStore:
@@ -92,7 +92,7 @@ class OneTier:
         """There are no copies here."""
         return False
 
-    def choose(self, size: int | None, wish: str | None = None) -> Self:
+    def choose(self, size: int | None, requested: str | None = None) -> Self:
         return self
 
     def at(self, store: str | None) -> Self:

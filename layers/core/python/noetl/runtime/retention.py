@@ -62,6 +62,6 @@ def tidy_deployment(
     try:
         forget_old(credentials)
         return keep_to(deps, more_time, log).executions
-    except InfrastructureError as away:
-        log(f"what has served its time is removed later: {away}")
+    except InfrastructureError as outage:
+        log(f"what has served its time is removed later: {outage}")
         return 0

@@ -61,13 +61,15 @@ class View:
         return ()
 
     def __eq__(self, other: object) -> bool:
-        mine, theirs = content(self), content(other)
-        left, right = raw(mine), raw(theirs)
+        own_content, other_content = content(self), content(other)
+        left, right = raw(own_content), raw(other_content)
         if left == right:
             return True
-        if isinstance(mine, RowsView) and not isinstance(right, Mapping):
+        if isinstance(own_content, RowsView) and not isinstance(right, Mapping):
             return bool(left["rows"] == right)
-        return bool(isinstance(theirs, RowsView) and not isinstance(left, Mapping) and right["rows"] == left)
+        return bool(
+            isinstance(other_content, RowsView) and not isinstance(left, Mapping) and right["rows"] == left
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -181,6 +181,6 @@ def _events(seen: ObservedValues, expect: Mapping[str, Any]) -> Iterator[Finding
     for number, wanted in enumerate(expect.get("events") or ()):
         name, _, about = wanted.partition(" ")
         if not any(name == event and about in ("", entity) for event, entity in rest):
-            told = ", ".join(f"{event} {entity}" for event, entity in seen.events if event == name)
-            yield Finding(f"events[{number}]", wanted, told or "no such event", "the order counts")
+            seen_events = ", ".join(f"{event} {entity}" for event, entity in seen.events if event == name)
+            yield Finding(f"events[{number}]", wanted, seen_events or "no such event", "the order counts")
             return

@@ -88,7 +88,7 @@ class MockRegistry(ScriptedRegistry):
         return next((key for key in keys if key in self.script), None)
 
     def is_real(self, call: Call) -> bool:
-        if call.kind == "duckdb" and call.told.get("database"):
+        if call.kind == "duckdb" and call.params.get("database"):
             return call.kind in self.live
         return call.kind in ALWAYS_REAL or call.kind in self.live
 
@@ -97,7 +97,7 @@ class MockRegistry(ScriptedRegistry):
         if call.task.endswith("_sink"):
             key = "sink"
         return (
-            f"{key} ({call.kind}) reaches outside and has no reply: {asked(call)}\n"
+            f"{key} ({call.kind}) reaches outside and has no reply: {describe_call(call)}\n"
             f"add under `tools`:  {key}: {PASTE.get(call.kind, '{ result: null }')}\n"
             f"or run it for real: --live {call.kind}"
         )
@@ -110,7 +110,7 @@ class MockRegistry(ScriptedRegistry):
             if "default" in choice:
                 found: Mapping[str, Any] = choice["default"]
                 return found
-            if not matches(choice["when"], call.told):
+            if not matches(choice["when"], call.params):
                 continue
             if "replies" not in choice:
                 return {name: value for name, value in choice.items() if name != "when"}
@@ -121,7 +121,7 @@ class MockRegistry(ScriptedRegistry):
                 return answer
             return None
         return self._refuse(
-            f"no `when` of {key} fits this call: {asked(call)}\nadd - default: {{…}} or a `when`"
+            f"no `when` of {key} fits this call: {describe_call(call)}\nadd - default: {{…}} or a `when`"
         )
 
     def left_over(self) -> dict[str, int]:
@@ -155,15 +155,15 @@ def shown_calls(calls: Mapping[str, int]) -> dict[str, int]:
 
     Other names that replies may use are left out.
     """
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name, count in calls.items():
         step, _, task = name.rpartition("/")
         if name == "sink":
-            told[name] = count
+            counts[name] = count
         elif step:
             own = task == own_label(step.rpartition(":")[2])
-            told[step if own else name] = count
-    return told
+            counts[step if own else name] = count
+    return counts
 
 
 def is_own(call: Call) -> bool:
@@ -171,13 +171,13 @@ def is_own(call: Call) -> bool:
     return call.task in (call.step, own_label(call.step.rpartition(":")[2]))
 
 
-def asked(call: Call) -> str:
+def describe_call(call: Call) -> str:
     """What a call asked for, on one line."""
-    told = {name: value for name, value in call.told.items() if value not in (None, {}, [])}
-    if call.kind == "http" and isinstance(told.get("url"), str):
-        rest = {name: value for name, value in told.items() if name not in ("method", "url")}
-        return _short(f"{told.get('method', 'GET')} {told['url']} {shown(rest) if rest else ''}".strip())
-    return _short(shown(told))
+    params = {name: value for name, value in call.params.items() if value not in (None, {}, [])}
+    if call.kind == "http" and isinstance(params.get("url"), str):
+        rest = {name: value for name, value in params.items() if name not in ("method", "url")}
+        return _short(f"{params.get('method', 'GET')} {params['url']} {shown(rest) if rest else ''}".strip())
+    return _short(shown(params))
 
 
 def shown(value: Any) -> str:

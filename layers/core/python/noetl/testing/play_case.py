@@ -254,13 +254,13 @@ def _event(
         if what in moment:
             return kind(execution_id, event_id, program, moment[what], principal, moment.get("cascade", True))
     if "redrive" in moment:
-        asked = ChangeRequest(principal, event_id, OWNER, reason)
+        change = ChangeRequest(principal, event_id, OWNER, reason)
         wanted = moment["redrive"]
         return plan(
             deps.store,
             deps.programs,
             execution_id,
-            asked,
+            change,
             step=wanted.get("step", ""),
             args=wanted.get("args"),
             output=wanted.get("output", UNSET),
@@ -285,7 +285,7 @@ def _observe(
         )
         for scope in ("ctx", "vars")
     }
-    mine = _family(store, execution_id)
+    family = _family(store, execution_id)
     numbers: dict[str, int] = {}
     observed = Observed(
         status=view.status,
@@ -303,7 +303,7 @@ def _observe(
         program=program,
         left=left,
     )
-    for info in mine:
+    for info in family:
         observed.events[info.execution_id] = list(history(store, info.execution_id))
         numbers[info.path] = numbers.get(info.path, 0) + 1
         name = "" if info.execution_id == execution_id else f"{info.path}#{numbers[info.path]}"
@@ -332,11 +332,11 @@ def per_step_run(events: list[HistoryEvent]) -> dict[str, list[str]]:
     """
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
-    told: dict[str, list[str]] = {}
+    names_by_run: dict[str, list[str]] = {}
     for event in events:
         run = event.meta.get("run")
         if not run or event.event_type.split(".")[0] in ("playbook", "workflow", "execution"):
-            told.setdefault("execution", []).append(event.event_type)
+            names_by_run.setdefault("execution", []).append(event.event_type)
             continue
         if run not in names:
             step = event.meta.get("step") or event.payload.get("step") or event.entity_id
@@ -344,5 +344,5 @@ def per_step_run(events: list[HistoryEvent]) -> dict[str, list[str]]:
             names[run] = step if seen[step] == 1 else f"{step}#{seen[step]}"
         index = event.meta.get("loop_iteration_index")
         key = names[run] if index is None else f"{names[run]}[{index}]"
-        told.setdefault(key, []).append(event.event_type)
-    return told
+        names_by_run.setdefault(key, []).append(event.event_type)
+    return names_by_run

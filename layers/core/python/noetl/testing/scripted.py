@@ -26,14 +26,14 @@ STATUS_KINDS = {401: "auth", 403: "auth", 404: "not_found", 408: "timeout", 429:
 class Call:
     """A call as a script sees it.
 
-    ``index``: of the iteration, None outside of loops; ``told``: the parameters of the call.
+    ``index``: of the iteration, None outside of loops; ``params``: the parameters of the call.
     """
 
     kind: str
     step: str
     task: str
     index: int | None
-    told: Mapping[str, Any]
+    params: Mapping[str, Any]
 
 
 class Script:
@@ -60,7 +60,7 @@ class Script:
             self.total += 1
             names = {call.step, *self.names_of(call)}
             for entry in {"sink"} if call.task.endswith("_sink") else names:
-                self.calls.setdefault(entry, []).append(call.told)
+                self.calls.setdefault(entry, []).append(call.params)
             key = self._key(call)
             reply = None if key is None else self._reply(key, call)
         if key is None:
@@ -142,13 +142,13 @@ class ScriptedRegistry(Script, Registry):
 
 def call_of(kind: str, params: Mapping[str, Any], context: TaskContext) -> Call:
     """A call of a kind as a script sees it."""
-    told = _told(params, context.input)
+    call_params = _call_params(params, context.input)
     if context.pending is not None:
-        told["pending"] = dict(context.pending)
-    return Call(kind, context.step, context.task, _index(context), told)
+        call_params["pending"] = dict(context.pending)
+    return Call(kind, context.step, context.task, _index(context), call_params)
 
 
-def _told(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _call_params(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a call, as cases compare them.
 
     SQL is its statements, each with its text and bound parameters.

@@ -39,18 +39,18 @@ def main() -> None:
     try:
         file = read_test_file(Path(TESTS), Registry(), among=files.keys())
     except InvalidPlaybookError as error:
-        _tell({"problems": error.diagnostics, "source": Path(error.source_name).name})
+        _print({"problems": error.diagnostics, "source": Path(error.source_name).name})
         return
     run = FileRun(file, Options())
-    _tell({"total": len(file.cases)})
+    _print({"total": len(file.cases)})
     for report in run.run(file.cases):
-        _tell({"case": _case(report)})
+        _print({"case": _case(report)})
     taken = run.coverage.taken
     branches = [
         TestedBranch(one.line, one.column, one.kind, one.what, one in taken)
         for one in sorted(run.coverage.branches)
     ]
-    _tell({"branches": branches})
+    _print({"branches": branches})
 
 
 def _bound() -> None:
@@ -83,7 +83,7 @@ def _case(report: CaseReport) -> TestedCase:
     )
 
 
-def _tell(line: Mapping[str, Any]) -> None:
+def _print(line: Mapping[str, Any]) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
     sys.stdout.buffer.flush()
 

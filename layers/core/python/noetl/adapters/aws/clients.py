@@ -125,7 +125,7 @@ def answering(service: str) -> Iterator[None]:
     try:
         yield
     except FAILURES as error:
-        raise away(error, service) from error
+        raise unreachable(error, service) from error
 
 
 def error_code(error: Exception) -> str:
@@ -151,7 +151,7 @@ def is_refusal(error: Exception) -> bool:
     return aws_codes.family(error_code(error)) == "refused"
 
 
-def away(error: Exception, service: str) -> InfrastructureError:
+def unreachable(error: Exception, service: str) -> InfrastructureError:
     """Map an error of a client to an InfrastructureError with a code.
 
     Codes: ``aws_not_configured`` (no region or credentials), ``aws_refused`` (permissions; names the action), both not retryable;

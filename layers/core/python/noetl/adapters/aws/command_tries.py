@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.adapters.aws.clients import FAILURES, answering, away
+from noetl.adapters.aws.clients import FAILURES, answering, unreachable
 from noetl.adapters.aws.s3_streams import is_missing
 from noetl.domain import codec
 from noetl.domain.commands import Command
@@ -34,7 +34,7 @@ class S3CommandTries:
         except FAILURES as error:
             if is_missing(error, lists=self._lists):
                 return None
-            raise away(error, "s3") from error
+            raise unreachable(error, "s3") from error
         try:
             return _DECODER.decode(data)
         except msgspec.DecodeError:

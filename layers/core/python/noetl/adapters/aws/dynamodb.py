@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, error_code, unreachable
 from noetl.adapters.buffered_stream import HeldStreams
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
@@ -73,7 +73,7 @@ class DynamoResultStore(HeldStreams, OneTier):
             )
         except FAILURES as error:
             if error_code(error) != "ConditionalCheckFailedException":
-                raise away(error, "dynamodb") from error
+                raise unreachable(error, "dynamodb") from error
             found = self._item(uri)
             if found is not None and found["sha256"]["S"] != digest:
                 raise ConflictError(f"{uri} exists with other content", code="result_exists") from None

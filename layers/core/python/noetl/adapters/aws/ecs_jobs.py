@@ -111,7 +111,7 @@ class EcsJobs:
                 propagateTags="TASK_DEFINITION",
             )
         except FAILURES as error:
-            raise _told(error) from error
+            raise _task_error(error) from error
         if not answer.get("tasks"):
             why = ", ".join(str(one.get("reason")) for one in answer.get("failures", ())) or "no reason given"
             raise TaskError(
@@ -128,7 +128,7 @@ class EcsJobs:
         except FAILURES as error:
             if _is_unknown(error):
                 return None
-            raise _told(error) from error
+            raise _task_error(error) from error
         return next((job_of(task) for task in answer.get("tasks", ())), None)
 
     def logs(self, name: str, lines: int) -> str:
@@ -140,7 +140,7 @@ class EcsJobs:
         except FAILURES as error:
             if error_code(error) == "ResourceNotFoundException":
                 return ""
-            raise _told(error) from error
+            raise _task_error(error) from error
         return "".join(f"{event['message']}\n" for event in answer.get("events", ()))
 
     def stop(self, name: str, reason: str) -> None:
@@ -148,7 +148,7 @@ class EcsJobs:
             self._ecs().stop_task(cluster=self._ground.cluster, task=name, reason=reason[:255])
         except FAILURES as error:
             if not _is_unknown(error):
-                raise _told(error) from error
+                raise _task_error(error) from error
 
     def _tidy(self) -> None:
         """Stop overdue Fargate tasks that no worker stopped; runs at most now and then."""
@@ -166,7 +166,7 @@ class EcsJobs:
                     if 0 < _until(task) < self._now():
                         self.stop(task["taskArn"], "its time is over")
         except FAILURES as error:
-            raise _told(error) from error
+            raise _task_error(error) from error
 
     def _definition(self, order: JobOrder) -> str:
         """Return the family of the matching task definition, and register it when it is missing."""
@@ -231,8 +231,10 @@ def job_of(task: Mapping[str, Any]) -> Job:
     """Convert the description of a Fargate task by ECS to a Job."""
     if task.get("lastStatus") not in ("STOPPED", "DELETED"):
         return Job("running")
-    mine: list[Mapping[str, Any]] = [one for one in task.get("containers", ()) if one.get("name") == NAME]
-    container = mine[0] if mine else {}
+    task_containers: list[Mapping[str, Any]] = [
+        one for one in task.get("containers", ()) if one.get("name") == NAME
+    ]
+    container = task_containers[0] if task_containers else {}
     code = container.get("exitCode")
     reason = str(container.get("reason") or task.get("stoppedReason") or "")
     return Job("ended", code, _problem(str(task.get("stopCode", "")), code, reason), reason[:500])
@@ -262,7 +264,7 @@ def _until(task: Mapping[str, Any]) -> float:
     return 0.0
 
 
-def _told(error: Exception) -> TaskError:
+def _task_error(error: Exception) -> TaskError:
     if is_refusal(error):
         return TaskError(
             f"Fargate refuses: {error_message(error)}", kind="auth", code=error_code(error) or "refused"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from noetl.adapters.aead import not_sealed, seal, unseal
-from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, error_code, unreachable
 
 VERSION = 1
 KEEP_SECONDS = 300.0
@@ -114,7 +114,7 @@ class KmsCipher:
             except FAILURES as error:
                 if error_code(error) in _FOREIGN:
                     raise not_sealed() from error
-                raise away(error, "kms") from error
+                raise unreachable(error, "kms") from error
             found = (answer["Plaintext"], wrapped)
             self._opening.put((wrapped, context), found)
         return found[0]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, error_code, unreachable
 from noetl.adapters.aws.s3_streams import S3Reader, S3Writer, is_missing
 from noetl.adapters.program_hash import check_hash
 from noetl.adapters.result_uri import result_key
@@ -207,7 +207,7 @@ class S3Revocations:
             self._client.head_object(Bucket=self._bucket, Key=key)
         except FAILURES as error:
             if not is_missing(error, lists=self._lists):
-                raise away(error, "s3") from error
+                raise unreachable(error, "s3") from error
             self._note(key, False)
             return False
         self._note(key, True)
@@ -242,7 +242,7 @@ def _object(client: Any, bucket: str, key: str, lists: bool) -> dict[str, Any] |
     except FAILURES as error:
         if is_missing(error, lists=lists):
             return None
-        raise away(error, "s3") from error
+        raise unreachable(error, "s3") from error
 
 
 def _write_once(
@@ -260,7 +260,7 @@ def _write_once(
                 return False
             # Somebody else is writing the same object right now: who was first shows in a moment.
             if code not in ("ConditionalRequestConflict", "409") or attempt == ATTEMPTS - 1:
-                raise away(error, "s3") from error
+                raise unreachable(error, "s3") from error
         else:
             return True
     raise AssertionError("the last attempt returns or raises")

@@ -6,7 +6,7 @@ import contextlib
 import re
 from typing import Any
 
-from noetl.adapters.aws.clients import FAILURES, answering, away, error_code, error_message
+from noetl.adapters.aws.clients import FAILURES, answering, error_code, error_message, unreachable
 from noetl.domain.errors import ConflictError, NotFoundError
 
 PART_BYTES = 8 * 1024 * 1024
@@ -60,7 +60,7 @@ class S3Writer:
         except FAILURES as error:
             if error_code(error) in _EXISTS:
                 raise ConflictError(f"{self._what} exists already", code="result_exists") from error
-            raise away(error, "s3") from error
+            raise unreachable(error, "s3") from error
         self._upload, self._parts = "", []
 
     def abort(self) -> None:
@@ -113,7 +113,7 @@ class S3Reader:
                     f"{what} is not in bucket {bucket}", code="REFERENCE_NOT_AVAILABLE"
                 ) from None
             if error_code(error) != "InvalidRange":  # a range that begins where the object ends has no bytes
-                raise away(error, "s3") from error
+                raise unreachable(error, "s3") from error
 
     def read(self, size: int) -> bytes:
         if self._body is None:

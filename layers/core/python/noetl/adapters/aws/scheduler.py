@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from noetl.adapters.aws.clients import FAILURES, answering, away, error_code, error_message
+from noetl.adapters.aws.clients import FAILURES, answering, error_code, error_message, unreachable
 from noetl.adapters.aws.cron import aws_cron, aws_rate
 from noetl.adapters.schedule_entry import check_entry, is_name
 from noetl.domain import codec
@@ -69,7 +69,7 @@ class EventBridgeSchedules:
         except FAILURES as error:
             if error_code(error) == "ResourceNotFoundException":
                 return False
-            raise away(error, "scheduler") from error
+            raise unreachable(error, "scheduler") from error
         return True
 
     def get(self, name: str) -> ScheduleEntry | None:
@@ -97,7 +97,7 @@ class EventBridgeSchedules:
         except FAILURES as error:
             if error_code(error) == "ResourceNotFoundException":
                 return None
-            raise away(error, "scheduler") from error
+            raise unreachable(error, "scheduler") from error
         return _entry(found)
 
     def _request(self, entry: ScheduleEntry) -> dict[str, Any]:
@@ -166,4 +166,4 @@ def _entry(found: dict[str, Any]) -> ScheduleEntry | None:
 
 def _catch_up(policy: dict[str, int] | None) -> CatchUp:
     age = (policy or {}).get("MaximumEventAgeInSeconds")
-    return next((word for word, told in RETRY.items() if told["MaximumEventAgeInSeconds"] == age), "once")
+    return next((word for word, policy in RETRY.items() if policy["MaximumEventAgeInSeconds"] == age), "once")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from noetl.adapters.aws.clients import FAILURES, away, error_code, error_message, is_refusal
+from noetl.adapters.aws.clients import FAILURES, error_code, error_message, is_refusal, unreachable
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
 from noetl.domain.kinds import Credential
@@ -69,7 +69,7 @@ class SecretsCredentials:
                 return False
             if is_refusal(error):
                 return True
-            raise away(error, "secretsmanager") from error
+            raise unreachable(error, "secretsmanager") from error
 
     def known(self) -> Sequence[str]:
         return self._listed()[0]
@@ -138,7 +138,7 @@ def secret_text(client: Any, secret: str, stage: str = "AWSCURRENT") -> str | No
     except FAILURES as error:
         if _is_missing(error):
             return None
-        raise away(error, "secretsmanager") from error
+        raise unreachable(error, "secretsmanager") from error
     text = answer.get("SecretString")
     return str(text) if text is not None else bytes(answer["SecretBinary"]).decode("utf-8", "replace")
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.adapters.aws.clients import FAILURES, away
+from noetl.adapters.aws.clients import FAILURES, unreachable
 from noetl.domain.errors import InfrastructureError
 
 CONNECT_SECONDS = 2.0
@@ -47,7 +47,7 @@ class SignedRequests:
             answer = http.send(request.prepare())
             return int(answer.status_code), bytes(answer.content)
         except FAILURES as error:
-            raise away(error, SERVICE) from error
+            raise unreachable(error, SERVICE) from error
 
     def _parts(self) -> tuple[Any, Any]:
         with self._lock:

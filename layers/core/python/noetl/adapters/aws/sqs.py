@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, error_code, unreachable
 from noetl.adapters.queue_text import MAX_BYTES, sendable, shown
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.queue import Delivery, Outgoing
@@ -122,7 +122,7 @@ class SqsQueue:
             answer = self._repeat(self._client.send_message_batch, [entry for _, entry in batch])
         except FAILURES as error:
             if error_code(error) != "BatchRequestTooLong" or len(batch) == 1:
-                raise away(error, "sqs") from error
+                raise unreachable(error, "sqs") from error
             # A region that takes less than we were told: smaller requests may pass.
             middle = len(batch) // 2
             return self._send_batch(batch[:middle]) + self._send_batch(batch[middle:])
@@ -136,7 +136,7 @@ class SqsQueue:
         for start in range(0, len(entries), BATCH):
             with answering("sqs"):
                 left = self._repeat(call, entries[start : start + BATCH])
-            lost = [index for index, ours in left.items() if not ours]
+            lost = [index for index, caused_here in left.items() if not caused_here]
             if lost:
                 raise InfrastructureError(
                     f"{self._url} did not take {len(lost)} of {len(entries)} receipts", code="aws_failed"

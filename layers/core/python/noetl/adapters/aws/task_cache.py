@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.adapters.aws.clients import FAILURES, answering, away
+from noetl.adapters.aws.clients import FAILURES, answering, unreachable
 from noetl.adapters.aws.s3_streams import is_missing
 from noetl.domain import codec
 from noetl.ports.task_cache import CachedResult, stored_entry
@@ -32,7 +32,7 @@ class S3TaskCache:
         except FAILURES as error:
             if is_missing(error, lists=self._lists):
                 return None
-            raise away(error, "s3") from error
+            raise unreachable(error, "s3") from error
         return stored_entry(data)
 
     def put(self, entry: CachedResult) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from noetl.adapters.aws.clients import FAILURES, answering, away
+from noetl.adapters.aws.clients import FAILURES, answering, unreachable
 from noetl.adapters.aws.s3_streams import is_missing
 from noetl.adapters.line_pages import as_text, bad_cursor, from_text
 from noetl.domain.task_logs import LinePage, TaskLine
@@ -49,20 +49,20 @@ class S3TaskLogs:
             raise bad_cursor(after)
         started, skip = (found[1], int(found[2] or 0)) if found else ("", 0)
         names = ([started] if skip else []) + self._names(execution_id, started, everything)
-        told: list[TaskLine] = []
+        found_lines: list[TaskLine] = []
         size, cursor = 0, after
         for place, name in enumerate(names):
-            if place == OBJECTS or len(told) >= limit or size >= PAGE_BYTES:
-                return LinePage(told, cursor, True)
+            if place == OBJECTS or len(found_lines) >= limit or size >= PAGE_BYTES:
+                return LinePage(found_lines, cursor, True)
             text = self._get(execution_id, name)
             begin = skip if name == started else 0
             lines = text.splitlines()
-            taken = lines[begin : begin + limit - len(told)]
-            told += [line for line in from_text(taken) if line is not None]
+            taken = lines[begin : begin + limit - len(found_lines)]
+            found_lines += [line for line in from_text(taken) if line is not None]
             size += len(text)
             end = begin + len(taken)
             cursor = name if end >= len(lines) else f"{name}:{end}"
-        return LinePage(told, cursor, ":" in cursor)
+        return LinePage(found_lines, cursor, ":" in cursor)
 
     def delete_execution(self, execution_id: int) -> None:
         with answering("s3"):
@@ -99,7 +99,7 @@ class S3TaskLogs:
         except FAILURES as error:
             if is_missing(error, lists=True):  # it was listed just now
                 return b""
-            raise away(error, "s3") from error
+            raise unreachable(error, "s3") from error
         return data
 
 

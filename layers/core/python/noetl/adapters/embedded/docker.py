@@ -98,8 +98,8 @@ class DockerJobs:
                 del self._pulls[order.image]
                 if code != 0:
                     self._orders.pop(name, None)
-                    said = pull.stderr.read().decode("utf-8", "replace") if pull.stderr else ""
-                    return Job("ended", problem="image_pull_failed", reason=said.strip()[-500:])
+                    output = pull.stderr.read().decode("utf-8", "replace") if pull.stderr else ""
+                    return Job("ended", problem="image_pull_failed", reason=output.strip()[-500:])
         self._begin(name, order)
         with self._lock:
             self._orders.pop(name, None)
@@ -138,7 +138,7 @@ class DockerJobs:
             words += ["--env", variable]
         done = self._run([*words, order.image, *order.command], values=values, allowed=("",))
         if done.returncode != 0 and self._inspect(name) is None:
-            raise _away(_said(done))
+            raise _unreachable(_output_of(done))
 
     # --- the command line ------------------------------------------------------------------------------
 
@@ -191,11 +191,11 @@ class DockerJobs:
                 check=False,
             )
         except subprocess.TimeoutExpired as late:
-            raise _away(f"{words[0]} took longer than {seconds:g} s") from late
+            raise _unreachable(f"{words[0]} took longer than {seconds:g} s") from late
         except OSError as error:
-            raise _away(str(error.strerror or error)) from error
-        if done.returncode != 0 and not any(part in _said(done).lower() for part in allowed):
-            raise _away(_said(done))
+            raise _unreachable(str(error.strerror or error)) from error
+        if done.returncode != 0 and not any(part in _output_of(done).lower() for part in allowed):
+            raise _unreachable(_output_of(done))
         return done
 
     def _program(self) -> str:
@@ -241,12 +241,12 @@ def _failed(state: Mapping[str, Any]) -> Job:
     return Job("ended", problem="start_failed", reason=str(state.get("Error"))[:500])
 
 
-def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+def _output_of(done: subprocess.CompletedProcess[bytes]) -> str:
     text = (done.stderr or done.stdout or b"").decode("utf-8", "replace").strip()
     return text[-500:] or f"exit code {done.returncode}"
 
 
-def _away(reason: str) -> TaskError:
+def _unreachable(reason: str) -> TaskError:
     return TaskError(
         f"containers cannot be reached: {reason}",
         kind="connection",

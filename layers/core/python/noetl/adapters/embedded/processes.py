@@ -245,9 +245,9 @@ def failed(what: str, cause: Exception | str, code: str) -> InfrastructureError:
     if found is not None:
         return InfrastructureError(f"{what}: {found.reason}", code=code, hint=found.remedy, retryable=False)
     lines = [line for line in str(cause).strip().splitlines() if line.strip()]
-    told = [line for line in lines if _PROBLEM.search(line) or " error: " in line] or lines[-3:]
+    reasons = [line for line in lines if _PROBLEM.search(line) or " error: " in line] or lines[-3:]
     return InfrastructureError(
-        f"{what}: {' '.join(told)[-1000:] or 'it ended without a message'}", code=code, retryable=False
+        f"{what}: {' '.join(reasons)[-1000:] or 'it ended without a message'}", code=code, retryable=False
     )
 
 

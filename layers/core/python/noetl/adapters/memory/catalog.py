@@ -45,8 +45,8 @@ class MemoryCatalog:
                 return versions[-1] if versions else None
             return versions[version - 1] if 1 <= version <= len(versions) else None
 
-    def find(self, asked: Sequence[tuple[str, int | None]]) -> Sequence[PlaybookVersion | None]:
-        found = [self.get(path, version) for path, version in asked]
+    def find(self, wanted: Sequence[tuple[str, int | None]]) -> Sequence[PlaybookVersion | None]:
+        found = [self.get(path, version) for path, version in wanted]
         return [None if one is None else PlaybookVersion(one.path, one.version, one.program) for one in found]
 
     def by_program(self, program: str) -> CatalogEntry | None:

@@ -162,7 +162,7 @@ class MemoryExecutionStore(MemoryFigures):
                 execution_id, created, started_at, program=start.program
             )
             self._tables.post([start], execution_id, owner)
-            self._tables.told(start)
+            self._tables.note_mentioned(start)
             return Creation(execution_id, fresh=True)
 
     def keyed(self, key: IdempotencyKey) -> Creation | None:
@@ -184,7 +184,7 @@ class MemoryExecutionStore(MemoryFigures):
                 return Posted(entry.status, entry.version, False)
             fresh = self._tables.post([event], event.execution_id, owner)
             if fresh:
-                self._tables.told(event)
+                self._tables.note_mentioned(event)
                 self._tables.write_variables(event.execution_id, variables)
             return Posted(entry.status, entry.version, bool(fresh))
 

@@ -22,8 +22,8 @@ def words(tables: Tables, change: Change, word: ChildrenWord) -> list[Event]:
     kind = Pause if word.what == "pause" else Resume
     children = [] if word.what == "resume_below" else begun(tables, change.execution_id)
     children += passing_on(tables, change.execution_id)
-    said = sorted((entry.execution_id, entry.program) for entry in children)
-    return [kind(child, word.event_id, program, word=word.seq) for child, program in said]
+    children_programs = sorted((entry.execution_id, entry.program) for entry in children)
+    return [kind(child, word.event_id, program, word=word.seq) for child, program in children_programs]
 
 
 def begun(tables: Tables, parent: int) -> list[ExecutionEntry]:

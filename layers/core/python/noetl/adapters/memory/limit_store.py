@@ -23,7 +23,7 @@ class MemoryLimits:
         self, start: Start, created: CreatedExecution, admission: Admission, owner: str | None = None
     ) -> tuple[Admitted, Sequence[Event]]:
         with self._lock:
-            self._tables.told(start)
+            self._tables.note_mentioned(start)
             return limits.admit(self._tables, start, created, admission, owner)
 
     def limit_keys(self, *, after: str = "", limit: int = 100, key: str | None = None) -> Sequence[KeyState]:

@@ -62,16 +62,16 @@ def settle(
     """
     for execution_id, before, heir in moved:
         commands = tables.work[execution_id].commands
-        asked = (execution_id, heir) in tables.uses
+        uses_limit = (execution_id, heir) in tables.uses
         if (
             (before not in commands or not commands[before].left)
             and heir in commands
             and (execution_id, before) in tables.uses
-            and not asked
+            and not uses_limit
         ):
             tables.uses[execution_id, heir] = tables.uses.pop((execution_id, before))
     keys = forget(tables, executions)
-    fresh = _ask(tables, [*_commands(tables, wanted), *_of_loops(tables, executions)])
+    fresh = _request(tables, [*_commands(tables, wanted), *_of_loops(tables, executions)])
     keys |= {use.limit.key for key in fresh for use in tables.uses[key]}
     # They may have been resumed just now.
     keys |= {
@@ -127,7 +127,7 @@ def _of_loops(
     return sorted(found, key=lambda one: one[0].order)
 
 
-def _ask(tables: Tables, wanted: Sequence[tuple[CommandEntry, tuple[Limit, ...], int, str]]) -> list[Key]:
+def _request(tables: Tables, wanted: Sequence[tuple[CommandEntry, tuple[Limit, ...], int, str]]) -> list[Key]:
     fresh = []
     for entry, limits, priority, step in wanted:
         key = (entry.execution_id, entry.command_id)
@@ -138,12 +138,12 @@ def _ask(tables: Tables, wanted: Sequence[tuple[CommandEntry, tuple[Limit, ...],
             for place, limit in enumerate(sorted(limits, key=lambda limit: limit.key))
         ]
         for limit in limits:
-            tell_key(tables, limit)
+            note_key(tables, limit)
         fresh.append(key)
     return fresh
 
 
-def tell_key(tables: Tables, limit: Limit) -> None:
+def note_key(tables: Tables, limit: Limit) -> None:
     """Remember what was asked for, unless an operator has said otherwise."""
     numbers = Numbers(limit.concurrent, limit.rate, limit.per, limit.burst)
     known = tables.limits.get(limit.key)
@@ -190,7 +190,7 @@ def give(
                 continue
             _take(tables, head)
             got.append(head)
-    return _told(tables, got, fresh, owner, starts)
+    return _entry_text(tables, got, fresh, owner, starts)
 
 
 def _take(tables: Tables, key: Key) -> None:
@@ -209,7 +209,7 @@ def _head(tables: Tables, name: str) -> Key | None:
     return min(waiting)[2] if waiting else None
 
 
-def _told(
+def _entry_text(
     tables: Tables, got: list[Key], fresh: Sequence[Key], owner: str | None, starts: str | None
 ) -> Grants:
     given = Grants(waits={key for key in fresh if not tables.uses[key][0].held})
@@ -283,7 +283,7 @@ def admit(
     if entry is None and other is None and created.kept:
         raise ExecutionIdTakenError(starts=[start.execution_id])
     if key not in tables.uses and (entry is None or (entry.version == 0 and not entry.over)):
-        tell_key(tables, limit)
+        note_key(tables, limit)
         if admission.on_excess == "refuse" and _full(tables, limit):
             return _word(tables, limit, "refused"), []
         if entry is None:
@@ -320,8 +320,8 @@ def _cancel_oldest(
     tables: Tables, start: Start, created: CreatedExecution, limit: Limit, owner: str | None
 ) -> list[Event]:
     for holder in _holders(tables, limit):
-        told = [key[1] for key in tables.outbox if key[0] == holder] + list(tables.work[holder].history)
-        if not any(event_id.startswith("excess:") for event_id in told):
+        event_ids = [key[1] for key in tables.outbox if key[0] == holder] + list(tables.work[holder].history)
+        if not any(event_id.startswith("excess:") for event_id in event_ids):
             reason = f"execution {start.execution_id} takes its place: concurrency of {limit.key}"
             program = tables.executions[holder].program
             event_id = f"excess:{start.execution_id}"

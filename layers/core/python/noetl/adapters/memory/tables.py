@@ -267,7 +267,7 @@ class Tables:
 
         Another Start began these executions, or is about to begin them.
         """
-        asked: dict[int, str] = {}
+        claimed: dict[int, str] = {}
         found = set()
         for event in events:
             if not isinstance(event, Start) or (event.execution_id, event.event_id) in self.outbox:
@@ -275,7 +275,7 @@ class Tables:
             waits = self.start_of(event.execution_id) is not None
             begun = event.execution_id in self.executions
             known = event.event_id in self.work[event.execution_id].history
-            twice = asked.setdefault(event.execution_id, event.event_id) != event.event_id
+            twice = claimed.setdefault(event.execution_id, event.event_id) != event.event_id
             if waits or (begun and not known) or twice:
                 found.add(event.execution_id)
         return found
@@ -295,7 +295,7 @@ class Tables:
         entry = self.executions.get(execution_id)
         return None if entry is None else entry.created.parent_execution_id
 
-    def told(self, event: Event) -> None:
+    def note_mentioned(self, event: Event) -> None:
         """An event from outside may tell of results of others."""
         self.note_results(event.execution_id, (), mentioned(encode_event(event), event.execution_id))
 

@@ -49,11 +49,11 @@ class PostgresCatalog:
             return None
         return _first(self._database.run("playbook", {"path": text(path), "version": number(version or 0)}))
 
-    def find(self, asked: Sequence[tuple[str, int | None]]) -> Sequence[PlaybookVersion | None]:
-        paths = texts([path for path, _ in asked])
+    def find(self, wanted: Sequence[tuple[str, int | None]]) -> Sequence[PlaybookVersion | None]:
+        paths = texts([path for path, _ in wanted])
         # Versions begin with 1, and 0 stands for the latest.
         versions = numbers(
-            [0 if version is None else (version if version > 0 else -1) for _, version in asked]
+            [0 if version is None else (version if version > 0 else -1) for _, version in wanted]
         )
         rows = self._database.run("playbook_programs", {"paths": paths, "versions": versions})
         return [_version(row) for row in rows]

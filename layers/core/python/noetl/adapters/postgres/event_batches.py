@@ -49,11 +49,11 @@ class PostgresEventBatches:
         )
         return _batch(rows[0]) if rows else None
 
-    def end(self, batch_id: int, status: BatchStatus, told: Sequence[ReportedEvent]) -> None:
+    def end(self, batch_id: int, status: BatchStatus, outcomes: Sequence[ReportedEvent]) -> None:
         values: dict[str, bytes | None] = {
             "batch_id": number(batch_id),
             "status": text(status),
-            "told": codec.encode(list(told)),
+            "told": codec.encode(list(outcomes)),
         }
         self._database.run("end_batch", values)
 
@@ -75,7 +75,7 @@ class PostgresEventBatches:
 
 
 def _batch(row: Row) -> EventBatch:
-    batch_id, fingerprint, status, total, messages, told, created, ended, _ = row
+    batch_id, fingerprint, status, total, messages, outcomes, created, ended, _ = row
     name = f"event batch {int(batch_id or 0)}"
     return EventBatch(
         int(batch_id or 0),
@@ -83,7 +83,7 @@ def _batch(row: Row) -> EventBatch:
         cast(BatchStatus, (status or b"").decode()),
         int(total or 0),
         [] if messages is None else demand(lambda: codec.decode_as(_TEXTS, messages), name),
-        [] if told is None else demand(lambda: codec.decode_as(_OUTCOMES, told), name),
+        [] if outcomes is None else demand(lambda: codec.decode_as(_OUTCOMES, outcomes), name),
         moment(created, f"the beginning of {name}") or 0.0,
         moment(ended, f"the end of {name}"),
     )

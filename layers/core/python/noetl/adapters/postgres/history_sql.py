@@ -174,8 +174,8 @@ def _place(text: str, position: int) -> tuple[int, int]:
 
 def _columns(connection: Connection, result: pq.abc.PGresult) -> list[SqlColumn]:
     oids = [result.ftype(column) for column in range(result.nfields)]
-    asked = "{" + ",".join(str(oid) for oid in sorted(set(oids))) + "}"
-    found = connection.pgconn.exec_params(_TYPES.encode(), [asked.encode()])
+    type_ids = "{" + ",".join(str(oid) for oid in sorted(set(oids))) + "}"
+    found = connection.pgconn.exec_params(_TYPES.encode(), [type_ids.encode()])
     names = {
         int(found.get_value(row, 0) or b"0"): (found.get_value(row, 1) or b"").decode()
         for row in range(found.ntuples)

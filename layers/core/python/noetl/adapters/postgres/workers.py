@@ -69,11 +69,11 @@ class PostgresWorkers:
         return bool(self._database.run("free_leases", {"holder": text(f"{pool}:{worker}")}))
 
     def state(self, execution_id: int, command_id: str) -> CommandState:
-        asked: dict[str, bytes | None] = {
+        params: dict[str, bytes | None] = {
             "execution_id": number(execution_id),
             "command_id": text(command_id),
         }
-        rows = self._database.run("command_state", asked)
+        rows = self._database.run("command_state", params)
         if not rows:
             return unclaimed(None, False)
         status, owner, waiting, due_in, alive, lease, done, now = rows[0]

@@ -62,11 +62,11 @@ def query(deps: ApiDeps, request: Request) -> Answer:
     """Answer the rows of one query."""
     from noetl.services.history.run_sql import run_sql  # the lexer: loaded by who needs it
 
-    asked = parse.body(request, deps, SqlBody)
-    if asked.limit < 1:
+    body = parse.body(request, deps, SqlBody)
+    if body.limit < 1:
         raise InvalidInputError("limit is below 1", code="body_invalid", hint="ask for one row at least")
     begun = time.monotonic()
-    found: SqlTable = run_sql(deps.history_sql, asked.sql, asked.limit)
+    found: SqlTable = run_sql(deps.history_sql, body.sql, body.limit)
     took = round((time.monotonic() - begun) * 1000)
     return Answer(200, SqlAnswer(found.columns, found.rows, found.truncated, took))
 

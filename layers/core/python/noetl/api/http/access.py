@@ -78,8 +78,8 @@ def _jwt(about: Mapping[str, Any]) -> Principal | None:
     subject = claims.get("sub") if isinstance(claims, Mapping) else None
     if not isinstance(claims, Mapping) or not isinstance(subject, str) or not subject:
         return None
-    said = claims.get("scope") or claims.get("scp") or ""
-    words = said if isinstance(said, list) else str(said).strip("[]").split()
+    scopes_claim = claims.get("scope") or claims.get("scp") or ""
+    words = scopes_claim if isinstance(scopes_claim, list) else str(scopes_claim).strip("[]").split()
     issuer = claims.get("iss")
     account = f"{issuer}#{subject}" if isinstance(issuer, str) else subject
     return Principal(

@@ -58,7 +58,7 @@ def answer(api: Api, route: Route, request: Request, principal: Principal | None
         found = _run(api, route, request)
         _check_size(found)
         if route.logged:
-            api.log(_told(route, request, found))
+            api.log(_audit_line(route, request, found))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -121,10 +121,10 @@ def _run(api: Api, route: Route, request: Request) -> Answer:
         return _plain(api, route)
     deps = api.open()
     with deps.long_work.request():
-        return _ask(api, deps, route.endpoint, request)
+        return _call(api, deps, route.endpoint, request)
 
 
-def _ask(api: Api, deps: ApiDeps, endpoint: Endpoint, request: Request) -> Answer:
+def _call(api: Api, deps: ApiDeps, endpoint: Endpoint, request: Request) -> Answer:
     try:
         return endpoint(deps, request)
     except InfrastructureError as error:
@@ -143,14 +143,14 @@ def _plain(api: Api, route: Route) -> Answer:
     return Answer(200, text=served())
 
 
-def _told(route: Route, request: Request, found: Answer) -> str:
+def _audit_line(route: Route, request: Request, found: Answer) -> str:
     """Who did what, in one line.
 
     Texts of the caller with spaces are quoted, so that none reads like another line.
     """
     what = getattr(found.value, "catalog_id", None) or getattr(found.value, "name", None) or request.path
-    who, what, asked = map(_word, (request.principal.name, str(what), request.request_id))
-    return f"{who} did {route.name}: {found.status} {what} (request {asked})"
+    who, what, request_id = map(_word, (request.principal.name, str(what), request.request_id))
+    return f"{who} did {route.name}: {found.status} {what} (request {request_id})"
 
 
 def _word(text: str) -> str:

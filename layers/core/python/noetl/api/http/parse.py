@@ -254,8 +254,10 @@ def _length(request: Request) -> int:
     `noetl serve` reads no more of it than shows that it is too large.
     """
     announced = request.headers.get("content-length", "")
-    told = int(announced) if announced.isascii() and announced.isdigit() and len(announced) < 20 else 0
-    return max(told, len(request.body))
+    announced_length = (
+        int(announced) if announced.isascii() and announced.isdigit() and len(announced) < 20 else 0
+    )
+    return max(announced_length, len(request.body))
 
 
 def too_large(size: Size, found: int, what: str, remedy: str) -> InvalidInputError:

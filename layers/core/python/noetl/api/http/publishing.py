@@ -18,6 +18,6 @@ def publish(deps: ApiDeps, owner: str, *events: Event) -> None:
         deps.publisher.events(owner, events)
     except NoetlError as error:
         first = events[0]
-        told = f"event {first.event_id} of execution {first.execution_id}"
+        subject = f"event {first.event_id} of execution {first.execution_id}"
         more = f" (and {len(events) - 1} more)" if len(events) > 1 else ""
-        deps.log(f"{told}{more} is left for maintenance to publish: {error}")
+        deps.log(f"{subject}{more} is left for maintenance to publish: {error}")

@@ -61,8 +61,8 @@ def check_kind(method: str, headers: Mapping[str, str], body: bytes) -> None:
 
 
 def _foreign(header: str, value: str | None) -> ForbiddenError:
-    said = f"a request without {header}" if value is None else f"{header} {value[:100]!r}"
-    return ForbiddenError(f"a server without tokens does not answer to {said}", hint=_HINT)
+    problem = f"a request without {header}" if value is None else f"{header} {value[:100]!r}"
+    return ForbiddenError(f"a server without tokens does not answer to {problem}", hint=_HINT)
 
 
 def host_name(host: str) -> str:

@@ -110,7 +110,7 @@ def _send(file: Path, headers: Mapping[str, str], *, hashed: bool) -> Answer:
     coding, shown = _coded(file, headers.get("accept-encoding", ""))
     about = shown.stat()
     tag = f'"{about.st_mtime_ns:x}-{about.st_size:x}"'
-    told = {
+    reply_headers = {
         **_GUARDS,
         "Cache-Control": HASHED if hashed else "no-cache",
         "ETag": tag,
@@ -119,8 +119,8 @@ def _send(file: Path, headers: Mapping[str, str], *, hashed: bool) -> Answer:
     }
     kind = media_type(file.name)
     if tag in headers.get("if-none-match", ""):
-        return Answer(304, text="", headers=told)
-    return Answer(200, content=(shown.read_bytes(),), headers=told, content_type=kind)
+        return Answer(304, text="", headers=reply_headers)
+    return Answer(200, content=(shown.read_bytes(),), headers=reply_headers, content_type=kind)
 
 
 def _coded(file: Path, accepted: str) -> tuple[str, Path]:

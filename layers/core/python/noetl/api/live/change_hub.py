@@ -80,7 +80,7 @@ class ChangeHub:
             self._closed = True
             self._state.notify_all()
             for one in self._streams:
-                _tell(one, None)
+                _notify(one, None)
             thread = self._thread
         if thread is not None:
             thread.join(JOIN_SECONDS)  # a database may be silent
@@ -144,7 +144,7 @@ class ChangeHub:
                 continue
             silent = False
             for one in streams:
-                _tell(one, pulses)
+                _notify(one, pulses)
 
     def _wait(self, looked: float) -> bool:
         """Wait for the next question; not at all for time while no stream is open.
@@ -165,6 +165,6 @@ class ChangeHub:
             return False
 
 
-def _tell(stream: _Stream, pulses: Mapping[int, Pulse] | None) -> None:
+def _notify(stream: _Stream, pulses: Mapping[int, Pulse] | None) -> None:
     with suppress(RuntimeError):  # the server's loop has ended
         stream.loop.call_soon_threadsafe(stream.show, pulses)

@@ -120,12 +120,12 @@ _TITLES = {
 def get(deps: ApiDeps, request: Request) -> Answer:
     """What is asked for; a page when that is for people (or JSON, for who wants that)."""
     try:
-        asked = look(request.params["token"], _deps(deps))
+        question = look(request.params["token"], _deps(deps))
     except NoetlError as error:
         return _refused(error, request)
-    if asked.approve and _wants_page(request, unless_said=True):
-        return pages.ask(asked)
-    return Answer(200, asked, headers=_QUIET)
+    if question.approve and _wants_page(request, unless_said=True):
+        return pages.ask(question)
+    return Answer(200, question, headers=_QUIET)
 
 
 def post(deps: ApiDeps, request: Request) -> Answer:
@@ -140,10 +140,10 @@ def post(deps: ApiDeps, request: Request) -> Answer:
     if taken.event is not None:
         publish(deps, owner, taken.event)
     if form:
-        return pages.told(200, "Thank you", f"Your decision is recorded: {_words(body)}.")
+        return pages.message_page(200, "Thank you", f"Your decision is recorded: {_words(body)}.")
     event_id = ids.callback_event(taken.callback.place, taken.callback.serial)
-    told = CallbackTaken(str(taken.callback.execution_id), event_id, taken.event is None)
-    return Answer(200 if told.duplicate else 202, told, headers=_QUIET)
+    reply = CallbackTaken(str(taken.callback.execution_id), event_id, taken.event is None)
+    return Answer(200 if reply.duplicate else 202, reply, headers=_QUIET)
 
 
 def list_all(deps: ApiDeps, request: Request) -> Answer:
@@ -227,7 +227,7 @@ def _refused(error: NoetlError, request: Request) -> Answer:
     status = problem(error).status
     if status >= 500:
         raise error
-    return pages.told(status, _TITLES.get(error.code, "This could not be taken"), error.message)
+    return pages.message_page(status, _TITLES.get(error.code, "This could not be taken"), error.message)
 
 
 TOKEN = "/api/callbacks/{token}"

@@ -47,19 +47,19 @@ _LONG = 16 * 1024
 
 def register(deps: ApiDeps, request: Request) -> Answer:
     """201 for a new version, 200 when the playbook has it already."""
-    done = register_asked(deps, _asked(deps, request))
+    done = register_body(deps, _register_body(deps, request))
     return Answer(201 if done.created else 200, done)
 
 
-def register_asked(deps: ApiDeps, asked: RegisterBody) -> RegisteredAnswer:
+def register_body(deps: ApiDeps, body: RegisterBody) -> RegisteredAnswer:
     """Register one playbook. Raises InvalidPlaybookError with every diagnostic."""
-    text = playbook_text(asked.content)
+    text = playbook_text(body.content)
     if len(text) > _LONG:
         begin_long_work()
     done = register_playbook(
         text,
-        source_name=name_of_file(asked.source_name),
-        path=asked.path,
+        source_name=name_of_file(body.source_name),
+        path=body.path,
         catalog=deps.catalog,
         compile=deps.compile,
         keep=deps.keep,
@@ -87,7 +87,7 @@ def name_of_file(named: str | None) -> str:
     return (path.name or UNNAMED) if path.is_absolute() else shown
 
 
-def _asked(deps: ApiDeps, request: Request) -> RegisterBody:
+def _register_body(deps: ApiDeps, request: Request) -> RegisterBody:
     """Read a body: JSON with ``content``, or the playbook itself (in YAML or JSON)."""
     data = parse.sized_body(request, deps)
     is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
@@ -117,9 +117,9 @@ def list_playbooks(deps: ApiDeps, request: Request) -> Answer:
 
 def list_resources(deps: ApiDeps, request: Request) -> Answer:
     """The published spelling of the lists: playbooks, or credentials without their data."""
-    asked = parse.body(request, deps, ResourcesBody) if request.body else ResourcesBody()
+    body = parse.body(request, deps, ResourcesBody) if request.body else ResourcesBody()
     limit, after = parse.limit(request, _PAGE, _MOST), parse.text_cursor(request)
-    kind = asked.resource_type.lower()
+    kind = body.resource_type.lower()
     if kind == "credential":
         kept = list_credentials(deps.credentials, limit=limit, after=after)
         more = parse.cursor_text(kept[-1].name) if len(kept) == limit else None
@@ -130,7 +130,7 @@ def list_resources(deps: ApiDeps, request: Request) -> Answer:
         return Answer(200, ResourcePage(lines, [], more))
     if kind != "playbook":
         raise InvalidInputError(
-            f"{asked.resource_type[:60]!r} is not a type of a resource here",
+            f"{body.resource_type[:60]!r} is not a type of a resource here",
             code="body_invalid",
             hint="playbook or credential",
         )
@@ -190,8 +190,8 @@ def get_playbook(deps: ApiDeps, request: Request) -> Answer:
 
 def find_resource(deps: ApiDeps, request: Request) -> Answer:
     """The published spelling of reading a playbook: its path and version in a body."""
-    asked = parse.body(request, deps, ResourceBody)
-    found = find_named(deps.catalog, asked.path, parse.version(asked.version))
+    body = parse.body(request, deps, ResourceBody)
+    found = find_named(deps.catalog, body.path, parse.version(body.version))
     return _playbook(find_playbook(deps.catalog, found.path, found.version))
 
 

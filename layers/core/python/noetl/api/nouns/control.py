@@ -60,61 +60,61 @@ def changing(shape: type[B], change: Callable[[ApiDeps, int, B, ChangeRequest], 
     """
 
     def endpoint(deps: ApiDeps, request: Request) -> Answer:
-        asked = parse.body(request, deps, shape)
-        by = asked_by(deps, request, asked.reason)
-        event = change(deps, parse.execution_id(request.params["execution_id"]), asked, by)
+        body = parse.body(request, deps, shape)
+        by = change_request(deps, request, body.reason)
+        event = change(deps, parse.execution_id(request.params["execution_id"]), body, by)
         publish(deps, by.owner, event)
         return Answer(202, AcceptedAnswer(str(event.execution_id), event.event_id))
 
     return endpoint
 
 
-def _cancel(deps: ApiDeps, execution_id: int, asked: CancelBody, by: ChangeRequest) -> Event:
-    return change_execution.cancel(deps.store, execution_id, by, cascade=asked.cascade)
+def _cancel(deps: ApiDeps, execution_id: int, body: CancelBody, by: ChangeRequest) -> Event:
+    return change_execution.cancel(deps.store, execution_id, by, cascade=body.cascade)
 
 
-def _pause(deps: ApiDeps, execution_id: int, asked: PauseBody, by: ChangeRequest) -> Event:
-    return change_execution.pause(deps.store, execution_id, by, cascade=asked.cascade)
+def _pause(deps: ApiDeps, execution_id: int, body: PauseBody, by: ChangeRequest) -> Event:
+    return change_execution.pause(deps.store, execution_id, by, cascade=body.cascade)
 
 
-def _resume(deps: ApiDeps, execution_id: int, asked: PauseBody, by: ChangeRequest) -> Event:
-    return change_execution.resume(deps.store, execution_id, by, cascade=asked.cascade)
+def _resume(deps: ApiDeps, execution_id: int, body: PauseBody, by: ChangeRequest) -> Event:
+    return change_execution.resume(deps.store, execution_id, by, cascade=body.cascade)
 
 
-def _redrive(deps: ApiDeps, execution_id: int, asked: RedriveBody, by: ChangeRequest) -> Event:
+def _redrive(deps: ApiDeps, execution_id: int, body: RedriveBody, by: ChangeRequest) -> Event:
     program = ""
-    if asked.version is not None:
+    if body.version is not None:
         path = read_execution.find(deps.store, execution_id).path
-        program = find_playbook(deps.catalog, path, asked.version).program
-    step = "" if asked.from_ == "failure" else asked.from_
+        program = find_playbook(deps.catalog, path, body.version).program
+    step = "" if body.from_ == "failure" else body.from_
     return redrive_execution.redrive(
         deps.store,
         deps.programs,
         execution_id,
         by,
         step=step,
-        args=asked.args,
+        args=body.args,
         program=program,
-        output=asked.output,
+        output=body.output,
     )
 
 
-def _patch_context(deps: ApiDeps, execution_id: int, asked: ContextBody, by: ChangeRequest) -> Event:
-    patch = asked.patch if isinstance(asked.patch, dict) else [one.to_dict() for one in asked.patch]
+def _patch_context(deps: ApiDeps, execution_id: int, body: ContextBody, by: ChangeRequest) -> Event:
+    patch = body.patch if isinstance(body.patch, dict) else [one.to_dict() for one in body.patch]
     return change_execution.patch_context(
-        deps.store, execution_id, by, patch, correlation_id=asked.correlation_id
+        deps.store, execution_id, by, patch, correlation_id=body.correlation_id
     )
 
 
-def _inject_token(deps: ApiDeps, execution_id: int, asked: TokenBody, by: ChangeRequest) -> Event:
+def _inject_token(deps: ApiDeps, execution_id: int, body: TokenBody, by: ChangeRequest) -> Event:
     return change_execution.inject_token(
         deps.store,
         deps.programs,
         execution_id,
         by,
-        step=asked.step,
-        args=asked.args,
-        correlation_id=asked.correlation_id,
+        step=body.step,
+        args=body.args,
+        correlation_id=body.correlation_id,
     )
 
 
@@ -124,11 +124,11 @@ NAMED = 100
 
 def cancel(deps: ApiDeps, request: Request) -> Answer:
     """As every change of one execution; the answer names what is cancelled with it."""
-    asked = parse.body(request, deps, CancelBody)
+    body = parse.body(request, deps, CancelBody)
     execution_id = parse.execution_id(request.params["execution_id"])
-    by = asked_by(deps, request, asked.reason)
-    family = [execution_id, *(_live_below(deps, execution_id) if asked.cascade else ())][:NAMED]
-    event = change_execution.cancel(deps.store, execution_id, by, cascade=asked.cascade)
+    by = change_request(deps, request, body.reason)
+    family = [execution_id, *(_live_below(deps, execution_id) if body.cascade else ())][:NAMED]
+    event = change_execution.cancel(deps.store, execution_id, by, cascade=body.cascade)
     publish(deps, by.owner, event)
     names = [str(one) for one in family]
     return Answer(
@@ -172,8 +172,8 @@ def steering(verb: bulk_control.Verb) -> Endpoint:
     """
 
     def endpoint(deps: ApiDeps, request: Request) -> Answer:
-        wish = parse.body(request, deps, BulkRequest)
-        by = asked_by(deps, request, wish.reason)
+        body = parse.body(request, deps, BulkRequest)
+        by = change_request(deps, request, body.reason)
         many = BulkDeps(
             deps.store,
             deps.catalog,
@@ -181,12 +181,12 @@ def steering(verb: bulk_control.Verb) -> Endpoint:
             lambda events: publish(deps, by.owner, *events),
             deps.clock,
         )
-        return Answer(200, bulk_control.steer_many(verb, wish, by, many))
+        return Answer(200, bulk_control.steer_many(verb, body, by, many))
 
     return endpoint
 
 
-def asked_by(deps: ApiDeps, request: Request, reason: str) -> ChangeRequest:
+def change_request(deps: ApiDeps, request: Request, reason: str) -> ChangeRequest:
     """Return who asks for a change, with the unique name that its event gets.
 
     With an idempotency key, a repeated request is the same event; without one, each request is its own.

@@ -13,8 +13,8 @@ from noetl.api.http.route import AFTER, FLAG, Parameter, Route, limit
 from noetl.api.nouns.keychain import as_ours
 from noetl.domain.errors import TaskError
 from noetl.services.credentials.credentials import (
+    CredentialRequest,
     CredentialView,
-    CredentialWish,
     ResealResult,
     access_view,
     find_credential,
@@ -33,9 +33,9 @@ SECRET_SCOPES = frozenset({"admin", "worker"})
 
 def put(deps: ApiDeps, request: Request) -> Answer:
     """201 for a new one, 200 when one of this name was replaced."""
-    wish = parse.body(request, deps, CredentialWish)
+    body = parse.body(request, deps, CredentialRequest)
     key = parse.idempotency_key(request)
-    made, fresh = keep_credential(wish, request.principal.name, deps.credentials, key)
+    made, fresh = keep_credential(body, request.principal.name, deps.credentials, key)
     return Answer(201 if fresh else 200, made, headers=_PRIVATE)
 
 
@@ -131,7 +131,7 @@ ROUTES: tuple[Route, ...] = (
         put,
         {201: CredentialView, 200: CredentialView},
         "credentials",
-        body=CredentialWish,
+        body=CredentialRequest,
         keyed=True,
     ),
     Route(

@@ -14,8 +14,8 @@ from noetl.api.http.route import AFTER, Parameter, Route, limit
 from noetl.services.messaging.operate_dead_letters import (
     QUEUE_NAMES,
     DeadLetterPage,
+    DeadLetterRequest,
     DeadLettersDone,
-    DeadLetterWish,
     LetterDeps,
     Verb,
     handle_letters,
@@ -56,11 +56,11 @@ def delete(deps: ApiDeps, request: Request) -> Answer:
 
 
 def _handle(verb: Verb, deps: ApiDeps, request: Request) -> Answer:
-    wish = parse.body(request, deps, DeadLetterWish)
-    if wish.execution_id is not None:
-        wish = msgspec.structs.replace(wish, execution_id=str(parse.execution_id(wish.execution_id)))
+    body = parse.body(request, deps, DeadLetterRequest)
+    if body.execution_id is not None:
+        body = msgspec.structs.replace(body, execution_id=str(parse.execution_id(body.execution_id)))
     until = time.monotonic() + SECONDS + MARGIN_SECONDS
-    return Answer(200, handle_letters(verb, wish, _deps(deps), lambda: until - time.monotonic()))
+    return Answer(200, handle_letters(verb, body, _deps(deps), lambda: until - time.monotonic()))
 
 
 def _deps(deps: ApiDeps) -> LetterDeps:
@@ -92,7 +92,7 @@ ROUTES: tuple[Route, ...] = (
         retry,
         {200: DeadLettersDone},
         "dead letters",
-        body=DeadLetterWish,
+        body=DeadLetterRequest,
         logged=True,
     ),
     Route(
@@ -104,7 +104,7 @@ ROUTES: tuple[Route, ...] = (
         delete,
         {200: DeadLettersDone},
         "dead letters",
-        body=DeadLetterWish,
+        body=DeadLetterRequest,
         logged=True,
     ),
 )

@@ -72,15 +72,15 @@ def _counting(deps: ApiDeps) -> Iterator[None]:
 def _take(deps: ApiDeps, request: Request) -> Answer:
     capability = _let_in(deps, request)
     deps.pressure.check_event()
-    wish = parse.report_body(request, deps, EventReport)
-    told = take_event(wish, capability, deps.events)
-    if told.code:
+    body = parse.report_body(request, deps, EventReport)
+    reported = take_event(body, capability, deps.events)
+    if reported.code:
         raise ForbiddenError(
             "the event was refused: its token does not fit what it says",
             hint="send back what came with the command, unchanged",
-            details={"reason": told.code},
+            details={"reason": reported.code},
         )
-    return Answer(202, EventAnswer(told.event_id, told.execution_id, wanted=told.wanted))
+    return Answer(202, EventAnswer(reported.event_id, reported.execution_id, wanted=reported.wanted))
 
 
 def _take_batch(deps: ApiDeps, request: Request) -> Answer:
@@ -88,16 +88,16 @@ def _take_batch(deps: ApiDeps, request: Request) -> Answer:
     deps.pressure.check_event()
     if len(request.body) > MOST_BYTES:
         raise parse.too_large(BATCH_BYTES, len(request.body), "the batch", "send several batches")
-    asked = parse.report_body(request, deps, EventsBody)
-    wish = EventBatchRequest(
+    body = parse.report_body(request, deps, EventsBody)
+    batch_request = EventBatchRequest(
         ids.execution_id(request.now_ms, request.bits),
-        asked.events,
+        body.events,
         parse.idempotency_key(request),
         request.principal.name,
         hashlib.sha256(request.body).hexdigest(),
         again=request.again,
     )
-    batch, fresh = accept_batch(wish, deps.events)
+    batch, fresh = accept_batch(batch_request, deps.events)
     try:
         batch = process_batch(batch.batch_id, deps.events) or batch
         resume_batches(deps.events, _RESUMED)
@@ -122,14 +122,14 @@ def get_batch(deps: ApiDeps, request: Request) -> Answer:
 
 
 def _status(batch: EventBatch) -> BatchStatusAnswer:
-    refused = sum(bool(one.code) for one in batch.told)
+    refused = sum(bool(one.code) for one in batch.outcomes)
     return BatchStatusAnswer(
         str(batch.batch_id),
         batch.status,
         batch.total,
-        len(batch.told) - refused,
+        len(batch.outcomes) - refused,
         refused,
-        batch.told,
+        batch.outcomes,
         batch.created_at,
         batch.ended_at,
     )

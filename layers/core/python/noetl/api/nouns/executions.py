@@ -61,19 +61,19 @@ def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
     execution, to start now.
     """
     deps.pressure.check_start()
-    asked = parse.body(request, deps, StartBody)
-    payload = _payload(asked)
-    found = _wanted(deps, asked)
-    at = None if asked.trigger_at is None else parse_instant(asked.trigger_at)
+    body = parse.body(request, deps, StartBody)
+    payload = _payload(body)
+    found = _find_playbook(deps, body)
+    at = None if body.trigger_at is None else parse_instant(body.trigger_at)
     return begin(
         deps,
         request,
         found,
         payload,
         at=at,
-        priority=asked.priority,
-        labels=asked.labels,
-        no_cache=asked.no_cache,
+        priority=body.priority,
+        labels=body.labels,
+        no_cache=body.no_cache,
     )
 
 
@@ -95,7 +95,7 @@ def begin(
     parse.storable(payload, "payload")
     owner = deps.publisher.owner()
     key = parse.idempotency_key(request)
-    wish = StartRequest(
+    start_request = StartRequest(
         payload,
         found.path,
         found.version,
@@ -110,7 +110,7 @@ def begin(
     )
     started = start_execution(
         deps.programs(found.program),
-        wish,
+        start_request,
         deps.store,
         owner=owner,
         now_ms=request.now_ms,
@@ -130,14 +130,14 @@ def begin(
     return Answer(201, answer, headers={"Location": location}), started.fresh
 
 
-def _payload(asked: StartBody) -> dict[str, object]:
-    if asked.payload is not None and asked.workload is not None:
+def _payload(body: StartBody) -> dict[str, object]:
+    if body.payload is not None and body.workload is not None:
         raise InvalidInputError("payload and workload are the same thing: send one", code="body_invalid")
-    return asked.payload or asked.workload or {}
+    return body.payload or body.workload or {}
 
 
-def _wanted(deps: ApiDeps, asked: StartBody) -> PlaybookVersion:
-    named = [asked.path, asked.playbook_id or asked.catalog_id, asked.program]
+def _find_playbook(deps: ApiDeps, body: StartBody) -> PlaybookVersion:
+    named = [body.path, body.playbook_id or body.catalog_id, body.program]
     if sum(name is not None for name in named) != 1:
         raise InvalidInputError(
             "name one playbook: by path (and version), by playbook_id, or by program",
@@ -145,7 +145,7 @@ def _wanted(deps: ApiDeps, asked: StartBody) -> PlaybookVersion:
             hint='such as {"path": "reports/daily", "payload": {}}',
         )
     path, playbook_id, program = named
-    version = parse.version(asked.version)
+    version = parse.version(body.version)
     if path is not None:
         return find_named(deps.catalog, path, version, deps.find)
     if version is not None:
@@ -297,17 +297,17 @@ def get_events(deps: ApiDeps, request: Request) -> Answer:
     position = _position(request)
     over = read_execution.find(deps.store, execution_id).status in TERMINAL
     reader = HistoryReader(deps.store, execution_id, _vocabulary(request), position)
-    told: list[str] = []
+    texts: list[str] = []
     size, complete = 0, over
     stop = position or Position()
     skip, before = stop.skip, msgspec.structs.replace(stop, skip=0)
     for unit in reader.units(everything=over, page=limit):
         taken = skip
         for event in unit[skip:]:
-            if len(told) >= limit or size > deps.max_answer // 2:
+            if len(texts) >= limit or size > deps.max_answer // 2:
                 break
-            told.append(_event_text(event))
-            size += escaped_size(told[-1])
+            texts.append(_event_text(event))
+            size += escaped_size(texts[-1])
             taken += 1
         skip = 0
         if taken < len(unit):
@@ -321,7 +321,7 @@ def get_events(deps: ApiDeps, request: Request) -> Answer:
             "complete": complete,
         }
     ).decode()
-    return Answer(200, text=f'{head[:-1]},"events":[{",".join(told)}]}}')
+    return Answer(200, text=f'{head[:-1]},"events":[{",".join(texts)}]}}')
 
 
 def _position(request: Request) -> Position | None:
@@ -335,12 +335,12 @@ def _position(request: Request) -> Position | None:
 
 
 def _vocabulary(request: Request) -> Vocabulary:
-    asked = request.query.get("vocabulary", "stored")
+    vocabulary = request.query.get("vocabulary", "stored")
     for known in VOCABULARIES:
-        if asked == known:
+        if vocabulary == known:
             return known
     raise BadRequestError(
-        f"vocabulary={asked[:40]!r} is none of {', '.join(VOCABULARIES)}", code="invalid_parameter"
+        f"vocabulary={vocabulary[:40]!r} is none of {', '.join(VOCABULARIES)}", code="invalid_parameter"
     )
 
 

@@ -30,8 +30,8 @@ def get(deps: ApiDeps, request: Request) -> Answer:
 
 def put(deps: ApiDeps, request: Request) -> Answer:
     """Set the limit of a key; it overrides what playbooks declare."""
-    wish = parse.body(request, deps, LimitRequest)
-    made = limits.set_limit(deps.store, request.params["key"], wish, request.principal.name)
+    body = parse.body(request, deps, LimitRequest)
+    made = limits.set_limit(deps.store, request.params["key"], body, request.principal.name)
     return Answer(200, made)
 
 

@@ -19,9 +19,9 @@ SECONDS = 15.0
 
 
 def prune(deps: ApiDeps, request: Request) -> Answer:
-    wish = parse.body(request, deps, PruneRequest)
+    body = parse.body(request, deps, PruneRequest)
     until = time.monotonic() + SECONDS
-    return Answer(200, remove_old(wish, deps.prune, lambda: time.monotonic() < until))
+    return Answer(200, remove_old(body, deps.prune, lambda: time.monotonic() < until))
 
 
 ROUTES: tuple[Route, ...] = (

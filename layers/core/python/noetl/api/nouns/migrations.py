@@ -30,8 +30,8 @@ _LONG = 8 * 1024
 
 def migrate(deps: ApiDeps, request: Request) -> Answer:
     """200 as well for a playbook that no rule makes run: ``runs`` is false then."""
-    asked = parse.body(request, deps, MigrateBody)
-    text, name = playbook_text(asked.content), name_of_file(asked.source_name)
+    body = parse.body(request, deps, MigrateBody)
+    text, name = playbook_text(body.content), name_of_file(body.source_name)
     if len(text) > _LONG:
         begin_long_work()
     made = migrate_playbook(text, source_name=name)

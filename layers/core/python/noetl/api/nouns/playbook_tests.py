@@ -75,8 +75,8 @@ def run_tests(deps: ApiDeps, request: Request) -> Answer:
     """Run the tests of a text; nothing is stored."""
     from noetl.services.catalog import run_playbook_tests as service
 
-    asked = parse.body(request, deps, TestBody)
-    text, tests = playbook_text(asked.content), playbook_text(asked.tests)
+    body = parse.body(request, deps, TestBody)
+    text, tests = playbook_text(body.content), playbook_text(body.tests)
     if len(text) + len(tests) > _LONG:
         begin_long_work()
     program = deps.compile(text, service.PLAYBOOK).program

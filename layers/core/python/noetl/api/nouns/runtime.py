@@ -25,26 +25,26 @@ def render(deps: ApiDeps, request: Request) -> Answer:
     """Render a template; parts that fail are reported beside the others unless ``strict``."""
     from noetl.services.queries.render_context import render_context  # templates: loaded by who needs them
 
-    asked = parse.body(request, deps, RenderBody)
-    parse.storable(asked.template, "template")
-    parse.storable(asked.extra_context, "context")
-    execution_id = parse.execution_id(str(asked.execution_id))
+    body = parse.body(request, deps, RenderBody)
+    parse.storable(body.template, "template")
+    parse.storable(body.extra_context, "context")
+    execution_id = parse.execution_id(str(body.execution_id))
     moment = None
-    if asked.at is not None:
+    if body.at is not None:
         info = find(deps.store, execution_id)
-        moment = deps.histories.fold(deps.store, info, read_at(asked.at, "at")).folded
+        moment = deps.histories.fold(deps.store, info, read_at(body.at, "at")).folded
     found = render_context(
         deps.store,
         deps.programs,
         deps.results,
         execution_id,
-        asked.template,
+        body.template,
         now=deps.clock() if moment is None or moment.last is None else moment.last.at,
-        step=asked.step,
-        extra=asked.extra_context,
+        step=body.step,
+        extra=body.extra_context,
         moment=moment,
     )
-    if asked.strict and found.errors:
+    if body.strict and found.errors:
         first = found.errors[0]
         where = f"{first.path}: " if first.path else ""
         raise InvalidInputError(f"{where}{first.message}", code=first.code, hint=first.hint)

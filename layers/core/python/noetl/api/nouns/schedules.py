@@ -21,9 +21,9 @@ from noetl.domain.errors import NotFoundError
 from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import NEXT_MOMENTS
 from noetl.services.automations import schedules
-from noetl.services.automations.backfill import Backfill, BackfillWish
+from noetl.services.automations.backfill import Backfill, BackfillRequest
 from noetl.services.automations.backfill import backfill as start_past
-from noetl.services.automations.schedules import MAX_NEXT, ScheduleView, ScheduleWish, find_schedule, view
+from noetl.services.automations.schedules import MAX_NEXT, ScheduleRequest, ScheduleView, find_schedule, view
 from noetl.services.executions.start_playbook import StartDeps
 
 _PAGE, _MOST = 100, 500
@@ -32,9 +32,9 @@ _NEXT = 5
 
 def put(deps: ApiDeps, request: Request) -> Answer:
     """201 for a new one, 200 when it replaced one."""
-    wish = parse.body(request, deps, ScheduleWish)
-    parse.storable(wish.payload, "payload")
-    made = schedules.put_schedule(deps.schedules, wish)
+    body = parse.body(request, deps, ScheduleRequest)
+    parse.storable(body.payload, "payload")
+    made = schedules.put_schedule(deps.schedules, body)
     location = f"/api/schedules/{made.row.name}"
     return Answer(201 if made.fresh else 200, view(made.row), headers={"Location": location})
 
@@ -71,7 +71,7 @@ def resume(deps: ApiDeps, request: Request) -> Answer:
 
 def backfill(deps: ApiDeps, request: Request) -> Answer:
     """Start missed moments; each has the key of its firing, so a repeat starts nothing twice."""
-    wish = parse.body(request, deps, BackfillWish)
+    body = parse.body(request, deps, BackfillRequest)
     owner = deps.publisher.owner()
     start = StartDeps(
         store=deps.store,
@@ -81,7 +81,7 @@ def backfill(deps: ApiDeps, request: Request) -> Answer:
         clock=deps.clock,
         random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
     )
-    done = start_past(deps.schedules, start, _name(request), wish, lambda event: publish(deps, owner, event))
+    done = start_past(deps.schedules, start, _name(request), body, lambda event: publish(deps, owner, event))
     return Answer(200, done)
 
 
@@ -122,7 +122,7 @@ ROUTES: tuple[Route, ...] = (
         put,
         {201: ScheduleView, 200: ScheduleView},
         "schedules",
-        body=ScheduleWish,
+        body=ScheduleRequest,
         logged=True,
         refuses=(409, 429),
     ),
@@ -175,7 +175,7 @@ ROUTES: tuple[Route, ...] = (
         "execute",
         backfill,
         Backfill,
-        body=BackfillWish,
+        body=BackfillRequest,
         logged=True,
     ),
     _schedule(

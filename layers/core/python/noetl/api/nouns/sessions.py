@@ -36,7 +36,7 @@ class CodeAnswer(msgspec.Struct, frozen=True):
     expires_at: float | None
 
 
-class SessionWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SessionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     code: str
 
 
@@ -77,19 +77,19 @@ _PRIVATE = {"Cache-Control": "no-store"}
 
 
 def make_code(deps: ApiDeps, request: Request) -> Answer:
-    wish = parse.body(request, deps, CodeRequest)
-    wished = frozenset(wish.scopes) or SCOPES - {"worker"}
-    if unknown := sorted(wished - SCOPES):
+    body = parse.body(request, deps, CodeRequest)
+    wanted = frozenset(body.scopes) or SCOPES - {"worker"}
+    if unknown := sorted(wanted - SCOPES):
         raise InvalidInputError(
             f"there is no scope {unknown[0][:40]!r}",
             code="unknown_scope",
             hint=f"scopes are {', '.join(sorted(SCOPES))}",
         )
-    scopes = sorted(wished & request.principal.scopes)
+    scopes = sorted(wanted & request.principal.scopes)
     if request.principal == LOCAL:
         return Answer(200, CodeAnswer("", scopes, None), headers=_PRIVATE)
     if not scopes:
-        raise ForbiddenError("the caller has none of these scopes", details={"scope": sorted(wished)[:5]})
+        raise ForbiddenError("the caller has none of these scopes", details={"scope": sorted(wanted)[:5]})
     if _session(deps, request) is not None:
         raise ForbiddenError(
             "a session makes no code for another one",
@@ -102,8 +102,8 @@ def make_code(deps: ApiDeps, request: Request) -> Answer:
 
 
 def begin(deps: ApiDeps, request: Request) -> Answer:
-    wish = parse.body(request, deps, SessionWish)
-    made = _sessions(deps).open(wish.code, request.headers)
+    session_request = parse.body(request, deps, SessionRequest)
+    made = _sessions(deps).open(session_request.code, request.headers)
     session = made.session
     body = SessionAnswer(made.csrf, list(session.scopes), session.account, session.expires)
     return Answer(200, body, headers={**_PRIVATE, "Set-Cookie": made.header})
@@ -197,7 +197,7 @@ ROUTES: tuple[Route, ...] = (
         begin,
         {200: SessionAnswer},
         "sessions",
-        body=SessionWish,
+        body=SessionRequest,
         refuses=(400, 403, 422),
     ),
     Route(

@@ -21,7 +21,7 @@ from noetl.domain.errors import NotFoundError
 from noetl.ports.trigger_store import TriggerRow
 from noetl.services.automations import triggers as manage_triggers
 from noetl.services.automations.fire_trigger import TriggerEvent, fire_trigger
-from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish, find_trigger, view
+from noetl.services.automations.triggers import TriggerPatch, TriggerRequest, TriggerView, find_trigger, view
 from noetl.services.automations.webhook_signature import check_signer, verify
 from noetl.services.executions.start_playbook import StartDeps
 
@@ -49,10 +49,10 @@ class FiredAnswer(msgspec.Struct, frozen=True):
 
 def put(deps: ApiDeps, request: Request) -> Answer:
     """201 for a new one, 200 when it replaced one."""
-    wish = parse.body(request, deps, TriggerWish)
-    parse.storable(wish.payload, "payload")
-    check_signer(wish.source, deps.credentials)
-    made = manage_triggers.put_trigger(deps.triggers, wish)
+    body = parse.body(request, deps, TriggerRequest)
+    parse.storable(body.payload, "payload")
+    check_signer(body.source, deps.credentials)
+    made = manage_triggers.put_trigger(deps.triggers, body)
     shown = view(made.row, deps.triggers, secret=True)
     location = f"/api/triggers/{made.row.name}"
     return Answer(201 if made.fresh else 200, shown, headers={"Location": location})
@@ -71,20 +71,20 @@ def get(deps: ApiDeps, request: Request) -> Answer:
 
 
 def patch(deps: ApiDeps, request: Request) -> Answer:
-    wish = parse.body(request, deps, TriggerPatch)
-    if wish.payload is not msgspec.UNSET:
-        parse.storable(wish.payload, "payload")
-    return _shown(deps, request, manage_triggers.patch_trigger(deps.triggers, _name(request), wish))
+    body = parse.body(request, deps, TriggerPatch)
+    if body.payload is not msgspec.UNSET:
+        parse.storable(body.payload, "payload")
+    return _shown(deps, request, manage_triggers.patch_trigger(deps.triggers, _name(request), body))
 
 
 def enable(deps: ApiDeps, request: Request) -> Answer:
-    wish = TriggerPatch(enabled=True)
-    return _shown(deps, request, manage_triggers.patch_trigger(deps.triggers, _name(request), wish))
+    body = TriggerPatch(enabled=True)
+    return _shown(deps, request, manage_triggers.patch_trigger(deps.triggers, _name(request), body))
 
 
 def disable(deps: ApiDeps, request: Request) -> Answer:
-    wish = TriggerPatch(enabled=False)
-    return _shown(deps, request, manage_triggers.patch_trigger(deps.triggers, _name(request), wish))
+    body = TriggerPatch(enabled=False)
+    return _shown(deps, request, manage_triggers.patch_trigger(deps.triggers, _name(request), body))
 
 
 def delete(deps: ApiDeps, request: Request) -> Answer:
@@ -216,7 +216,7 @@ ROUTES: tuple[Route, ...] = (
         {201: manage_triggers.TriggerView, 200: manage_triggers.TriggerView},
         "triggers",
         logged=True,
-        body=manage_triggers.TriggerWish,
+        body=manage_triggers.TriggerRequest,
         refuses=(409,),
     ),
     Route(

@@ -20,7 +20,7 @@ from noetl.api.http.bodies import (
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.publishing import publish
 from noetl.api.http.route import Route
-from noetl.api.nouns.control import asked_by
+from noetl.api.nouns.control import change_request
 from noetl.domain.errors import NotFoundError
 from noetl.domain.variables import Variable
 from noetl.services.executions import change_execution
@@ -60,18 +60,18 @@ def get_variable(deps: ApiDeps, request: Request) -> Answer:
 
 
 def set_variables(deps: ApiDeps, request: Request) -> Answer:
-    asked = parse.body(request, deps, VariablesBody)
-    execution_id, by = _id(request), asked_by(deps, request, asked.reason)
+    body = parse.body(request, deps, VariablesBody)
+    execution_id, by = _id(request), change_request(deps, request, body.reason)
     event = change_execution.set_variables(
         deps.store,
         execution_id,
         by,
-        asked.variables,
-        var_type=asked.var_type,
-        source_step=asked.source_step or "",
+        body.variables,
+        var_type=body.var_type,
+        source_step=body.source_step or "",
     )
     publish(deps, by.owner, event)
-    names = list(asked.variables)
+    names = list(body.variables)
     return Answer(200, VariablesSetAnswer(str(execution_id), len(names), names))
 
 
@@ -80,7 +80,7 @@ def delete_variable(deps: ApiDeps, request: Request) -> Answer:
     change_execution.live(deps.store, execution_id, "changed")
     if not any(variable.name == name for variable in deps.variables.variables(execution_id)):
         raise _unknown(deps, execution_id, name)
-    by = asked_by(deps, request, "")
+    by = change_request(deps, request, "")
     event = change_execution.delete_variable(deps.store, execution_id, by, name)
     publish(deps, by.owner, event)
     return Answer(200, VariableDeletedAnswer(str(execution_id), name, True))

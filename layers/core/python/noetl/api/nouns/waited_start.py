@@ -39,7 +39,7 @@ def start(deps: ApiDeps, request: Request) -> Answer:
     execution_id = int(begun.execution_id)
     _wait(deps, request, execution_id, seconds, fresh=fresh)
     try:
-        return Answer(201, text=_told(deps, begun, _ending(deps, execution_id)), headers=made.headers)
+        return Answer(201, text=_answer_text(deps, begun, _ending(deps, execution_id)), headers=made.headers)
     except NoetlError as error:
         deps.log(f"execution {execution_id} is started; its status cannot be read: {error}")
         return made
@@ -71,8 +71,8 @@ def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float, *,
     def over() -> bool:
         try:
             info = deps.store.info(execution_id)
-        except InfrastructureError as away:
-            deps.log(f"a request continues to wait for execution {execution_id}: {away}")
+        except InfrastructureError as outage:
+            deps.log(f"a request continues to wait for execution {execution_id}: {outage}")
             return False
         return info is None or info.status in TERMINAL
 
@@ -86,7 +86,7 @@ def _ending(deps: ApiDeps, execution_id: int) -> Ending:
     return deps.ending(execution_id) or read_execution.no_execution(execution_id)
 
 
-def _told(deps: ApiDeps, begun: StartedAnswer, ending: Ending) -> str:
+def _answer_text(deps: ApiDeps, begun: StartedAnswer, ending: Ending) -> str:
     """Return the largest answer that fits.
 
     A result that cannot be read is left out: its own route reports why.
@@ -95,15 +95,15 @@ def _told(deps: ApiDeps, begun: StartedAnswer, ending: Ending) -> str:
     queued = read_execution.is_queued(deps.store, info)
     summary = read_execution.summarize(info, deps.clock(), queued=queued)
     ended = info.status in TERMINAL
-    told = msgspec.structs.replace(
+    started = msgspec.structs.replace(
         begun, status=summary.status, ended=ended, error=read_execution.error_of(info)
     )
-    texts = (Answer(201, one).body() for one in _with_result(deps, told, ending))
+    texts = (Answer(201, one).body() for one in _with_result(deps, started, ending))
     fitting = (text for text in texts if executions.escaped_size(text) <= deps.max_answer)
-    return next(fitting, None) or Answer(201, told).body()
+    return next(fitting, None) or Answer(201, started).body()
 
 
-def _with_result(deps: ApiDeps, told: StartedAnswer, ending: Ending) -> Iterator[StartedAnswer]:
+def _with_result(deps: ApiDeps, started: StartedAnswer, ending: Ending) -> Iterator[StartedAnswer]:
     """The answer with the whole result, then with its large parts as references."""
     if ending.info.status != "completed":
         return
@@ -111,7 +111,7 @@ def _with_result(deps: ApiDeps, told: StartedAnswer, ending: Ending) -> Iterator
     try:
         for found in result_answers(deps, execution_id, value, most=deps.max_answer - MARGIN):
             yield msgspec.structs.replace(
-                told, result=found.result, complete=found.complete, downloads=found.downloads
+                started, result=found.result, complete=found.complete, downloads=found.downloads
             )
     except NoetlError as error:
         deps.log(f"the result of execution {execution_id} cannot be read: {error}")

@@ -48,14 +48,14 @@ CLAIMED_LIMIT = 16_384
 
 
 def register(deps: ApiDeps, request: Request) -> Answer:
-    asked = parse.body(request, deps, WorkerBody)
-    check_text(WORKER_NAME, asked.name, "the name of a worker", code="body_invalid")
-    if not asked.name or not asked.name.isprintable():
+    body = parse.body(request, deps, WorkerBody)
+    check_text(WORKER_NAME, body.name, "the name of a worker", code="body_invalid")
+    if not body.name or not body.name.isprintable():
         raise InvalidInputError(
             f"a worker's name is 1 to {WORKER_NAME.value} printable characters", code="body_invalid"
         )
     workers = _workers(deps)
-    made = workers.register(asked.name, asked.pool, asked.capacity, request.principal.name)
+    made = workers.register(body.name, body.pool, body.capacity, request.principal.name)
     return Answer(200, WorkerAnswer(made, workers.lease_seconds))
 
 
@@ -89,16 +89,16 @@ def _pools(workers: Iterable[WorkerPool]) -> list[PoolView]:
 
 def claim(deps: ApiDeps, request: Request) -> Answer:
     """Commands with their tokens; none when nothing waits."""
-    asked = parse.body(request, deps, ClaimBody)
+    body = parse.body(request, deps, ClaimBody)
     workers = _workers(deps)
-    found = [_claimed(command, deps) for command in workers.claim(asked.name, asked.limit)]
+    found = [_claimed(command, deps) for command in workers.claim(body.name, body.limit)]
     deps.counted("Claims", len(found))
     return Answer(200, ClaimedAnswer(found, workers.lease_seconds))
 
 
 def claim_one(deps: ApiDeps, request: Request) -> Answer:
     """Claim one command by name. 409 says when to ask again; 410 that the command is over."""
-    asked = parse.body(request, deps, ClaimOneBody)
+    body = parse.body(request, deps, ClaimOneBody)
     workers = _workers(deps)
     execution, _, command_id = request.params["event_id"].partition(":")
     execution_id = parse.execution_id(execution)
@@ -111,7 +111,7 @@ def claim_one(deps: ApiDeps, request: Request) -> Answer:
             code="invalid_command",
             hint="it is <execution_id>:<command_id>, as a claim and `noetl analyze` show it",
         )
-    command = workers.claim_one(asked.name or asked.worker_id, execution_id, command_id)
+    command = workers.claim_one(body.name or body.worker_id, execution_id, command_id)
     deps.counted("Claims", 1)
     return Answer(200, ClaimOneAnswer(_claimed(command, deps), workers.lease_seconds))
 

@@ -11,7 +11,7 @@ from noetl.api.http import parse
 from noetl.api.http.bodies import RegisterBody
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.route import Route
-from noetl.api.nouns.catalog import UNNAMED, register_asked
+from noetl.api.nouns.catalog import UNNAMED, register_body
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import BATCH_PLAYBOOKS
@@ -51,34 +51,34 @@ def register_batch(deps: ApiDeps, request: Request) -> Answer:
 
     Raises InfrastructureError: the whole request can be repeated.
     """
-    asked = parse.body(request, deps, BatchBody)
-    if len(asked.items) > BATCH_PLAYBOOKS.value:
+    body = parse.body(request, deps, BatchBody)
+    if len(body.items) > BATCH_PLAYBOOKS.value:
         raise exceeded(
             BATCH_PLAYBOOKS,
-            len(asked.items),
+            len(body.items),
             "the batch",
             code="batch_size",
             remedy="send the rest in another request",
         )
-    results = [_register(deps, item) for item in asked.items]
+    results = [_register(deps, item) for item in body.items]
     done = sum(one.status == "registered" for one in results)
     return Answer(200, BatchRegisteredAnswer(done, len(results) - done, results))
 
 
 def _register(deps: ApiDeps, item: RegisterBody) -> BatchEntry:
     try:
-        done = register_asked(deps, item)
+        done = register_body(deps, item)
     except InfrastructureError:
         raise
     except NoetlError as error:
         problems: Any = getattr(error, "diagnostics", ())
         named = item.source_name or item.path or UNNAMED
-        told = (
+        message = (
             problems[0].format(named)
             if problems
             else f"{error.message}{f' ({error.hint})' if error.hint else ''}"
         )
-        return BatchEntry("failed", item.path or "", error=told, code=error.code)
+        return BatchEntry("failed", item.path or "", error=message, code=error.code)
     return BatchEntry("registered", done.path, done.version, done.created, done.catalog_id)
 
 

@@ -13,7 +13,7 @@ from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.publishing import publish
 from noetl.api.http.route import ONE, Route
 from noetl.api.nouns import executions
-from noetl.api.nouns.control import asked_by
+from noetl.api.nouns.control import change_request
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import ConflictError
 from noetl.domain.patches.scope_patches import deep_merge
@@ -95,7 +95,7 @@ class FinalizedAnswer(msgspec.Struct, frozen=True):
 
 def rerun(deps: ApiDeps, request: Request) -> Answer:
     """Start the same playbook version with the same workload, overlaid with the body's."""
-    asked = parse.body(request, deps, RerunBody)
+    body = parse.body(request, deps, RerunBody)
     execution_id = parse.execution_id(request.params["execution_id"])
     info = read_execution.find(deps.store, execution_id)
     if not info.version:
@@ -114,7 +114,7 @@ def rerun(deps: ApiDeps, request: Request) -> Answer:
         name: value for (scope, name), value in deps.store.slots(execution_id).items() if scope == "workload"
     }
     had = read_execution.resolve(slots, deps.results)
-    payload = deep_merge(had, asked.workload or asked.payload or {})
+    payload = deep_merge(had, body.workload or body.payload or {})
     answer, _ = executions.begin(deps, request, found, payload, labels=dict(info.labels))
     assert isinstance(answer.value, StartedAnswer)
     begun = answer.value
@@ -128,13 +128,13 @@ def cleanup(deps: ApiDeps, request: Request) -> Answer:
 
     Those that wait for a person, a time or a slot are left alone.
     """
-    asked = parse.body(request, deps, CleanupBody)
-    by = asked_by(deps, request, f"cleanup: ran for more than {asked.older_than_minutes:g} minutes")
-    before = instant(int(deps.clock() - 60 * asked.older_than_minutes))
-    wish = BulkRequest(
+    body = parse.body(request, deps, CleanupBody)
+    by = change_request(deps, request, f"cleanup: ran for more than {body.older_than_minutes:g} minutes")
+    before = instant(int(deps.clock() - 60 * body.older_than_minutes))
+    bulk = BulkRequest(
         ManyFilter(status="running", started_before=before, roots=True),
         limit=bulk_control.MOST,
-        dry_run=asked.dry_run,
+        dry_run=body.dry_run,
         reason=by.reason,
     )
     many = BulkDeps(
@@ -144,11 +144,11 @@ def cleanup(deps: ApiDeps, request: Request) -> Answer:
         lambda events: publish(deps, by.owner, *events),
         deps.clock,
     )
-    done = bulk_control.steer_many("cancel", wish, by, many)
+    done = bulk_control.steer_many("cancel", bulk, by, many)
     ids = [one.execution_id for one in done.executions if one.outcome != "refused"]
-    verb = "would be cancelled" if asked.dry_run else "will be cancelled"
+    verb = "would be cancelled" if body.dry_run else "will be cancelled"
     message = f"{len(ids)} execution{'' if len(ids) == 1 else 's'} {verb}"
-    return Answer(200, CleanupAnswer(len(ids), ids, message, asked.dry_run, done.more))
+    return Answer(200, CleanupAnswer(len(ids), ids, message, body.dry_run, done.more))
 
 
 def check_cancellation(deps: ApiDeps, request: Request) -> Answer:
@@ -162,10 +162,10 @@ def finalize(deps: ApiDeps, request: Request) -> Answer:
 
     One that has ended stays as it is.
     """
-    asked = parse.body(request, deps, FinalizeBody)
+    body = parse.body(request, deps, FinalizeBody)
     execution_id = parse.execution_id(request.params["execution_id"])
     info = read_execution.find(deps.store, execution_id)
-    by = asked_by(deps, request, asked.reason or asked.error or "finalized")
+    by = change_request(deps, request, body.reason or body.error or "finalized")
     if info.status in TERMINAL:
         return Answer(
             200, FinalizedAnswer(str(execution_id), info.status, f"it had ended before: {info.status}")

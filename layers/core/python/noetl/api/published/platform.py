@@ -13,7 +13,7 @@ from noetl.api.http.publishing import publish
 from noetl.api.http.route import Route
 from noetl.api.http.runtime_bodies import WorkersAnswer
 from noetl.api.nouns import workers
-from noetl.api.nouns.control import asked_by
+from noetl.api.nouns.control import change_request
 from noetl.domain.errors import NoetlError
 from noetl.services.executions import change_execution
 from noetl.services.queries.read_execution import find
@@ -91,8 +91,8 @@ def database(deps: ApiDeps, request: Request) -> Answer:
             except NoetlError as error:
                 checks[name] = error.code
     well = all(found == "ok" for found in checks.values())
-    told = "the schema is up to date" if well else f"not usable: {', '.join(sorted(set(checks.values())))}"
-    return Answer(200, DatabaseAnswer("ok" if well else "error", well, told, checks))
+    message = "the schema is up to date" if well else f"not usable: {', '.join(sorted(set(checks.values())))}"
+    return Answer(200, DatabaseAnswer("ok" if well else "error", well, message, checks))
 
 
 def dashboard(deps: ApiDeps, request: Request) -> Answer:
@@ -116,7 +116,7 @@ def delete_variables(deps: ApiDeps, request: Request) -> Answer:
     find(deps.store, execution_id)
     change_execution.live(deps.store, execution_id, "changed")
     names = [variable.name for variable in deps.variables.variables(execution_id)]
-    by = asked_by(deps, request, "")
+    by = change_request(deps, request, "")
     events = [
         change_execution.delete_variable(
             deps.store, execution_id, msgspec.structs.replace(by, unique=f"{by.unique}\n{name}"), name

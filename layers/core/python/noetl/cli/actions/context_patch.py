@@ -50,7 +50,7 @@ def context_patch(patches: Sequence[Patch]) -> dict[str, Any] | list[dict[str, A
     It is a JSON Merge Patch, or a JSON Patch where that would remove (null), or merge where a mapping is to be set. Raises
     InvalidInputError when neither can say all of it at once.
     """
-    if not any(_says_more(one) for one in patches):
+    if not any(_changes_more(one) for one in patches):
         merged: dict[str, Any] = {}
         for one in patches:
             merged[one.name] = deep_merge(merged.get(one.name), one.value) if one.op == "merge" else one.value
@@ -64,7 +64,7 @@ def context_patch(patches: Sequence[Patch]) -> dict[str, Any] | list[dict[str, A
     return [{"op": "add", "path": f"/{_pointer(one.name)}", "value": one.value} for one in patches]
 
 
-def _says_more(patch: Patch) -> bool:
+def _changes_more(patch: Patch) -> bool:
     """Whether a merge patch would do something else."""
     return _has_null(patch.value) or (patch.op == "set" and isinstance(patch.value, dict))
 

@@ -14,7 +14,7 @@ from noetl.cli.client.protocol import resolve_id
 from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import clock, note, out, out_json, pretty, table
 from noetl.domain.errors import InvalidInputError
-from noetl.services.credentials.credentials import CredentialView, CredentialWish
+from noetl.services.credentials.credentials import CredentialRequest, CredentialView
 
 
 def add(
@@ -35,9 +35,9 @@ def add(
             code="invalid_credential",
             hint="give its data: --data-file FILE, --data-file - for stdin, or --set name=value",
         )
-    wish = CredentialWish(name, type_, data, description)
+    request = CredentialRequest(name, type_, data, description)
     with open_place(at) as place:
-        kept = place.keep_credential(wish)
+        kept = place.keep_credential(request)
     if as_json:
         out_json(_facts(kept))
     else:

@@ -89,7 +89,7 @@ def _statements() -> Iterator[str]:
 
 
 def _print(dsn: str, statement: str, *, write: bool, as_json: bool) -> int:
-    columns, rows, told = _run(dsn, statement, write=write)
+    columns, rows, summary = _run(dsn, statement, write=write)
     if as_json:
         for row in rows:
             out_json(dict(zip(columns, row, strict=True)))
@@ -97,7 +97,7 @@ def _print(dsn: str, statement: str, *, write: bool, as_json: bool) -> int:
         out(table(columns, [[_cell(value) for value in row] for row in rows]))
         out(f"({len(rows):,} row{'' if len(rows) == 1 else 's'})")
     else:
-        out(told)
+        out(summary)
     return errors.DONE
 
 

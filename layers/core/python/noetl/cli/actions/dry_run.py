@@ -19,14 +19,14 @@ from noetl.services.catalog.playbook_needs import needs_of
 from noetl.services.executions.start_execution import check_payload
 
 
-def show_plan(wish: RunRequest, start: NewExecution, *, as_json: bool, at: CommandTarget) -> int:
+def show_plan(request: RunRequest, start: NewExecution, *, as_json: bool, at: CommandTarget) -> int:
     """Check playbook and payload as a start would, print the plan, and start nothing.
 
     Raises InvalidInputError for a payload that does not fit.
     """
-    program = _program(wish, at, warn=not as_json)
+    program = _program(request, at, warn=not as_json)
     check_payload(program, start.payload)
-    check_sets(program, wish.sets, strict=wish.strict)
+    check_sets(program, request.sets, strict=request.strict)
     needs = needs_of(program)
     plan: dict[str, Any] = {
         "dry_run": True,
@@ -50,9 +50,9 @@ def show_plan(wish: RunRequest, start: NewExecution, *, as_json: bool, at: Comma
     return errors.DONE
 
 
-def _program(wish: RunRequest, at: CommandTarget, *, warn: bool) -> Program:
-    target = wish.target
-    text, program = checked_text(target, at, warn=warn, strict=wish.strict)
+def _program(request: RunRequest, at: CommandTarget, *, warn: bool) -> Program:
+    target = request.target
+    text, program = checked_text(target, at, warn=warn, strict=request.strict)
     if program is not None:
         return program
     if text is not None:  # a file for a server: what this machine cannot compile is an error of the check

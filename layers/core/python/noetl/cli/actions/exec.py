@@ -21,20 +21,22 @@ _AHEAD = re.compile(r"\+(\d{1,9})\s*([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def start(wish: RunRequest, *, moment: str | None, as_json: bool, at: CommandTarget) -> int:
+def start(request: RunRequest, *, moment: str | None, as_json: bool, at: CommandTarget) -> int:
     """Start a playbook. ``moment``: as ``parse_moment`` reads it; None: now."""
     starts_at = None if moment is None else parse_moment(moment, time.time())
-    start = msgspec.structs.replace(wish.start(read_payload(wish.payload, wish.sets)), starts_at=starts_at)
-    text, program = checked_text(wish.target, at, warn=not as_json, strict=wish.strict)
+    start = msgspec.structs.replace(
+        request.start(read_payload(request.payload, request.sets)), starts_at=starts_at
+    )
+    text, program = checked_text(request.target, at, warn=not as_json, strict=request.strict)
     with open_place(at) as place:
-        entry = entry_of(place, wish.target, text, warn=not as_json)
-        check_names(place, entry, program, wish)
+        entry = entry_of(place, request.target, text, warn=not as_json)
+        check_names(place, entry, program, request)
         execution_id = place.start(entry, start)
     ahead = starts_at is not None and starts_at > time.time()
     if as_json:
-        told = {"execution_id": str(execution_id), "path": entry.path, "version": entry.version}
+        answer = {"execution_id": str(execution_id), "path": entry.path, "version": entry.version}
         later = {"status": "scheduled", "trigger_at": instant(starts_at or 0)} if ahead else {}
-        out_json(told | later)
+        out_json(answer | later)
         return errors.DONE
     when = f"  starts {instant(starts_at or 0)}" if ahead else ""
     out(f"execution {execution_id}  {entry.path} version {entry.version}{when}")

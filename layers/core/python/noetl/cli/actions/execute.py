@@ -18,11 +18,11 @@ from noetl.cli.client.local_transport import open_running_here
 from noetl.cli.client.protocol import NewExecution, Place, Registered, Running, resolve_id
 from noetl.cli.commands.register import register_neighbours
 from noetl.cli.options import CommandTarget
-from noetl.cli.render.callbacks import CallbackReporter, last_words, tell_callbacks, tell_parked
+from noetl.cli.render.callbacks import CallbackReporter, last_words, print_callbacks, print_parked
 from noetl.cli.render.event_stream import Feed, JsonEvents, PlainLines, SilentWatcher, TaskLog, Watcher
 from noetl.cli.render.failed_items import failed_lines
 from noetl.cli.render.output import duration, note, one_line, out, out_json, out_text, pretty
-from noetl.cli.render.summary import tell_end
+from noetl.cli.render.summary import print_end
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError
 from noetl.domain.state import TERMINAL
 from noetl.services.executions.bulk_control import ManyFilter
@@ -36,15 +36,15 @@ _NAMED = 20
 """Most executions that `resume` names."""
 
 
-def run(wish: RunRequest, *, as_json: bool, quiet: bool, timeout: float | None, at: CommandTarget) -> int:
+def run(request: RunRequest, *, as_json: bool, quiet: bool, timeout: float | None, at: CommandTarget) -> int:
     """Start a playbook and follow it to its end; with ``dry_run``, show what would start."""
     try:
-        start = wish.start(read_payload(wish.payload, wish.sets))
-        if wish.dry_run:
+        start = request.start(read_payload(request.payload, request.sets))
+        if request.dry_run:
             from noetl.cli.actions.dry_run import show_plan
 
-            return show_plan(wish, start, as_json=as_json, at=at)
-        return _run(wish, start, as_json, quiet, timeout, at)
+            return show_plan(request, start, as_json=as_json, at=at)
+        return _run(request, start, as_json, quiet, timeout, at)
     except NoetlError as error:
         if not as_json:
             raise
@@ -54,18 +54,20 @@ def run(wish: RunRequest, *, as_json: bool, quiet: bool, timeout: float | None, 
 
 
 def _run(
-    wish: RunRequest,
+    request: RunRequest,
     start: NewExecution,
     as_json: bool,
     quiet: bool,
     timeout: float | None,
     at: CommandTarget,
 ) -> int:
-    text, program = checked_text(wish.target, at, warn=not (as_json or quiet), runs=True, strict=wish.strict)
+    text, program = checked_text(
+        request.target, at, warn=not (as_json or quiet), runs=True, strict=request.strict
+    )
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
-        entry = entry_of(place, wish.target, text, warn=not (as_json or quiet))
-        check_names(place, entry, program, wish)
+        entry = entry_of(place, request.target, text, warn=not (as_json or quiet))
+        check_names(place, entry, program, request)
         execution_id = place.start(entry, start)
         if not (as_json or quiet):
             out(f"execution {execution_id}  {entry.path} version {entry.version}")
@@ -74,18 +76,18 @@ def _run(
         )
 
 
-def check_names(place: Place, entry: Registered, program: Program | None, wish: RunRequest) -> None:
+def check_names(place: Place, entry: Registered, program: Program | None, request: RunRequest) -> None:
     """Warn about ``--set`` of names that the playbook does not know.
 
     Raises InvalidInputError where that is to be refused.
     """
-    if not wish.sets:
+    if not request.sets:
         return
     from noetl.cli.actions.unknown_sets import check_sets
 
     known = program or place.program(entry)
     if known is not None:
-        check_sets(known, wish.sets, strict=wish.strict)
+        check_sets(known, request.sets, strict=request.strict)
 
 
 def entry_of(place: Place, target: str, text: str | None, *, warn: bool) -> Registered:
@@ -148,7 +150,7 @@ def follow(
     finally:
         watcher.finish()
     codes = [
-        _tell_end(
+        _print_end(
             place,
             execution_id,
             as_json,
@@ -174,7 +176,7 @@ def _watcher(feed: Feed, ids: Sequence[int], as_json: bool, quiet: bool, log: Ta
     return PlainLines(feed, ids, log)
 
 
-def _tell_end(
+def _print_end(
     place: Place,
     execution_id: int,
     as_json: bool,
@@ -198,7 +200,7 @@ def _tell_end(
             | ({"callbacks": last_words(place, execution_id)} if view.awaiting else {})
         )
     else:
-        _tell(place, view, value, execution_id, quiet, at, name)
+        _print(place, view, value, execution_id, quiet, at, name)
     if view.status in TERMINAL:
         return errors.DONE if view.status == "completed" else errors.FAILED
     if view.status in ("waiting", "paused") and not interrupted:
@@ -227,7 +229,7 @@ def _last_line(
     }
 
 
-def _tell(
+def _print(
     place: Place,
     view: ExecutionView,
     value: Any,
@@ -240,14 +242,14 @@ def _tell(
     if view.status == "completed":
         named = "" if name == "latest" else f"execution {execution_id} "
         if not quiet:
-            _tell_failed_items(view)
+            _print_failed_items(view)
         if quiet:
             out_text(f"{pretty(value)}\n")
         else:
-            tell_end(f"{named}completed in {spent}: {_steps(view)}", value, name, at.option)
+            print_end(f"{named}completed in {spent}: {_steps(view)}", value, name, at.option)
     elif view.status == "failed" and view.error:
         if not quiet:
-            _tell_failed_items(view)
+            _print_failed_items(view)
         step = view.error.get("step")
         note(f"failed in {spent}{f' at step {step}' if step else ''}")
         note(errors.describe_failure(view.error))
@@ -255,12 +257,12 @@ def _tell(
     elif view.status == "cancelled":
         note(one_line(f"cancelled{f': {view.reason}' if view.reason else ''}", 1000))
     elif view.status == "waiting":
-        tell_waiting(place, view, execution_id, at)
+        print_waiting(place, view, execution_id, at)
     elif view.status == "paused":
         out(f"paused: noetl unpause {execution_id}{at.option} continues it")
 
 
-def _tell_failed_items(view: ExecutionView) -> None:
+def _print_failed_items(view: ExecutionView) -> None:
     for step in view.steps:
         lines = list(failed_lines(step))
         if lines:
@@ -275,13 +277,13 @@ def _steps(view: ExecutionView) -> str:
     return f"{count:,} step{'' if count == 1 else 's'} of {view.summary.path or view.summary.name}"
 
 
-def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: CommandTarget) -> None:
+def print_waiting(place: Place, view: ExecutionView, execution_id: int, at: CommandTarget) -> None:
     """Show how to answer or admit what a waiting execution waits for."""
     if view.awaiting:
         out(f"waiting: execution {execution_id} continues when it is answered")
-        tell_callbacks(place.callbacks(execution_id), execution_id, at, asked=False)
+        print_callbacks(place.callbacks(execution_id), execution_id, at, requested=False)
     if view.parked:
-        tell_parked(view, execution_id, at)
+        print_parked(view, execution_id, at)
 
 
 # --- other commands that change an execution ------------------------------------------------------
@@ -303,12 +305,12 @@ def resume(
                 out("nothing to resume")
             return errors.DONE
         if not (as_json or quiet):
-            tell_resumed(place, ids)
+            print_resumed(place, ids)
         at = CommandTarget(home)
         return follow(place, ids, as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
 
 
-def tell_resumed(place: Place, ids: Sequence[int]) -> None:
+def print_resumed(place: Place, ids: Sequence[int]) -> None:
     """List the executions that are resumed, so that a reader can match the ends that follow."""
     out(f"resuming {len(ids):,} execution{'' if len(ids) == 1 else 's'}")
     shown = ManyFilter(ids=[str(execution_id) for execution_id in ids[:_NAMED]])
@@ -324,7 +326,7 @@ def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: CommandT
         execution_id = resolve_id(place, name)
         place.cancel(execution_id, reason, cascade=cascade)
         status = place.status(execution_id)
-    return _told(execution_id, status, as_json)
+    return _print_started(execution_id, status, as_json)
 
 
 def pause(name: str, *, reason: str, cascade: bool, as_json: bool, at: CommandTarget) -> int:
@@ -333,10 +335,12 @@ def pause(name: str, *, reason: str, cascade: bool, as_json: bool, at: CommandTa
         execution_id = resolve_id(place, name)
         place.pause(execution_id, reason, cascade=cascade)
         status = place.status(execution_id)
-    return _told(execution_id, status, as_json, f"; noetl unpause {execution_id}{at.option} continues it")
+    return _print_started(
+        execution_id, status, as_json, f"; noetl unpause {execution_id}{at.option} continues it"
+    )
 
 
-def _told(execution_id: int, status: str | None, as_json: bool, more: str = "") -> int:
+def _print_started(execution_id: int, status: str | None, as_json: bool, more: str = "") -> int:
     if as_json:
         out_json({"execution_id": str(execution_id), "status": status})
     else:

@@ -137,7 +137,7 @@ def steer_many(
 
     Exit code 1 when one of them was refused.
     """
-    wish = BulkRequest(
+    request = BulkRequest(
         parse_filter(selection.filters, selection.before),
         selection.limit,
         None,
@@ -149,15 +149,15 @@ def steer_many(
     )
     if selection.dry_run:
         with open_place(at) as place:
-            return _tell(verb, place.steer_many(verb, wish), as_json, at)
-    if not selection.yes and not _agreed(verb, wish, at):
+            return _print(verb, place.steer_many(verb, request), as_json, at)
+    if not selection.yes and not _agreed(verb, request, at):
         note("nothing was done")
         return errors.DONE
     with open_running(at, takes="sound" if verb == "redrive" else "nothing") as running:
-        return _tell(verb, running.steer_many(verb, wish), as_json, at)
+        return _print(verb, running.steer_many(verb, request), as_json, at)
 
 
-def _agreed(verb: Verb, wish: BulkRequest, at: CommandTarget) -> bool:
+def _agreed(verb: Verb, request: BulkRequest, at: CommandTarget) -> bool:
     """Ask whether to change every execution found.
 
     Raises InvalidInputError without a terminal.
@@ -169,7 +169,7 @@ def _agreed(verb: Verb, wish: BulkRequest, at: CommandTarget) -> bool:
             hint="look with --dry-run, then say --yes",
         )
     with open_place(at) as place:
-        found = _dry(place, verb, wish)
+        found = _dry(place, verb, request)
     wanted = [one for one in found.executions if one.outcome == "would"]
     if not wanted:
         note("no execution fits")
@@ -181,14 +181,21 @@ def _agreed(verb: Verb, wish: BulkRequest, at: CommandTarget) -> bool:
     return typer.confirm(f"{COMMANDS[verb]} {_count(len(wanted))}?", default=False, err=True)
 
 
-def _dry(place: Place, verb: Verb, wish: BulkRequest) -> SteeredMany:
+def _dry(place: Place, verb: Verb, request: BulkRequest) -> SteeredMany:
     dry = BulkRequest(
-        wish.filter, wish.limit, None, True, wish.reason, wish.cascade, wish.from_, wish.version
+        request.filter,
+        request.limit,
+        None,
+        True,
+        request.reason,
+        request.cascade,
+        request.from_,
+        request.version,
     )
     return place.steer_many(verb, dry)
 
 
-def _tell(verb: Verb, found: SteeredMany, as_json: bool, at: CommandTarget) -> int:
+def _print(verb: Verb, found: SteeredMany, as_json: bool, at: CommandTarget) -> int:
     if as_json:
         for one in found.executions:
             out_json(one)

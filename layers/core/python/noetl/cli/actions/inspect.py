@@ -14,7 +14,7 @@ from noetl.cli.client.connect import open_place
 from noetl.cli.client.local_transport import LocalTransport
 from noetl.cli.client.protocol import Place, resolve_id
 from noetl.cli.options import CommandTarget
-from noetl.cli.render.callbacks import about, example_answer, tell_parked
+from noetl.cli.render.callbacks import about, example_answer, print_parked
 from noetl.cli.render.event_stream import run_of, step_line
 from noetl.cli.render.failed_items import failed_lines
 from noetl.cli.render.output import (
@@ -87,7 +87,7 @@ def show_status(name: str, *, as_json: bool, at: CommandTarget) -> int:
         if as_json:
             out_json(view.to_dict())
             return errors.DONE
-        _tell_status(view)
+        _print_status(view)
         for step in view.steps:
             out(step_line(run_of(step)))
             for line in failed_lines(step):
@@ -106,12 +106,12 @@ def show_status(name: str, *, as_json: bool, at: CommandTarget) -> int:
             approve = all(awaited.approve for awaited in view.awaiting)
             out(f"  to answer: noetl callback {execution_id} {example_answer(approve)}{at.option}")
         if view.parked:
-            tell_parked(view, execution_id, at)
-        _tell_children(place, execution_id, at)
+            print_parked(view, execution_id, at)
+        _print_children(place, execution_id, at)
     return errors.DONE
 
 
-def _tell_children(place: Place, execution_id: int, at: CommandTarget) -> None:
+def _print_children(place: Place, execution_id: int, at: CommandTarget) -> None:
     """The newest executions that this one has started."""
     found = place.executions(ManyFilter(parent=str(execution_id)), limit=_CHILDREN + 1)
     for child in found[:_CHILDREN]:
@@ -121,7 +121,7 @@ def _tell_children(place: Place, execution_id: int, at: CommandTarget) -> None:
         out(f"  … and more: noetl list --filter parent={execution_id}{at.option}")
 
 
-def _tell_status(view: ExecutionView) -> None:
+def _print_status(view: ExecutionView) -> None:
     summary = view.summary
     out(f"execution {summary.execution_id}  {summary.path or summary.name}")
     out(f"{summary.status}  started {clock(summary.started_at)}  {duration(summary.duration_ms)}")
@@ -156,18 +156,18 @@ def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: 
 
 def show_logs(name: str, *, follow: bool, step: str | None, as_json: bool, at: CommandTarget) -> int:
     """What tasks have printed, and with ``follow`` what they print until the execution ends."""
-    told = 0
+    shown = 0
     with open_place(at) as place:
         execution_id = resolve_id(place, name)
         for line in place.lines(execution_id, follow=follow):
             if step is not None and line.step != step:
                 continue
-            told += 1
+            shown += 1
             if as_json:
                 out_json({"execution_id": str(execution_id), **to_builtins(line)})
             else:
                 out_line(log_line(line))
-        if not told and not as_json:
+        if not shown and not as_json:
             which = f"step {step!r} of execution {execution_id}" if step else f"execution {execution_id}"
             note(f"tasks of {which} have printed nothing (what is kept: docs/logs.md)")
     return errors.DONE
@@ -232,10 +232,10 @@ def replay(name: str | None, *, everything: bool, as_json: bool, home: str | Non
                 if not everything:
                     raise
                 unread += 1
-                _tell_unread(execution_id, error, as_json)
+                _print_unread(execution_id, error, as_json)
                 continue
             differing += not report.agrees
-            _tell_replay(report, as_json)
+            _print_replay(report, as_json)
     if everything and not as_json:
         out(
             f"{count} executions replayed, {differing} differ"
@@ -244,7 +244,7 @@ def replay(name: str | None, *, everything: bool, as_json: bool, home: str | Non
     return errors.FAILED if differing or unread else errors.DONE
 
 
-def _tell_unread(execution_id: int, error: UnreadableRowError, as_json: bool) -> None:
+def _print_unread(execution_id: int, error: UnreadableRowError, as_json: bool) -> None:
     if as_json:
         out_json({"execution_id": str(execution_id), "unreadable": error.message, "agrees": False})
     else:
@@ -268,7 +268,7 @@ def _saved(place: Place, execution_id: int, save: str) -> object:
     return saved(place, execution_id, Path(save))
 
 
-def _tell_replay(report: ReplayReport, as_json: bool) -> None:
+def _print_replay(report: ReplayReport, as_json: bool) -> None:
     if as_json:
         out_json({**_as_dict(report), "agrees": report.agrees})
         return

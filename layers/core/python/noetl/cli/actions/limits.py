@@ -44,12 +44,12 @@ def show(key: str, *, as_json: bool, at: CommandTarget) -> int:
     out(f"{one.key}: {numbers(one)}{who}")
     if one.next_at is not None:
         out(f"the rate is free again at {clock(one.next_at)}")
-    _tell("in use by", one.in_use, one.holders)
-    _tell("waiting", one.waiting, one.first)
+    _print("in use by", one.in_use, one.holders)
+    _print("waiting", one.waiting, one.first)
     return errors.DONE
 
 
-def _tell(what: str, count: int, uses: list[UseView]) -> None:
+def _print(what: str, count: int, uses: list[UseView]) -> None:
     if not count:
         return
     out(f"{what}: {count}" if count == len(uses) else f"{what}: {count}, the first are")

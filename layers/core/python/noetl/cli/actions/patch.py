@@ -25,10 +25,10 @@ def patch(
     at: CommandTarget,
 ) -> int:
     """Change an execution's context, and follow it; run it here unless another process does."""
-    wish = read_patch(source, sets)
+    changes = read_patch(source, sets)
 
     def change(place: Running, execution_id: int) -> None:
-        place.patch(execution_id, wish, reason, correlation_id=correlation_id)
+        place.patch(execution_id, changes, reason, correlation_id=correlation_id)
 
     return _changed(name, change, as_json=as_json, quiet=quiet, at=at)
 

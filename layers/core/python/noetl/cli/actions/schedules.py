@@ -17,7 +17,7 @@ from noetl.cli.render.output import clock, note, note_log, one_line, out, out_js
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.state import TERMINAL
-from noetl.services.automations.backfill import BackfillWish
+from noetl.services.automations.backfill import BackfillRequest
 from noetl.services.automations.fire_schedule import Fired
 from noetl.services.automations.schedules import ScheduleView
 
@@ -53,11 +53,11 @@ def _when(one: ScheduleView) -> str:
 def show(name: str, *, as_json: bool, at: CommandTarget) -> int:
     """One schedule."""
     with open_place(at) as place:
-        _tell(place.schedule(name), as_json)
+        _print(place.schedule(name), as_json)
     return errors.DONE
 
 
-def _tell(one: ScheduleView, as_json: bool) -> None:
+def _print(one: ScheduleView, as_json: bool) -> None:
     if as_json:
         out_json(one)
         return
@@ -92,15 +92,15 @@ def show_next(name: str, *, count: int, as_json: bool, at: CommandTarget) -> int
     return errors.DONE
 
 
-def backfill(name: str, wish: BackfillWish, *, as_json: bool, at: CommandTarget) -> int:
+def backfill(name: str, request: BackfillRequest, *, as_json: bool, at: CommandTarget) -> int:
     """Start moments of the past; 1 when one was refused."""
     with open_place(at) as place:
-        done = place.backfill(name, wish)
+        done = place.backfill(name, request)
     if as_json:
         out_json(done)
     elif not done.moments:
         note(
-            f"{name} has {'missed none' if wish.only_missed else 'no moment'} from {wish.since} to {wish.until}"
+            f"{name} has {'missed none' if request.only_missed else 'no moment'} from {request.since} to {request.until}"
         )
     else:
         rows = [
@@ -120,7 +120,7 @@ def change(what: Change, name: str, *, as_json: bool, at: CommandTarget) -> int:
         before = place.schedule(name)
         after = place.change_schedule(what, name)
     if what != "delete" and after is not None:
-        _tell(after, as_json)
+        _print(after, as_json)
     elif as_json:
         out_json({"name": before.name, "deleted": True})
     else:
@@ -132,39 +132,39 @@ def change(what: Change, name: str, *, as_json: bool, at: CommandTarget) -> int:
 
 def run(*, as_json: bool, home: str | None) -> int:
     """Fire and run until interrupted (which ends with the code of an interruption)."""
-    told: queue.SimpleQueue[Fired] = queue.SimpleQueue()
-    with runtime_access.open_scheduler(home, on_fired=told.put, on_log=note_log) as runtime:
+    fired_queue: queue.SimpleQueue[Fired] = queue.SimpleQueue()
+    with runtime_access.open_scheduler(home, on_fired=fired_queue.put, on_log=note_log) as runtime:
         left = runtime.recover()
         if not as_json:
             count = len(runtime.schedules.entries(limit=10_000))
             out(f"{count} schedule{'' if count == 1 else 's'}; interrupt to end")
-        waiting = _waiting(told)
+        waiting = _waiting(fired_queue)
         begun = {fired.execution_id for fired in waiting}
         live = _continued(runtime, [one for one in left if one not in begun], as_json)
         while True:
             for fired in waiting:
-                _tell_fired(fired, as_json)
+                _print_fired(fired, as_json)
                 if fired.event is not None and fired.execution_id is not None:
                     live.add(fired.execution_id)
             try:
                 live -= _ended(runtime, live, as_json)
-            except InfrastructureError as away:
-                note(f"the database does not answer: {away}")
-            waiting = _waiting(told)
+            except InfrastructureError as outage:
+                note(f"the database does not answer: {outage}")
+            waiting = _waiting(fired_queue)
 
 
-def _waiting(told: queue.SimpleQueue[Fired]) -> list[Fired]:
+def _waiting(fired: queue.SimpleQueue[Fired]) -> list[Fired]:
     """Return the starts that the scheduler reports within a moment."""
     found = []
     try:
-        found.append(told.get(timeout=_TICK))
+        found.append(fired.get(timeout=_TICK))
         while True:
-            found.append(told.get_nowait())
+            found.append(fired.get_nowait())
     except queue.Empty:
         return found
 
 
-def _tell_fired(fired: Fired, as_json: bool) -> None:
+def _print_fired(fired: Fired, as_json: bool) -> None:
     facts: dict[str, Any] = {
         "event": "schedule.fired",
         "schedule": fired.name,

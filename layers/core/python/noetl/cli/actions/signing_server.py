@@ -24,7 +24,7 @@ from noetl.api.http.exchange import Answer, Principal, Request
 from noetl.api.http.problems import UnauthenticatedError, problem
 from noetl.api.http.routing import Router
 from noetl.api.http.ui_files import UiFiles
-from noetl.api.nouns.sessions import SessionAnswer, SessionEnded, SessionWish
+from noetl.api.nouns.sessions import SessionAnswer, SessionEnded, SessionRequest
 from noetl.api.table import ROUTES
 from noetl.cli.client.http_client import Send, transport
 from noetl.cli.client.profiles import Context
@@ -115,10 +115,10 @@ class SigningServer:
 
     def _begin(self, request: Request) -> Answer:
         try:
-            wish = codec.decoder(SessionWish).decode(request.body)
+            session_request = codec.decoder(SessionRequest).decode(request.body)
         except ValueError as error:
             raise InvalidInputError(f"the body is no code: {error}", code="bad_request") from error
-        made = self._sessions.open(wish.code, request.headers)
+        made = self._sessions.open(session_request.code, request.headers)
         body = self._seen(made.session, made.csrf)
         return Answer(200, body, headers={**_PRIVATE, "Set-Cookie": made.header})
 

@@ -64,34 +64,34 @@ class Tally:
         return sum(bool(error) for _, _, error in self.files)
 
 
-def test(wish: TestOptions) -> int:
+def test(chosen: TestOptions) -> int:
     """Return the exit code.
 
     0: all cases passed; 1: one did not, or coverage is too low; 2: a file cannot be run, or there is nothing to run.
     """
     began = time.perf_counter()
     kinds = Registry()
-    unknown = sorted(set(wish.live) - set(kinds.names()))
+    unknown = sorted(set(chosen.live) - set(kinds.names()))
     if unknown:
         raise InvalidInputError(
             f"there is no tool kind {unknown[0]!r}",
             code="unknown_kind",
             hint=f"--live takes one of {', '.join(kinds.names())}",
         )
-    options = Options(frozenset(wish.live), wish.shuffle, wish.seed, _credentials(wish.live))
+    options = Options(frozenset(chosen.live), chosen.shuffle, chosen.seed, _credentials(chosen.live))
     tally = Tally()
-    for path in find_test_files(wish.targets or ["."]):
-        _file(path, kinds, options, wish, tally)
-        if wish.fail_fast and (tally.failed or tally.broken):
+    for path in find_test_files(chosen.targets or ["."]):
+        _file(path, kinds, options, chosen, tally)
+        if chosen.fail_fast and (tally.failed or tally.broken):
             break
-    if wish.junit is not None:
-        _write(wish.junit, junit(tally.files))
-    low = _coverage(tally, wish)
-    _summary(tally, wish, time.perf_counter() - began)
+    if chosen.junit is not None:
+        _write(chosen.junit, junit(tally.files))
+    low = _coverage(tally, chosen)
+    _summary(tally, chosen, time.perf_counter() - began)
     if tally.broken:
         return errors.USAGE
     if not tally.cases:
-        note(f"no case has {wish.name!r} in its name")
+        note(f"no case has {chosen.name!r} in its name")
         return errors.USAGE
     return errors.FAILED if tally.failed or low else errors.DONE
 
@@ -106,46 +106,46 @@ def _credentials(live: Sequence[str]) -> Any:
     return FileCredentials(Path(named).expanduser() if named else None)
 
 
-def _file(path: Path, kinds: Registry, options: Options, wish: TestOptions, tally: Tally) -> None:
+def _file(path: Path, kinds: Registry, options: Options, chosen: TestOptions, tally: Tally) -> None:
     name = errors.near(str(path))
     try:
         file = read_test_file(path, kinds)
     except NoetlError as error:
         text = errors.describe(error)
         tally.files.append((name, [], text))
-        if wish.as_json:
+        if chosen.as_json:
             out_json({"file": name, "invalid": True, "error": errors.as_json(error)})
         else:
             out(f"{name}\n{text}\n")
         return
-    wanted = [case for case in file.cases if wish.name.lower() in case.name.lower()]
+    wanted = [case for case in file.cases if chosen.name.lower() in case.name.lower()]
     if not wanted:
         return
     run = FileRun(file, options)
     known = tally.coverages.setdefault(str(file.playbook), run.coverage)
     reports: list[CaseReport] = []
     tally.files.append((name, reports, ""))
-    if not wish.as_json:
+    if not chosen.as_json:
         out(name)
     for case in wanted:
         report = run.case(case)
         reports.append(report)
-        _tell(name, case, report, wish)
-        if wish.fail_fast and not report.passed:
+        _print(name, case, report, chosen)
+        if chosen.fail_fast and not report.passed:
             break
     known.taken |= run.coverage.taken
-    if not wish.as_json:
+    if not chosen.as_json:
         out()
 
 
-def _tell(name: str, case: TestCase, report: CaseReport, wish: TestOptions) -> None:
-    if wish.as_json:
+def _print(name: str, case: TestCase, report: CaseReport, options: TestOptions) -> None:
+    if options.as_json:
         out_json(_as_dict(name, report))
         return
     mark = "ok  " if report.passed else "FAIL"
     orders = f", {report.orders} orders" if report.orders and report.passed else ""
     out(f"  {mark}  {one_line(report.name, 100)}  ({report.seconds * 1000:.0f} ms{orders})")
-    if not report.passed or wish.verbose:
+    if not report.passed or options.verbose:
         for line in _details(name, case, report):
             out(f"        {printable(line, WIDTH)}".rstrip())
 
@@ -190,19 +190,19 @@ def _finding(finding: Finding) -> dict[str, str]:
     return {name: getattr(finding, name) for name in ("where", "expected", "got", "message")}
 
 
-def _coverage(tally: Tally, wish: TestOptions) -> bool:
+def _coverage(tally: Tally, options: TestOptions) -> bool:
     """Print the coverage; return True when a playbook is below the required percentage."""
     low = False
-    asked = wish.coverage or wish.coverage_min is not None
-    for playbook, coverage in tally.coverages.items() if asked else ():
-        below = wish.coverage_min is not None and coverage.percent < wish.coverage_min
+    measured = options.coverage or options.coverage_min is not None
+    for playbook, coverage in tally.coverages.items() if measured else ():
+        below = options.coverage_min is not None and coverage.percent < options.coverage_min
         low = low or below
         name = errors.near(playbook)
-        if wish.as_json:
+        if options.as_json:
             out_json(_coverage_dict(name, coverage))
             continue
         count = f"{len(coverage.taken)} of {len(coverage.branches)} branches"
-        wanted = f", wanted {wish.coverage_min:g} %" if below else ""
+        wanted = f", wanted {options.coverage_min:g} %" if below else ""
         out(f"coverage  {name}  {coverage.percent:.1f} % ({count}{wanted})")
         for branch in coverage.missed:
             out(f"  {name}:{branch.line}:{branch.column}: no case reaches {branch.what}")
@@ -222,15 +222,15 @@ def _coverage_dict(name: str, coverage: Coverage) -> dict[str, Any]:
     }
 
 
-def _summary(tally: Tally, wish: TestOptions, seconds: float) -> None:
+def _summary(tally: Tally, options: TestOptions, seconds: float) -> None:
     cases = len(tally.cases)
-    if wish.as_json:
+    if options.as_json:
         out_json(
             {
                 "cases": cases,
                 "failed": tally.failed,
                 "invalid_files": tally.broken,
-                "seed": wish.seed if wish.shuffle else None,
+                "seed": options.seed if options.shuffle else None,
                 "duration_ms": round(seconds * 1000),
             }
         )
@@ -239,7 +239,7 @@ def _summary(tally: Tally, wish: TestOptions, seconds: float) -> None:
     parts += [f"{tally.failed} failed"] if tally.failed else []
     files = "1 file" if tally.broken == 1 else f"{tally.broken} files"
     parts += [f"{files} cannot be run"] if tally.broken else []
-    orders = f", seeds {wish.seed} to {wish.seed + wish.shuffle - 1}" if wish.shuffle else ""
+    orders = f", seeds {options.seed} to {options.seed + options.shuffle - 1}" if options.shuffle else ""
     out(f"{cases} {'case' if cases == 1 else 'cases'}: {', '.join(parts)} in {seconds:.2f} s{orders}")
 
 

@@ -22,7 +22,7 @@ from noetl.domain.automations.triggers import (
     WebhookSource,
 )
 from noetl.domain.errors import InvalidInputError
-from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish
+from noetl.services.automations.triggers import TriggerPatch, TriggerRequest, TriggerView
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ class Choice:
     header: str | None = None
 
 
-def wish(
+def trigger_request(
     name: str, target: str, choice: Choice, mapping: Sequence[str], event_id: str, *, enabled: bool
-) -> TriggerWish:
+) -> TriggerRequest:
     """Raises InvalidInputError(code="usage")."""
     path, _, version = target.rpartition("@")
     if not path or not version.isdigit():
         path, version = target, ""
     payload = dict(map(_mapped, mapping)) if mapping else None
-    return TriggerWish(
+    return TriggerRequest(
         name, path, _source(choice), int(version) if version else None, payload, event_id, enabled
     )
 
@@ -106,10 +106,10 @@ def _pattern(text: str) -> dict[str, Any]:
     return found
 
 
-def add(wish: TriggerWish, *, as_json: bool, at: CommandTarget) -> int:
+def add(request: TriggerRequest, *, as_json: bool, at: CommandTarget) -> int:
     """Make a trigger, and show its address or what it watches."""
     with open_place(at) as place:
-        _tell(place.put_trigger(wish), as_json)
+        _print(place.put_trigger(request), as_json)
     return errors.DONE
 
 
@@ -144,21 +144,21 @@ def show_list(*, limit: int, as_json: bool, at: CommandTarget) -> int:
 def show(name: str, *, as_json: bool, at: CommandTarget) -> int:
     """One trigger."""
     with open_place(at) as place:
-        _tell(place.trigger(name), as_json)
+        _print(place.trigger(name), as_json)
     return errors.DONE
 
 
 def switch(name: str, enabled: bool, *, as_json: bool, at: CommandTarget) -> int:
     """On or off."""
     with open_place(at) as place:
-        _tell(place.patch_trigger(name, TriggerPatch(enabled=enabled)), as_json)
+        _print(place.patch_trigger(name, TriggerPatch(enabled=enabled)), as_json)
     return errors.DONE
 
 
 def rotate(name: str, *, as_json: bool, at: CommandTarget) -> int:
     """A new address."""
     with open_place(at) as place:
-        _tell(place.patch_trigger(name, TriggerPatch(rotate=True)), as_json)
+        _print(place.patch_trigger(name, TriggerPatch(rotate=True)), as_json)
     return errors.DONE
 
 
@@ -187,7 +187,7 @@ def fire(name: str, body: dict[str, Any], key: str, *, as_json: bool, at: Comman
     return errors.DONE
 
 
-def _tell(one: TriggerView, as_json: bool) -> None:
+def _print(one: TriggerView, as_json: bool) -> None:
     if as_json:
         out_json(one)
         return

@@ -43,12 +43,12 @@ def _running(at: CommandTarget, on_log: Callable[[str], None], takes: Takes) -> 
     """Open the transport; lines that arrive while it closes go to stderr."""
     from noetl.cli.client.local_transport import open_running_here
 
-    told: list[Callable[[str], None]] = [on_log]
-    with open_running_here(at.home, lambda line: told[-1](line), takes) as place:
+    listeners: list[Callable[[str], None]] = [on_log]
+    with open_running_here(at.home, lambda line: listeners[-1](line), takes) as place:
         try:
             yield place
         finally:
-            told.append(note)
+            listeners.append(note)
 
 
 def _remote(at: CommandTarget) -> AbstractContextManager[Running]:

@@ -131,8 +131,8 @@ class Client:
         key: str = "",
     ) -> bytes:
         """The body of the answer."""
-        asked = {name: value for name, value in (query or {}).items() if value is not None}
-        words = urlencode(asked, quote_via=quote, errors="surrogatepass")
+        params = {name: value for name, value in (query or {}).items() if value is not None}
+        words = urlencode(params, quote_via=quote, errors="surrogatepass")
         url = f"{self.context.url}{path}{f'?{words}' if words else ''}"
         headers = {"Accept": "application/json", "User-Agent": "noetl-cli"}
         data = None
@@ -163,30 +163,30 @@ class Client:
         until = self._clock() + self._patience
         pause = FIRST_PAUSE
         while True:
-            wish: float | None = None
+            retry_after: float | None = None
             try:
                 sent = self._sign(method, url, headers, data) if signed else headers
                 reply = self._send(method, url, sent, data)
                 if whole or not 200 <= reply.status < 300:
                     _ = reply.data
-            except HTTPError as away:
-                error = self._away(away)
+            except HTTPError as failure:
+                error = self._unreachable(failure)
             else:
                 if 200 <= reply.status < 300:
                     return reply
                 error = error_of(reply.status, reply.data, context=self.context.name, source_name=source_name)
                 if not _passes(reply.status, error):
                     raise error
-                wish = _retry_after(reply.headers)
-            wait = pause * random.uniform(0.5, 1.0) if wish is None else wish
+                retry_after = _retry_after(reply.headers)
+            wait = pause * random.uniform(0.5, 1.0) if retry_after is None else retry_after
             if wait > LONGEST_WISH or self._clock() + wait > until:
                 raise error
             self._sleep(wait)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _away(self, away: HTTPError) -> NoetlError:
+    def _unreachable(self, failure: HTTPError) -> NoetlError:
         """Return an error with the cause alone; the caller may repeat the request."""
-        reason = getattr(away, "reason", None) or away
+        reason = getattr(failure, "reason", None) or failure
         return InfrastructureError(
             f"{self.context.name} ({self.context.url}) does not answer: {_plain(reason)}",
             code="server_unreachable",

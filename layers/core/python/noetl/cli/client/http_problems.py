@@ -38,20 +38,23 @@ def error_of(status: int, body: bytes, *, context: str, source_name: str = "") -
     """Return the error that a refusal reports.
 
     ``body``: problem+json, or the text of a gateway in between. ``source_name``: the local file of a refused playbook."""
-    told = _mapping(body)
-    if isinstance(told.get("errors"), list):
-        found = diagnostics(told["errors"])
+    problem = _mapping(body)
+    if isinstance(problem.get("errors"), list):
+        found = diagnostics(problem["errors"])
         if found:
             return InvalidPlaybookError(found, source_name=source_name or "playbook")
     family = _FAMILIES.get(status, InfrastructureError)
-    message = _text(told.get("detail") or told.get("message") or told.get("Message")) or f"answered {status}"
-    hint = _text(told.get("hint")) or None
-    details = told.get("details")
+    message = (
+        _text(problem.get("detail") or problem.get("message") or problem.get("Message"))
+        or f"answered {status}"
+    )
+    hint = _text(problem.get("hint")) or None
+    details = problem.get("details")
     return family(
-        message if "code" in told else f"{context}: {message}",
-        code=_line(told.get("code")) or _CODES.get(status, f"http_{status}"),
+        message if "code" in problem else f"{context}: {message}",
+        code=_line(problem.get("code")) or _CODES.get(status, f"http_{status}"),
         hint=hint or _HINTS.get(status),
-        retryable=bool(told.get("retryable", status in (429, 502, 503, 504))),
+        retryable=bool(problem.get("retryable", status in (429, 502, 503, 504))),
         details=details if isinstance(details, Mapping) else None,
     )
 
@@ -65,10 +68,10 @@ _HINTS = {
 
 def diagnostics(found: list[Any]) -> list[Diagnostic]:
     """What the server says about a playbook (its ``Finding``)."""
-    told = []
+    read = []
     for one in found:
         if isinstance(one, Mapping):
-            told.append(
+            read.append(
                 Diagnostic(
                     _line(one.get("code")),
                     _line(one.get("message")),
@@ -79,7 +82,7 @@ def diagnostics(found: list[Any]) -> list[Diagnostic]:
                     _line(one.get("path")),
                 )
             )
-    return told
+    return read
 
 
 def not_understood(context: str, what: object) -> InfrastructureError:

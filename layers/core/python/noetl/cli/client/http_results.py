@@ -33,7 +33,7 @@ class RemoteResults:
         found._links = self._links
         return found
 
-    def choose(self, size: int | None, wish: str | None = None) -> Self:
+    def choose(self, size: int | None, requested: str | None = None) -> Self:
         return self
 
     def doubt(self, uri: str) -> bool:
@@ -55,9 +55,9 @@ class RemoteResults:
     def _link(self, uri: str) -> str:
         if uri not in self._links:
             execution = uri.removeprefix("noetl://execution/").partition("/")[0]
-            asked: Mapping[str, str | None] = {"ref": uri, "store": self._store or None}
+            params: Mapping[str, str | None] = {"ref": uri, "store": self._store or None}
             try:
-                found = self._client.get(ONE.format(execution), ResultAnswer, **asked)
+                found = self._client.get(ONE.format(execution), ResultAnswer, **params)
             except InvalidInputError as error:
                 raise NotFoundError(f"{uri}: {error.message}", code="REFERENCE_NOT_AVAILABLE") from error
             self._links |= {one.ref: one.url for one in found.downloads}

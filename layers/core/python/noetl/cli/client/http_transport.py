@@ -55,15 +55,15 @@ from noetl.domain.task_logs import TaskLine
 from noetl.dsl.program import Program
 from noetl.ports.history_sql import SqlTable
 from noetl.ports.results import ResultStore
-from noetl.services.automations.backfill import Backfill, BackfillWish
+from noetl.services.automations.backfill import Backfill, BackfillRequest
 from noetl.services.automations.schedules import ScheduleView
 from noetl.services.callbacks.complete_callback import CallbackQuestion
 from noetl.services.callbacks.open_callbacks import OpenCallback
 from noetl.services.catalog.playbook_needs import Present
 from noetl.services.credentials.credentials import (
     CredentialAccessView,
+    CredentialRequest,
     CredentialView,
-    CredentialWish,
     ResealResult,
 )
 from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
@@ -72,9 +72,9 @@ from noetl.services.history.read_history import HistoryEvent
 from noetl.services.history.recorded_test import RecordedTest
 from noetl.services.messaging.operate_dead_letters import (
     DeadLetterPage,
+    DeadLetterRequest,
     DeadLettersDone,
     DeadLetterView,
-    DeadLetterWish,
 )
 from noetl.services.messaging.operate_dead_letters import Verb as LetterVerb
 from noetl.services.queries import read_execution
@@ -210,7 +210,7 @@ class RemotePlace(RemoteTriggers):
             for plain in (one.plain() for one in found.callbacks)
         ]
 
-    def asked(self, token: str) -> CallbackQuestion:
+    def callback_question(self, token: str) -> CallbackQuestion:
         return self._client.get(f"{PATH}{segment(token)}", CallbackQuestion)
 
     def answer(self, token: str, body: Any) -> tuple[int, bool]:
@@ -264,17 +264,17 @@ class RemotePlace(RemoteTriggers):
         except PlaybookError:  # the server may have kinds that this machine lacks
             return None
 
-    def start(self, entry: Registered, wish: NewExecution) -> int:
-        body: dict[str, Any] = {"path": entry.path, "version": entry.version, "payload": wish.payload}
-        body |= {} if wish.priority is None else {"priority": wish.priority}
-        body |= {"labels": dict(wish.labels)} if wish.labels else {}
-        body |= {"no_cache": True} if wish.no_cache else {}
-        if wish.starts_at is not None:
-            body["trigger_at"] = instant(wish.starts_at)
-        return int(self._client.post("/api/executions", StartedAnswer, body, key=wish.key).execution_id)
+    def start(self, entry: Registered, request: NewExecution) -> int:
+        body: dict[str, Any] = {"path": entry.path, "version": entry.version, "payload": request.payload}
+        body |= {} if request.priority is None else {"priority": request.priority}
+        body |= {"labels": dict(request.labels)} if request.labels else {}
+        body |= {"no_cache": True} if request.no_cache else {}
+        if request.starts_at is not None:
+            body["trigger_at"] = instant(request.starts_at)
+        return int(self._client.post("/api/executions", StartedAnswer, body, key=request.key).execution_id)
 
-    def prune(self, wish: PruneRequest) -> Pruned:
-        return self._client.post("/api/admin/prune", Pruned, msgspec.to_builtins(wish))
+    def prune(self, request: PruneRequest) -> Pruned:
+        return self._client.post("/api/admin/prune", Pruned, msgspec.to_builtins(request))
 
     # --- variables ---
 
@@ -306,8 +306,8 @@ class RemotePlace(RemoteTriggers):
         found = self._client.get(f"/api/schedules/{segment(name)}/next", NextAnswer, count=count)
         return [parse_instant(one) for one in found.times]
 
-    def backfill(self, name: str, wish: BackfillWish) -> Backfill:
-        body = msgspec.to_builtins(wish)
+    def backfill(self, name: str, request: BackfillRequest) -> Backfill:
+        body = msgspec.to_builtins(request)
         return self._client.post(f"/api/schedules/{segment(name)}/backfill", Backfill, body)
 
     def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
@@ -322,8 +322,8 @@ class RemotePlace(RemoteTriggers):
     def dead_letters(self, queue: str | None, execution: str | None, limit: int) -> DeadLetterPage:
         first: DeadLetterPage | None = None
         letters: list[DeadLetterView] = []
-        asked = {"queue": queue, "execution_id": execution, "limit": min(limit, LETTERS)}
-        for page in self._client.pages("/api/dead-letters", DeadLetterPage, **asked):
+        params = {"queue": queue, "execution_id": execution, "limit": min(limit, LETTERS)}
+        for page in self._client.pages("/api/dead-letters", DeadLetterPage, **params):
             first = first or page
             letters += page.letters
             if len(letters) >= limit:
@@ -331,8 +331,8 @@ class RemotePlace(RemoteTriggers):
         assert first is not None, "a list has at least one page"
         return msgspec.structs.replace(first, letters=letters[:limit], next=None)
 
-    def handle_dead_letters(self, verb: LetterVerb, wish: DeadLetterWish) -> DeadLettersDone:
-        return self._client.post(f"/api/dead-letters/{verb}", DeadLettersDone, msgspec.to_builtins(wish))
+    def handle_dead_letters(self, verb: LetterVerb, request: DeadLetterRequest) -> DeadLettersDone:
+        return self._client.post(f"/api/dead-letters/{verb}", DeadLettersDone, msgspec.to_builtins(request))
 
     # --- limits ---
 
@@ -342,16 +342,16 @@ class RemotePlace(RemoteTriggers):
     def limit(self, key: str) -> LimitView:
         return self._client.get(_limit(key), LimitView)
 
-    def set_limit(self, key: str, wish: LimitRequest) -> LimitView:
-        return self._client.put(_limit(key), LimitView, msgspec.to_builtins(wish))
+    def set_limit(self, key: str, request: LimitRequest) -> LimitView:
+        return self._client.put(_limit(key), LimitView, msgspec.to_builtins(request))
 
     def remove_limit(self, key: str) -> None:
         self._client.delete(_limit(key), LimitRemovedAnswer)
 
     # --- credentials ---
 
-    def keep_credential(self, wish: CredentialWish) -> CredentialView:
-        return self._client.post("/api/credentials", CredentialView, msgspec.to_builtins(wish))
+    def keep_credential(self, request: CredentialRequest) -> CredentialView:
+        return self._client.post("/api/credentials", CredentialView, msgspec.to_builtins(request))
 
     def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]:
         return self._client.entries(
@@ -363,8 +363,8 @@ class RemotePlace(RemoteTriggers):
 
         ``reveal``: what a worker gets; of a type that is exchanged, the token instead of the secret.
         """
-        asked = "true" if reveal else None
-        return self._client.get(_credential(name), CredentialView, include_data=asked)
+        include_data = "true" if reveal else None
+        return self._client.get(_credential(name), CredentialView, include_data=include_data)
 
     def remove_credential(self, name: str) -> CredentialDeletedAnswer:
         return self._client.delete(_credential(name), CredentialDeletedAnswer)
@@ -375,9 +375,9 @@ class RemotePlace(RemoteTriggers):
     def credential_accesses(
         self, name: str, execution_id: int | None, limit: int
     ) -> Sequence[CredentialAccessView]:
-        asked = {"name": name or None, "execution_id": execution_id}
+        params = {"name": name or None, "execution_id": execution_id}
         return self._client.entries(
-            "/api/access/credentials", CredentialAccessPage, lambda page: page.accesses, limit, **asked
+            "/api/access/credentials", CredentialAccessPage, lambda page: page.accesses, limit, **params
         )
 
     # --- running ---
@@ -404,8 +404,8 @@ class RemotePlace(RemoteTriggers):
             time.sleep(pause)
             pause = min(pause * 1.5, 2.0)
 
-    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
-        return self._client.post(f"/api/executions/{verb}", SteeredMany, msgspec.to_builtins(wish))
+    def steer_many(self, verb: Verb, request: BulkRequest) -> SteeredMany:
+        return self._client.post(f"/api/executions/{verb}", SteeredMany, msgspec.to_builtins(request))
 
     def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         self._steer(execution_id, "pause", {"reason": reason, "cascade": cascade})

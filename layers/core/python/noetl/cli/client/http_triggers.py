@@ -10,7 +10,7 @@ import msgspec
 from noetl.api.http.bodies import DeletedAnswer
 from noetl.api.nouns.triggers import FiredAnswer, TriggerPage
 from noetl.cli.client.http_client import Client, segment
-from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish
+from noetl.services.automations.triggers import TriggerPatch, TriggerRequest, TriggerView
 
 ALL = "/api/triggers"
 
@@ -23,8 +23,8 @@ class RemoteTriggers:
 
     _client: Client
 
-    def put_trigger(self, wish: TriggerWish) -> TriggerView:
-        return self._whole(self._client.post(ALL, TriggerView, msgspec.to_builtins(wish)))
+    def put_trigger(self, request: TriggerRequest) -> TriggerView:
+        return self._whole(self._client.post(ALL, TriggerView, msgspec.to_builtins(request)))
 
     def triggers(self, limit: int) -> Sequence[TriggerView]:
         found = self._client.entries(ALL, TriggerPage, lambda page: page.triggers, limit)
@@ -34,8 +34,8 @@ class RemoteTriggers:
         return self._whole(self._client.get(f"{ALL}/{segment(name)}", TriggerView))
 
     def patch_trigger(self, name: str, patch: TriggerPatch) -> TriggerView:
-        asked = msgspec.to_builtins(patch)
-        return self._whole(self._client.patch(f"{ALL}/{segment(name)}", TriggerView, asked))
+        body = msgspec.to_builtins(patch)
+        return self._whole(self._client.patch(f"{ALL}/{segment(name)}", TriggerView, body))
 
     def delete_trigger(self, name: str) -> None:
         self._client.delete(f"{ALL}/{segment(name)}", DeletedAnswer)

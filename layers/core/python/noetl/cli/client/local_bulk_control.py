@@ -16,14 +16,14 @@ PATIENCE = 30.0
 
 
 def look_many(
-    reading: runtime_access.Reading, verb: Verb, wish: BulkRequest, asked: ChangeRequest
+    reading: runtime_access.Reading, verb: Verb, request: BulkRequest, change: ChangeRequest
 ) -> SteeredMany:
     """What is changed is done by whichever process runs executions here."""
-    return steer_many(verb, wish, asked, _deps(reading, lambda events: None))
+    return steer_many(verb, request, change, _deps(reading, lambda events: None))
 
 
 def do_many(
-    runtime: runtime_access.Runtime, verb: Verb, wish: BulkRequest, asked: ChangeRequest
+    runtime: runtime_access.Runtime, verb: Verb, request: BulkRequest, change: ChangeRequest
 ) -> SteeredMany:
     """They are applied when this returns, unless that takes long."""
     before: dict[int, int] = {}
@@ -32,7 +32,7 @@ def do_many(
         before.update(_versions(runtime.store, [event.execution_id for event in events]))
         runtime.accept(list(events))
 
-    done = steer_many(verb, wish, asked, _deps(runtime, publish))
+    done = steer_many(verb, request, change, _deps(runtime, publish))
     until = time.monotonic() + PATIENCE
     while before and time.monotonic() < until:
         now = _versions(runtime.store, list(before))

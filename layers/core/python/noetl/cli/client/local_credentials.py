@@ -10,8 +10,8 @@ from noetl.cli.client import runtime_access
 from noetl.services.credentials import credentials as manage_credentials
 from noetl.services.credentials.credentials import (
     CredentialAccessView,
+    CredentialRequest,
     CredentialView,
-    CredentialWish,
     ResealResult,
 )
 
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 class CredentialsHere:
     _reading: runtime_access.Reading
 
-    def keep_credential(self, wish: CredentialWish) -> CredentialView:
-        return manage_credentials.keep_credential(wish, f"local:{os.getuid()}", self._reading.credentials)[0]
+    def keep_credential(self, request: CredentialRequest) -> CredentialView:
+        return manage_credentials.keep_credential(request, f"local:{os.getuid()}", self._reading.credentials)[
+            0
+        ]
 
     def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]:
         return manage_credentials.list_credentials(self._reading.credentials, limit=limit, type=type_)

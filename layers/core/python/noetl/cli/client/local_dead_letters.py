@@ -7,8 +7,8 @@ import time
 from noetl.cli.client import runtime_access
 from noetl.services.messaging.operate_dead_letters import (
     DeadLetterPage,
+    DeadLetterRequest,
     DeadLettersDone,
-    DeadLetterWish,
     LetterDeps,
     Verb,
     handle_letters,
@@ -22,8 +22,8 @@ class DeadLettersHere:
     def dead_letters(self, queue: str | None, execution: str | None, limit: int) -> DeadLetterPage:
         return list_letters(self._deps(), queue=queue, execution_id=execution)
 
-    def handle_dead_letters(self, verb: Verb, wish: DeadLetterWish) -> DeadLettersDone:
-        return handle_letters(verb, wish, self._deps(), lambda: 0.0)
+    def handle_dead_letters(self, verb: Verb, request: DeadLetterRequest) -> DeadLettersDone:
+        return handle_letters(verb, request, self._deps(), lambda: 0.0)
 
     def _deps(self) -> LetterDeps:
         reading = self._reading

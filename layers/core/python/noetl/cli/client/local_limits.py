@@ -19,8 +19,8 @@ class LimitsHere:
     def limit(self, key: str) -> LimitView:
         return manage_limits.find_limit(self._reading.store, key)
 
-    def set_limit(self, key: str, wish: LimitRequest) -> LimitView:
-        return manage_limits.set_limit(self._reading.store, key, wish, f"local:{os.getuid()}")
+    def set_limit(self, key: str, request: LimitRequest) -> LimitView:
+        return manage_limits.set_limit(self._reading.store, key, request, f"local:{os.getuid()}")
 
     def remove_limit(self, key: str) -> None:
         manage_limits.remove_limit(self._reading.store, key)

@@ -11,7 +11,7 @@ from noetl.cli.client.protocol import Change
 from noetl.runtime.id_source import random_bits
 
 if TYPE_CHECKING:
-    from noetl.services.automations.backfill import Backfill, BackfillWish
+    from noetl.services.automations.backfill import Backfill, BackfillRequest
     from noetl.services.automations.schedules import ScheduleDeps, ScheduleView
 
 
@@ -36,7 +36,7 @@ class SchedulesHere:
         row = manage_schedules.find_schedule(self._reading.schedules, name)
         return manage_schedules.next_times(row, time.time(), count)
 
-    def backfill(self, name: str, wish: BackfillWish) -> Backfill:
+    def backfill(self, name: str, request: BackfillRequest) -> Backfill:
         """Start missed moments. Any process that runs executions of this database takes them up."""
         from noetl.services.automations.backfill import backfill
         from noetl.services.executions.start_playbook import StartDeps
@@ -50,7 +50,7 @@ class SchedulesHere:
             clock=time.time,
             random_bits=random_bits,
         )
-        return backfill(self._schedules(), start, name, wish, lambda event: None)
+        return backfill(self._schedules(), start, name, request, lambda event: None)
 
     def change_schedule(self, what: Change, name: str) -> ScheduleView:
         from noetl.services.automations import schedules as manage_schedules

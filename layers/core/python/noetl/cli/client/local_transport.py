@@ -108,8 +108,8 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
             self._reading.store, limit=limit, now=time.time(), status=wanted.status, wanted=where
         )
 
-    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
-        return look_many(self._reading, verb, wish, _asked("", wish.reason))
+    def steer_many(self, verb: Verb, request: BulkRequest) -> SteeredMany:
+        return look_many(self._reading, verb, request, _change_request("", request.reason))
 
     def describe(self, execution_id: int) -> ExecutionView:
         return read_execution.describe(
@@ -175,7 +175,7 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
         keys, base = runtime_access.callbacks_of(self._home)
         return open_callbacks(store, read_execution.find(store, execution_id), keys, base)
 
-    def asked(self, token: str) -> CallbackQuestion:
+    def callback_question(self, token: str) -> CallbackQuestion:
         from noetl.services.callbacks import complete_callback
 
         return complete_callback.look(token, self._callbacks())
@@ -225,28 +225,28 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
     def program(self, entry: Registered) -> Program | None:
         return self._reading.programs(entry.program)
 
-    def start(self, entry: Registered, wish: NewExecution) -> int:
-        return self._start(entry, wish, "").execution_id
+    def start(self, entry: Registered, request: NewExecution) -> int:
+        return self._start(entry, request, "").execution_id
 
-    def _start(self, entry: Registered, wish: NewExecution, owner: str) -> Started:
+    def _start(self, entry: Registered, request: NewExecution, owner: str) -> Started:
         from noetl.services.executions.start_execution import StartRequest, start_execution
 
         who = f"local:{os.getuid()}"
-        key = hashlib.sha256(f"{who}\n{wish.key}".encode()).hexdigest()
-        asked = {"path": entry.path, "payload": wish.payload, "labels": dict(wish.labels)}
+        key = hashlib.sha256(f"{who}\n{request.key}".encode()).hexdigest()
+        identity = {"path": entry.path, "payload": request.payload, "labels": dict(request.labels)}
         return start_execution(
             self._reading.programs(entry.program),
             StartRequest(
-                wish.payload,
+                request.payload,
                 entry.path,
                 entry.version,
                 who,
-                key=f"cli:{key}" if wish.key else "",
-                asked=asked if wish.key else None,
-                at=wish.starts_at,
-                priority=wish.priority,
-                labels=wish.labels,
-                no_cache=wish.no_cache,
+                key=f"cli:{key}" if request.key else "",
+                identity=identity if request.key else None,
+                at=request.starts_at,
+                priority=request.priority,
+                labels=request.labels,
+                no_cache=request.no_cache,
             ),
             self._reading.store,
             owner=owner,
@@ -268,16 +268,16 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
         return variable_view(found)
 
     def set_variables(self, execution_id: int, values: Mapping[str, Any], reason: str) -> None:
-        change_execution.set_variables(self._reading.store, execution_id, _asked("", reason), values)
+        change_execution.set_variables(self._reading.store, execution_id, _change_request("", reason), values)
 
     def delete_variable(self, execution_id: int, name: str) -> None:
         change_execution.live(self._reading.store, execution_id, "changed")
         if all(one.name != name for one in self._reading.variables.variables(execution_id)):
             raise no_variable(execution_id, name)
-        change_execution.delete_variable(self._reading.store, execution_id, _asked("", ""), name)
+        change_execution.delete_variable(self._reading.store, execution_id, _change_request("", ""), name)
 
-    def prune(self, wish: PruneRequest) -> Pruned:
-        return prune(wish, self._reading.prune, lambda: True)
+    def prune(self, request: PruneRequest) -> Pruned:
+        return prune(request, self._reading.prune, lambda: True)
 
 
 class RunningHere(LocalTransport):
@@ -290,16 +290,16 @@ class RunningHere(LocalTransport):
     def register(self, text: str, *, source_name: str) -> Registered:
         return _registered(self.runtime.register(text, source_name=source_name))
 
-    def start(self, entry: Registered, wish: NewExecution) -> int:
-        if wish.starts_at is not None or wish.key or wish.labels or wish.no_cache:
-            started = self._start(entry, wish, self.runtime.owner)
+    def start(self, entry: Registered, request: NewExecution) -> int:
+        if request.starts_at is not None or request.key or request.labels or request.no_cache:
+            started = self._start(entry, request, self.runtime.owner)
             if started.event is not None:
                 self.runtime.accept([started.event])
             return started.execution_id
         kept = self.runtime.catalog.get(entry.path, entry.version)
         if kept is None:
             raise NotFoundError(f"{entry.path} has no version {entry.version}", code="playbook_not_found")
-        return self.runtime.start(kept, wish.payload, wish.priority)
+        return self.runtime.start(kept, request.payload, request.priority)
 
     def feed(self) -> Feed:
         return StoreFeed(self.runtime.store)
@@ -316,23 +316,27 @@ class RunningHere(LocalTransport):
 
     def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         self._refuse_ended(execution_id, "cancelled")
-        asked = _asked(self.runtime.owner, reason)
-        self.runtime.cancel(execution_id, asked.reason, asked.principal, cascade)
+        change = _change_request(self.runtime.owner, reason)
+        self.runtime.cancel(execution_id, change.reason, change.principal, cascade)
         self._let_children_end(execution_id)
 
-    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
-        return do_many(self.runtime, verb, wish, _asked(self.runtime.owner, wish.reason))
+    def steer_many(self, verb: Verb, request: BulkRequest) -> SteeredMany:
+        return do_many(self.runtime, verb, request, _change_request(self.runtime.owner, request.reason))
 
     def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         store = self.runtime.store
         self._steer(
-            change_execution.pause(store, execution_id, _asked(self.runtime.owner, reason), cascade=cascade)
+            change_execution.pause(
+                store, execution_id, _change_request(self.runtime.owner, reason), cascade=cascade
+            )
         )
 
     def resume(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         store = self.runtime.store
         self._steer(
-            change_execution.resume(store, execution_id, _asked(self.runtime.owner, reason), cascade=cascade)
+            change_execution.resume(
+                store, execution_id, _change_request(self.runtime.owner, reason), cascade=cascade
+            )
         )
 
     def redrive(
@@ -352,12 +356,12 @@ class RunningHere(LocalTransport):
         if version is not None:
             path = read_execution.find(runtime.store, execution_id).path
             program = find_playbook(runtime.catalog, path, version).program
-        asked = _asked(self.runtime.owner, reason)
+        change = _change_request(self.runtime.owner, reason)
         event = redrive_execution.redrive(
             runtime.store,
             runtime.programs,
             execution_id,
-            asked,
+            change,
             step=step,
             args=args,
             program=program,
@@ -382,9 +386,9 @@ class RunningHere(LocalTransport):
 
     def patch(self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = "") -> None:
         runtime = self.runtime
-        asked = _asked(runtime.owner, reason)
+        change = _change_request(runtime.owner, reason)
         event = change_execution.patch_context(
-            runtime.store, execution_id, asked, patch, correlation_id=correlation_id
+            runtime.store, execution_id, change, patch, correlation_id=correlation_id
         )
         runtime.accept([event])
 
@@ -404,7 +408,7 @@ class RunningHere(LocalTransport):
             runtime.store,
             runtime.programs,
             execution_id,
-            _asked(runtime.owner, reason),
+            _change_request(runtime.owner, reason),
             step=step,
             args=args,
             correlation_id=correlation_id,
@@ -445,7 +449,7 @@ def principal() -> str:
         return "user:unknown"
 
 
-def _asked(owner: str, reason: str) -> ChangeRequest:
+def _change_request(owner: str, reason: str) -> ChangeRequest:
     return ChangeRequest(principal(), secrets.token_hex(16), owner, reason)
 
 

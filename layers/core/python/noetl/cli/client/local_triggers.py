@@ -12,7 +12,7 @@ from noetl.domain import ids
 
 if TYPE_CHECKING:
     from noetl.api.nouns.triggers import FiredAnswer
-    from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish
+    from noetl.services.automations.triggers import TriggerPatch, TriggerRequest, TriggerView
 
 
 class TriggersHere:
@@ -20,13 +20,13 @@ class TriggersHere:
 
     _reading: runtime_access.Reading
 
-    def put_trigger(self, wish: TriggerWish) -> TriggerView:
+    def put_trigger(self, request: TriggerRequest) -> TriggerView:
         from noetl.services.automations.triggers import put_trigger, view
         from noetl.services.automations.webhook_signature import check_signer
 
         deps = self._reading.triggers
-        check_signer(wish.source, self._reading.credentials)
-        return view(put_trigger(deps, wish).row, deps, secret=True)
+        check_signer(request.source, self._reading.credentials)
+        return view(put_trigger(deps, request).row, deps, secret=True)
 
     def triggers(self, limit: int) -> Sequence[TriggerView]:
         from noetl.services.automations.triggers import view

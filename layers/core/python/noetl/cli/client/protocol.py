@@ -23,23 +23,27 @@ if TYPE_CHECKING:
     from noetl.dsl.program import Program
     from noetl.ports.history_sql import SqlTable
     from noetl.ports.results import ResultStore
-    from noetl.services.automations.backfill import Backfill, BackfillWish
+    from noetl.services.automations.backfill import Backfill, BackfillRequest
     from noetl.services.automations.schedules import ScheduleView
-    from noetl.services.automations.triggers import TriggerPatch, TriggerView, TriggerWish
+    from noetl.services.automations.triggers import TriggerPatch, TriggerRequest, TriggerView
     from noetl.services.callbacks.complete_callback import CallbackQuestion
     from noetl.services.callbacks.open_callbacks import OpenCallback
     from noetl.services.catalog.playbook_needs import Present
     from noetl.services.credentials.credentials import (
         CredentialAccessView,
+        CredentialRequest,
         CredentialView,
-        CredentialWish,
         ResealResult,
     )
     from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
     from noetl.services.history.loop_items import LoopItem
     from noetl.services.history.read_history import HistoryEvent
     from noetl.services.history.recorded_test import RecordedTest
-    from noetl.services.messaging.operate_dead_letters import DeadLetterPage, DeadLettersDone, DeadLetterWish
+    from noetl.services.messaging.operate_dead_letters import (
+        DeadLetterPage,
+        DeadLetterRequest,
+        DeadLettersDone,
+    )
     from noetl.services.messaging.operate_dead_letters import Verb as LetterVerb
     from noetl.services.queries.analyze import Analysis
     from noetl.services.queries.compare_executions import Comparison
@@ -92,7 +96,7 @@ class Place(Protocol):
     def executions(self, wanted: ManyFilter, *, limit: int) -> Sequence[ExecutionSummary]:
         """Newest first."""
 
-    def steer_many(self, verb: Verb, wish: BulkRequest) -> SteeredMany:
+    def steer_many(self, verb: Verb, request: BulkRequest) -> SteeredMany:
         """Cancel, pause, resume or redrive all executions that fit.
 
         Where executions run while this is open, the change is applied when this returns.
@@ -127,7 +131,7 @@ class Place(Protocol):
     def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
         """What it waits for, with the tokens that answer it."""
 
-    def asked(self, token: str) -> CallbackQuestion:
+    def callback_question(self, token: str) -> CallbackQuestion:
         """What a token asks for. Raises GoneError, too."""
 
     def find(self, target: str) -> Registered:
@@ -145,7 +149,7 @@ class Place(Protocol):
     def program(self, entry: Registered) -> Program | None:
         """Its compiled form; None when only the place itself can compile it."""
 
-    def start(self, entry: Registered, wish: NewExecution) -> int:
+    def start(self, entry: Registered, request: NewExecution) -> int:
         """Durable when this returns."""
 
     def variables(self, execution_id: int) -> Mapping[str, VariableView]: ...
@@ -160,11 +164,11 @@ class Place(Protocol):
     def next_times(self, name: str, count: int) -> Sequence[float]:
         """Epoch seconds."""
 
-    def backfill(self, name: str, wish: BackfillWish) -> Backfill: ...
+    def backfill(self, name: str, request: BackfillRequest) -> Backfill: ...
     def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
         """As it is afterwards; None when it is gone."""
 
-    def put_trigger(self, wish: TriggerWish) -> TriggerView: ...
+    def put_trigger(self, request: TriggerRequest) -> TriggerView: ...
     def triggers(self, limit: int) -> Sequence[TriggerView]: ...
     def trigger(self, name: str) -> TriggerView: ...
     def patch_trigger(self, name: str, patch: TriggerPatch) -> TriggerView: ...
@@ -172,23 +176,23 @@ class Place(Protocol):
     def fire_trigger(self, name: str, body: dict[str, Any], key: str) -> FiredAnswer:
         """``key``: the same one starts one execution; empty: this is another happening."""
 
-    def prune(self, wish: PruneRequest) -> Pruned:
+    def prune(self, request: PruneRequest) -> Pruned:
         """As much as is done in a while."""
 
     def dead_letters(self, queue: str | None, execution: str | None, limit: int) -> DeadLetterPage:
         """The oldest ``limit`` of them."""
 
-    def handle_dead_letters(self, verb: LetterVerb, wish: DeadLetterWish) -> DeadLettersDone:
+    def handle_dead_letters(self, verb: LetterVerb, request: DeadLetterRequest) -> DeadLettersDone:
         """Send back or remove; less than all when that takes long."""
 
     def limits(self, limit: int) -> Sequence[LimitView]: ...
     def limit(self, key: str) -> LimitView: ...
-    def set_limit(self, key: str, wish: LimitRequest) -> LimitView: ...
+    def set_limit(self, key: str, request: LimitRequest) -> LimitView: ...
     def remove_limit(self, key: str) -> None: ...
 
     # Errors about credentials never repeat their data.
 
-    def keep_credential(self, wish: CredentialWish) -> CredentialView:
+    def keep_credential(self, request: CredentialRequest) -> CredentialView:
         """New (version 1), or in the place of the one of this name."""
 
     def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]: ...

@@ -23,18 +23,18 @@ def show(name: str, *, as_json: bool, at: CommandTarget) -> int:
     if not found.findings:
         out_line(found.verdict)
     for finding in found.findings:
-        _tell(finding)
-    _tell_changes(found)
+        _print(finding)
+    _print_changes(found)
     return errors.DONE
 
 
-def _tell(finding: Finding) -> None:
+def _print(finding: Finding) -> None:
     out_line(f"{_MARKS[finding.severity]} {finding.kind}: {finding.message}")
     for step in finding.next:
         out_line(f"     try: {step}")
 
 
-def _tell_changes(found: Analysis) -> None:
+def _print_changes(found: Analysis) -> None:
     for change in found.changes:
         reason = f": {change.reason}" if change.reason else ""
         about = f" ({change.correlation_id})" if change.correlation_id else ""

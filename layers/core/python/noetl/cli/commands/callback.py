@@ -10,7 +10,7 @@ from noetl.cli.actions.payload import read_payload
 from noetl.cli.client.connect import open_place, open_running
 from noetl.cli.client.protocol import Place, resolve_id
 from noetl.cli.options import CommandTarget
-from noetl.cli.render.callbacks import example_answer, tell_callbacks
+from noetl.cli.render.callbacks import example_answer, print_callbacks
 from noetl.cli.render.event_stream import TaskLog
 from noetl.cli.render.output import clock, note, one_line, out, out_json
 from noetl.domain.callbacks import PATH
@@ -56,15 +56,15 @@ def _look(target: str, as_json: bool, at: CommandTarget) -> int:
                 for one in found:
                     out_json(one)
             elif found:
-                tell_callbacks(found, execution_id, at, asked=True)
+                print_callbacks(found, execution_id, at, requested=True)
             else:
                 note(f"execution {execution_id} waits for no callback")
             return errors.DONE
-        asked = place.asked(_bare(target))
+        question = place.callback_question(_bare(target))
     if as_json:
-        out_json(asked)
+        out_json(question)
     else:
-        _tell_asked(asked, _bare(target), at)
+        _print_asked(question, _bare(target), at)
     return errors.DONE
 
 
@@ -87,12 +87,14 @@ def _bare(target: str) -> str:
     return target.rpartition(PATH)[2].partition("?")[0].strip()
 
 
-def _tell_asked(asked: CallbackQuestion, token: str, at: CommandTarget) -> None:
-    when = f" since {clock(asked.since)}" if asked.since is not None else ""
-    state = f"waits for it{when}" if asked.waiting else "will wait for it"
-    out(f"execution {asked.execution_id}: step {asked.step}, task {asked.task or '(one of several)'} {state}")
-    if asked.until is not None:
-        out(f"  until {clock(asked.until)}")
-    if asked.message:
-        out(f"  {one_line(asked.message, 400)}")
-    out(f"  to answer: noetl callback {token} {example_answer(asked.approve)}{at.option}")
+def _print_asked(question: CallbackQuestion, token: str, at: CommandTarget) -> None:
+    when = f" since {clock(question.since)}" if question.since is not None else ""
+    state = f"waits for it{when}" if question.waiting else "will wait for it"
+    out(
+        f"execution {question.execution_id}: step {question.step}, task {question.task or '(one of several)'} {state}"
+    )
+    if question.until is not None:
+        out(f"  until {clock(question.until)}")
+    if question.message:
+        out(f"  {one_line(question.message, 400)}")
+    out(f"  to answer: noetl callback {token} {example_answer(question.approve)}{at.option}")

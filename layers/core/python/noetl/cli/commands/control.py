@@ -79,11 +79,11 @@ def exec_(
     from noetl.cli.actions.run_request import RunRequest
 
     at = where(home, remote, context)
-    wish = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], no_cache=no_cache)
-    end(exec.start(wish, moment=moment, as_json=as_json, at=at))
+    request = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], no_cache=no_cache)
+    end(exec.start(request, moment=moment, as_json=as_json, at=at))
 
 
-def _many(verb: Verb, execution: str | None, some: Selection, **wish: Any) -> None:
+def _many(verb: Verb, execution: str | None, some: Selection, **options: Any) -> None:
     """Control all executions that fit a filter, and end the command.
 
     Returns when it is about one execution.
@@ -91,7 +91,7 @@ def _many(verb: Verb, execution: str | None, some: Selection, **wish: Any) -> No
     from noetl.cli.actions.filters import chosen, steer_many
 
     if chosen(execution, some):
-        end(steer_many(verb, some, **wish))
+        end(steer_many(verb, some, **options))
 
 
 def cancel(

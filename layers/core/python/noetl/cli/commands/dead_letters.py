@@ -9,7 +9,12 @@ import typer
 from noetl.cli.options import CommandTarget, Context, Home, Json, Remote, end, where
 
 if TYPE_CHECKING:
-    from noetl.services.messaging.operate_dead_letters import DeadLetterView, DeadLetterWish, QueueName, Verb
+    from noetl.services.messaging.operate_dead_letters import (
+        DeadLetterRequest,
+        DeadLetterView,
+        QueueName,
+        Verb,
+    )
 
 dead_letters_app = typer.Typer(
     help="List, send back and remove dead letters of a deployment.",
@@ -64,8 +69,8 @@ def retry(
 
     A repeat does no harm. Exit code 1: an id was not found, or the queue did not take all of them.
     """
-    wish = _wish(ids, all_, queue, execution, dry_run)
-    end(_handle("retry", wish, as_json=as_json, at=where(home, remote, context)))
+    request = _request(ids, all_, queue, execution, dry_run)
+    end(_handle("retry", request, as_json=as_json, at=where(home, remote, context)))
 
 
 @dead_letters_app.command()
@@ -87,18 +92,18 @@ def delete(
 
     Exit code 1: an id was not found.
     """
-    wish = _wish(ids, all_, queue, execution, dry_run)
-    end(_handle("delete", wish, as_json=as_json, at=where(home, remote, context)))
+    request = _request(ids, all_, queue, execution, dry_run)
+    end(_handle("delete", request, as_json=as_json, at=where(home, remote, context)))
 
 
-def _wish(
+def _request(
     ids: list[str] | None, all_: bool, queue: str | None, execution: str | None, dry_run: bool
-) -> DeadLetterWish:
-    from noetl.services.messaging.operate_dead_letters import DeadLetterWish
+) -> DeadLetterRequest:
+    from noetl.services.messaging.operate_dead_letters import DeadLetterRequest
 
     if not ids and not all_ and execution is None:
         raise typer.BadParameter("name them by id, by --execution, or say --all", param_hint="ID")
-    return DeadLetterWish(ids or None, all_, _queue(queue), execution, dry_run)
+    return DeadLetterRequest(ids or None, all_, _queue(queue), execution, dry_run)
 
 
 def _queue(text: str | None) -> QueueName | None:
@@ -154,13 +159,13 @@ def _row(one: DeadLetterView) -> tuple[str, ...]:
     )
 
 
-def _handle(verb: Verb, wish: DeadLetterWish, *, as_json: bool, at: CommandTarget) -> int:
+def _handle(verb: Verb, request: DeadLetterRequest, *, as_json: bool, at: CommandTarget) -> int:
     from noetl.cli import errors
     from noetl.cli.client.connect import open_place
     from noetl.cli.render.output import note, out, out_json
 
     with open_place(at) as place:
-        done = place.handle_dead_letters(verb, wish)
+        done = place.handle_dead_letters(verb, request)
     whole = not done.missing and not done.unsent
     if as_json:
         out_json(done)

@@ -96,27 +96,27 @@ def deploy(
     progress("synthesizing the stacks")
     stacks = releases.synth(wanted, node_modules)
     if where is None:
-        _tell_stacks(stacks, wanted, as_json)
-        _tell_cost(releases.idle_cost(wanted), releases.deployed_cost(wanted), as_json)
+        _print_stacks(stacks, wanted, as_json)
+        _print_cost(releases.idle_cost(wanted), releases.deployed_cost(wanted), as_json)
         end(errors.DONE)
         return
     if bootstrap:
         progress(f"bootstrapping {where.id} in {where.region}")
         releases.bootstrap(wanted, node_modules, where)
     if diff:
-        _tell_cost(releases.idle_cost(wanted), releases.deployed_cost(wanted), as_json)
+        _print_cost(releases.idle_cost(wanted), releases.deployed_cost(wanted), as_json)
         releases.diff(wanted, node_modules, (lambda line: out_json({"diff": line})) if as_json else out)
         end(errors.DONE)
     progress(f"deploying {len(stacks)} stacks to {where.id} in {where.region}")
     outputs = releases.deploy(wanted, node_modules, progress)
     releases.keep_cost(wanted)
-    told = _keep(wanted, where, outputs, keep_as or environment, home)
+    access = _keep(wanted, where, outputs, keep_as or environment, home)
     if as_json:
         out_json(
-            {"event": "deployed", "account": where.id, "region": where.region, **told, "outputs": outputs}
+            {"event": "deployed", "account": where.id, "region": where.region, **access, "outputs": outputs}
         )
     else:
-        _tell(outputs, told, progress.spent)
+        _print(outputs, access, progress.spent)
     end(errors.DONE)
 
 
@@ -145,7 +145,7 @@ def _agree(where: Account, release: Release, bootstrap: bool, agreed: bool) -> N
         end(errors.DONE)
 
 
-def _tell_stacks(stacks: dict[str, int], release: Release, as_json: bool) -> None:
+def _print_stacks(stacks: dict[str, int], release: Release, as_json: bool) -> None:
     if as_json:
         out_json({"event": "synthesized", "stacks": stacks, "assembly": str(release.assembly)})
         return
@@ -171,16 +171,16 @@ def _file(given: Path | None) -> Path | None:
     return None
 
 
-def _tell_cost(now: dict[str, float] | None, before: dict[str, float] | None, as_json: bool) -> None:
+def _print_cost(now: dict[str, float] | None, before: dict[str, float] | None, as_json: bool) -> None:
     """Print the cost of an idle month, and its change against the last deployment from here."""
     if now is None:
         return
     total = round(sum(now.values()), 2)
     if as_json:
-        told: dict[str, object] = {"event": "idle_cost", "dollars_per_month": now, "total": total}
+        cost: dict[str, object] = {"event": "idle_cost", "dollars_per_month": now, "total": total}
         if before is not None:
-            told |= {"deployed": before, "change": round(total - sum(before.values()), 2)}
-        out_json(told)
+            cost |= {"deployed": before, "change": round(total - sum(before.values()), 2)}
+        out_json(cost)
         return
     out("dollars per month while idle (list prices, without storage and traffic):")
     for name in sorted({*now, *(before or {})}, key=lambda one: -now.get(one, 0.0)):
@@ -203,22 +203,22 @@ def _keep(
     from noetl.cli.client.profiles import Context, checked, contexts
 
     api = outputs.get(f"Noetl-{release.environment}-Api", {})
-    told = {"api": api.get("ApiEndpoint", ""), "auth": api.get("ApiAuth", "")}
-    if told["auth"] != "iam" or not told["api"]:
-        return told
-    made = Context(name, told["api"], "iam", profile=release.profile, region=where.region)
+    access = {"api": api.get("ApiEndpoint", ""), "auth": api.get("ApiAuth", "")}
+    if access["auth"] != "iam" or not access["api"]:
+        return access
+    made = Context(name, access["api"], "iam", profile=release.profile, region=where.region)
     contexts(home).put(checked(made), use=False)
-    return {**told, "context": name}
+    return {**access, "context": name}
 
 
-def _tell(outputs: dict[str, dict[str, str]], told: dict[str, str], seconds: float) -> None:
+def _print(outputs: dict[str, dict[str, str]], access: dict[str, str], seconds: float) -> None:
     for stack, values in sorted(outputs.items()):
         for name, value in sorted(values.items()):
             if not name.startswith("ExportsOutput"):
                 out(f"  {stack}.{name} = {value}")
-    out(f"API  {told['api']}")
-    if "context" in told:
-        out(f"next:  noetl list --context {told['context']}    noetl context use {told['context']}")
-    elif told["auth"] == "jwt":
-        out(f"next:  noetl context add NAME --url {told['api']} --token-env VARIABLE")
+    out(f"API  {access['api']}")
+    if "context" in access:
+        out(f"next:  noetl list --context {access['context']}    noetl context use {access['context']}")
+    elif access["auth"] == "jwt":
+        out(f"next:  noetl context add NAME --url {access['api']} --token-env VARIABLE")
     out(f"deployed in {seconds:.0f} s")

@@ -101,7 +101,7 @@ def up(
     if pretended:
         shown = ", ".join(f"{name} ×{count}" for name, count in pretended.items())
         note(f"accepted by the emulator, but without effect: {shown}")
-    _tell(state.endpoint, state.api, state.ui, state.outputs)
+    _print(state.endpoint, state.api, state.ui, state.outputs)
     if state.api is not None:
         out("next:")
         out(f"  curl {state.api}/health")
@@ -126,7 +126,7 @@ def status(as_json: Json = False, home: Home = None) -> None:
         out("down: nothing is deployed here (noetl local up)")
     else:
         if found["up"]:
-            _tell(found["endpoint"], found["api"], found["ui"], found["outputs"])
+            _print(found["endpoint"], found["api"], found["ui"], found["outputs"])
         for name in ("emulator", "postgres"):
             part = found[name] or {}
             place = f", port {part['port']}, process {part['pid']}" if part.get("pid") else ""
@@ -258,7 +258,7 @@ def _running(home: str | None) -> Any:
     return state
 
 
-def _tell(endpoint: str, api: str | None, ui: str | None, outputs: dict[str, dict[str, str]]) -> None:
+def _print(endpoint: str, api: str | None, ui: str | None, outputs: dict[str, dict[str, str]]) -> None:
     out(f"{'emulator':<12} {endpoint}")
     if api is not None:
         out(f"{'API':<12} {api}")

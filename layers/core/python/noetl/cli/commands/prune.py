@@ -56,11 +56,11 @@ def _prune(days: float | None, permanent: bool, *, dry_run: bool, as_json: bool,
     from noetl.cli.render.output import out, out_json
     from noetl.services.results.prune import PruneRequest
 
-    wish = PruneRequest(days, dry_run, permanent)
+    request = PruneRequest(days, dry_run, permanent)
     executions = events = variables = results = 0
     with open_place(at) as place:
         while True:
-            done = place.prune(wish)
+            done = place.prune(request)
             executions += done.executions
             events += done.events
             variables += done.variables

@@ -119,10 +119,10 @@ def backfill(
       noetl schedule backfill reports.daily --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z --only-missed --dry-run
     """
     from noetl.cli.actions import schedules
-    from noetl.services.automations.backfill import BackfillWish
+    from noetl.services.automations.backfill import BackfillRequest
 
-    wish = BackfillWish(since, until, only_missed, dry_run, limit)
-    end(schedules.backfill(name, wish, as_json=as_json, at=where(home, remote, context)))
+    request = BackfillRequest(since, until, only_missed, dry_run, limit)
+    end(schedules.backfill(name, request, as_json=as_json, at=where(home, remote, context)))
 
 
 @schedule_app.command()

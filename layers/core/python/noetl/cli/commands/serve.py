@@ -81,7 +81,7 @@ def serve(
     collect_as_usual()
     settings = runtime_access.settings(home)
     settings.make_home()
-    wish = ServeSettings(
+    serve_settings = ServeSettings(
         host,
         port,
         threads,
@@ -91,7 +91,7 @@ def serve(
         accept_unconfined=accept_unconfined_code,
     )
     holding = daemons.processes(settings.home).hold("server", name or "", os.environ.get(daemons.LOG, ""))
-    with holding as ready, Server(settings, wish, on_log=note_log) as server:
+    with holding as ready, Server(settings, serve_settings, on_log=note_log) as server:
         shown = None if server.tokens is None else _first_token(server.tokens, settings.home)
         if as_json:
             missing = [one.name for one in _missing()]
@@ -102,7 +102,8 @@ def serve(
             out(f"serving at {server.address}; interrupt to end")
             out(f"token in {shown}" if shown else "no tokens: everybody on this machine may do everything")
         ready(
-            {"address": server.address} | ({"left to workers": list(wish.external)} if wish.external else {})
+            {"address": server.address}
+            | ({"left to workers": list(serve_settings.external)} if serve_settings.external else {})
         )
         threading.Event().wait()
 
@@ -146,14 +147,14 @@ def add(
     \b
       noetl token add ci --scopes read,execute
     """
-    wished = [word.strip() for word in scopes.split(",") if word.strip()]
-    token = _tokens(home).add(name, wished)
+    scope_names = [word.strip() for word in scopes.split(",") if word.strip()]
+    token = _tokens(home).add(name, scope_names)
     if as_json:
-        out_json({"name": name, "scopes": sorted(wished), "token": token})
+        out_json({"name": name, "scopes": sorted(scope_names), "token": token})
     else:
         out(token)
         note("store this token now: it is not shown again")
-    _warn_of_unconfined_code(wished)
+    _warn_of_unconfined_code(scope_names)
 
 
 def _warn_of_unconfined_code(scopes: list[str]) -> None:

@@ -68,7 +68,7 @@ def test(
     """
     from noetl.cli.actions import test as testing
 
-    wish = testing.TestOptions(
+    options = testing.TestOptions(
         targets=paths or [],
         name=name,
         as_json=as_json,
@@ -84,5 +84,5 @@ def test(
     if recorded is not None:
         from noetl.cli.history.record_test import record_test
 
-        raise typer.Exit(record_test(wish, recorded, where(home, remote, context)))
-    raise typer.Exit(testing.test(wish))
+        raise typer.Exit(record_test(options, recorded, where(home, remote, context)))
+    raise typer.Exit(testing.test(options))

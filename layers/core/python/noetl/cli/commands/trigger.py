@@ -88,8 +88,8 @@ def add(
         webhook, folder, files, bucket, prefix, suffix, events, queue, batch, signed, header
     )
     at = where(home, remote, context)
-    wish = triggers.wish(name, path, choice, mapping or [], event_id, enabled=not disabled)
-    end(triggers.add(wish, as_json=as_json, at=at))
+    request = triggers.trigger_request(name, path, choice, mapping or [], event_id, enabled=not disabled)
+    end(triggers.add(request, as_json=as_json, at=at))
 
 
 @trigger_app.command("list")

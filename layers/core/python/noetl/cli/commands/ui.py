@@ -58,23 +58,23 @@ def ui(
     from noetl.domain.errors import NotFoundError
 
     at = server_context(where(home, remote, context), SERVER_PORT if port is None else port)
-    wished = [word.strip() for word in scopes.split(",") if word.strip()]
+    scope_names = [word.strip() for word in scopes.split(",") if word.strip()]
     made = None
     if at.auth != "iam":
         try:
-            made = Client(at).post("/api/session/codes", CodeAnswer, {"scopes": wished})
+            made = Client(at).post("/api/session/codes", CodeAnswer, {"scopes": scope_names})
         except NotFoundError as error:
             if error.code != "session_not_found":
                 raise
     if made is None:
-        _serve(at, DEPLOYMENT_PORT if port is None else port, wished, no_open, as_json)
+        _serve(at, DEPLOYMENT_PORT if port is None else port, scope_names, no_open, as_json)
         return
     base = at.url.rstrip("/")
     address = f"{base}/ui/enter#{made.code}" if made.code else f"{base}/ui/"
     _show(address, made.scopes, made.expires_at, once=bool(made.code), no_open=no_open, as_json=as_json)
 
 
-def _serve(at: Profile, port: int, wished: list[str], no_open: bool, as_json: bool) -> None:
+def _serve(at: Profile, port: int, scope_names: list[str], no_open: bool, as_json: bool) -> None:
     """Serve the UI of a deployment until the command is interrupted."""
     import threading
 
@@ -83,14 +83,14 @@ def _serve(at: Profile, port: int, wished: list[str], no_open: bool, as_json: bo
     from noetl.cli.render.output import note
     from noetl.domain.errors import InvalidInputError
 
-    if unknown := sorted(set(wished) - SCOPES):
+    if unknown := sorted(set(scope_names) - SCOPES):
         raise InvalidInputError(
             f"there is no scope {unknown[0][:40]!r}",
             code="unknown_scope",
             hint=f"scopes are {', '.join(sorted(SCOPES))}",
         )
-    with serving(at, port, frozenset(wished)) as (base, code):
-        scopes = sorted(wished) or ["those of the credentials"]
+    with serving(at, port, frozenset(scope_names)) as (base, code):
+        scopes = sorted(scope_names) or ["those of the credentials"]
         _show(f"{base}/ui/enter#{code}", scopes, None, once=True, no_open=no_open, as_json=as_json)
         note(f"requests are signed for {at.url}; interrupt to end")
         threading.Event().wait()

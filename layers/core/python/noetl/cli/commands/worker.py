@@ -18,7 +18,7 @@ from noetl.cli.render.output import out, out_json
 from noetl.domain.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from noetl.runtime.server.http_worker import HttpWorker, WorkerWish
+    from noetl.runtime.server.http_worker import HttpWorker, WorkerOptions
 
 worker_app = typer.Typer(help="Run workers outside of the server's process.", no_args_is_help=True)
 
@@ -70,7 +70,7 @@ def start(
     """
     from noetl.cli.actions import daemons
     from noetl.runtime.id_source import process_name
-    from noetl.runtime.server.http_worker import HttpWorker, WorkerWish
+    from noetl.runtime.server.http_worker import HttpWorker, WorkerOptions
 
     collect_as_usual()
     settings = runtime_access.settings(home)
@@ -86,22 +86,32 @@ def start(
             words += [option, str(value)] if value is not None else []
         words += ["--remote"] if remote else []
         daemons.detach(settings.home, "worker", name, words, as_json=as_json)
-    wish = _wish(server, token_file, settings.home, remote, context)
+    server_options = _server_options(server, token_file, settings.home, remote, context)
     running = daemons.processes(settings.home)
     with running.hold("worker", name or "", os.environ.get(daemons.LOG, "")) as ready:
         known = f"{name or 'worker'}@{process_name()}"
         worker = HttpWorker(
-            WorkerWish(wish.server, wish.token, pool, capacity, idle, grace, known, wish.sign), settings
+            WorkerOptions(
+                server_options.server,
+                server_options.token,
+                pool,
+                capacity,
+                idle,
+                grace,
+                known,
+                server_options.sign,
+            ),
+            settings,
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop())
-        worker.run(_ready(worker, wish.server, pool, ready, as_json=as_json))
+        worker.run(_ready(worker, server_options.server, pool, ready, as_json=as_json))
 
 
 def _ready(
     worker: HttpWorker, server: str, pool: str, ready: Callable[[dict[str, str]], None], *, as_json: bool
 ) -> Callable[[], None]:
-    def tell() -> None:
+    def print_end() -> None:
         about = {"pool": pool, "server": server, "known as": worker.name}
         ready(about)
         if as_json:
@@ -109,7 +119,7 @@ def _ready(
         else:
             out(f"worker {worker.name} takes commands of {pool} from {server}")
 
-    return tell
+    return print_end
 
 
 @worker_app.command()
@@ -145,16 +155,16 @@ def status(as_json: Json = False, home: Home = None) -> None:
     daemons.status(runtime_access.settings(home).home, "worker", as_json=as_json)
 
 
-def _wish(
+def _server_options(
     server: str | None, token_file: str | None, home: Path, remote: bool, context: str | None
-) -> WorkerWish:
+) -> WorkerOptions:
     """Where the server is, and how to say there who asks. Raises InvalidInputError."""
-    from noetl.runtime.server.http_worker import WorkerWish
+    from noetl.runtime.server.http_worker import WorkerOptions
 
     if server is None and not remote and context is None:
         server = os.environ.get("NOETL_SERVER_URL") or None
     if server is not None and not remote:
-        return WorkerWish(server, _token(token_file, home), "", 1)
+        return WorkerOptions(server, _token(token_file, home), "", 1)
     if server is not None or token_file is not None:
         raise InvalidInputError(
             "a context says where the server is, and who asks",
@@ -171,7 +181,7 @@ def _wish(
     from noetl.cli.client.signing import signer
 
     found = contexts(str(home)).find(context or "")
-    return WorkerWish(found.url, "", "", 1, sign=signer(found))
+    return WorkerOptions(found.url, "", "", 1, sign=signer(found))
 
 
 def _token(file: str | None, home: Path) -> str:

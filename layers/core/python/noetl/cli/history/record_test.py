@@ -19,13 +19,13 @@ from noetl.testing.run_cases import FileRun, Options
 from noetl.testing.testfile import read_test_file
 
 
-def record_test(wish: TestOptions, name: str, at: CommandTarget) -> int:
+def record_test(options: TestOptions, name: str, at: CommandTarget) -> int:
     """Write the test file beside the playbook, and run it.
 
     The playbook's code runs in the test; where its outcome differs from the recorded one, recorded results take its
     place. Raises InvalidInputError, NotFoundError, ConflictError(code="file_exists").
     """
-    playbook = _playbook(wish)
+    playbook = _playbook(options)
     target = playbook.with_name(f"{playbook.name.removesuffix(playbook.suffix)}.test.yaml")
     if target.exists() or target.is_symlink():
         raise ConflictError(
@@ -46,17 +46,17 @@ def record_test(wish: TestOptions, name: str, at: CommandTarget) -> int:
     for one in made.notes:
         note(one)
     note(f"wrote {errors.near(str(target))}")
-    return test(replace(wish, targets=[str(target)]))
+    return test(replace(options, targets=[str(target)]))
 
 
-def _playbook(wish: TestOptions) -> Path:
-    if len(wish.targets) != 1:
+def _playbook(options: TestOptions) -> Path:
+    if len(options.targets) != 1:
         raise InvalidInputError(
             "--from needs the file of the playbook",
             code="playbook_missing",
             hint="noetl test weather.yaml --from latest",
         )
-    found = Path(wish.targets[0])
+    found = Path(options.targets[0])
     if not found.is_file() or not is_playbook(found):
         raise NotFoundError(f"{found} is no file with a playbook", code="file_not_found")
     return found

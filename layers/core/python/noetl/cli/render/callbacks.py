@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from noetl.services.queries.read_execution import ExecutionView
 
 
-def tell_callbacks(
-    found: Sequence[OpenCallback], execution_id: int, at: CommandTarget, *, asked: bool
+def print_callbacks(
+    found: Sequence[OpenCallback], execution_id: int, at: CommandTarget, *, requested: bool
 ) -> None:
     """What is awaited, and how it is answered.
 
-    ``asked``: a person asked for it, so that tokens are shown anywhere.
+    ``requested``: a person requested for it, so that tokens are shown anywhere.
     """
-    for line in lines_of(found, execution_id, at, asked=asked):
+    for line in lines_of(found, execution_id, at, requested=requested):
         out(f"  {line}")
 
 
 def lines_of(
-    found: Sequence[OpenCallback], execution_id: int, at: CommandTarget, *, asked: bool = False
+    found: Sequence[OpenCallback], execution_id: int, at: CommandTarget, *, requested: bool = False
 ) -> list[str]:
     """Return the lines about open callbacks.
 
     Every holder of a token can answer. So without a terminal, where logs are kept, lines name the execution instead.
     """
-    shown = asked or sys.stdout.isatty()
+    shown = requested or sys.stdout.isatty()
     lines = []
     for one in found:
         lines.append(about(one.callback))
@@ -91,22 +91,22 @@ class CallbackReporter:
     def __init__(self, place: Place, feed: Feed, ids: Sequence[int], log: TaskLog, at: CommandTarget) -> None:
         self._place, self._feed, self._ids, self._log, self._at = place, feed, tuple(ids), log, at
         self._due = Throttle(1.5)
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
     def tick(self) -> None:
         if not self._due():
             return
         for execution_id in self._ids:
             if any(run.awaits for run in self._feed.progress(execution_id).runs.values()):
-                self._tell(execution_id)
+                self._print(execution_id)
 
-    def _tell(self, execution_id: int) -> None:
+    def _print(self, execution_id: int) -> None:
         try:
-            found = [one for one in self._place.callbacks(execution_id) if one.token not in self._told]
+            found = [one for one in self._place.callbacks(execution_id) if one.token not in self._printed]
         except NoetlError:
             # Reported at the next look: a caller that may only read does not see the addresses, and nothing else depends on it.
             return
-        self._told.update(one.token for one in found)
+        self._printed.update(one.token for one in found)
         for line in lines_of(found, execution_id, self._at):
             self._log.add(line)
 
@@ -121,7 +121,7 @@ def last_words(place: Place, execution_id: int) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(one.callback) for one in place.callbacks(execution_id)]
 
 
-def tell_parked(view: ExecutionView, execution_id: int, at: CommandTarget) -> None:
+def print_parked(view: ExecutionView, execution_id: int, at: CommandTarget) -> None:
     """How the gates that an execution waits at can be opened."""
     out(f"waiting: execution {execution_id} continues when its context allows it")
     for parked in view.parked:

@@ -146,7 +146,7 @@ class PlainLines:
 
     def __init__(self, feed: Feed, ids: Sequence[int], log: TaskLog) -> None:
         self._feed, self._ids = feed, tuple(ids)
-        self._told: dict[tuple[int, int], _RunLines] = {}
+        self._printed: dict[tuple[int, int], _RunLines] = {}
         self._log = log
         self._due = Throttle(0.2)
 
@@ -163,15 +163,15 @@ class PlainLines:
         for execution_id in self._ids:
             prefix = f"{execution_id} " if len(self._ids) > 1 else ""
             for run in self._feed.progress(execution_id).runs.values():
-                self._tell(prefix, execution_id, run)
+                self._print(prefix, execution_id, run)
 
-    def _tell(self, prefix: str, execution_id: int, run: StepRun) -> None:
-        told = self._told.setdefault((execution_id, run.run), _RunLines())
+    def _print(self, prefix: str, execution_id: int, run: StepRun) -> None:
+        shown = self._printed.setdefault((execution_id, run.run), _RunLines())
         now = time.monotonic()
         done = run.loop.done + run.loop.failed if run.loop else 0
-        changed = run.status != told.status or run.attempts != told.attempts
-        if changed or (done != told.loop_done and now - told.loop_at >= _LOOP_SECONDS):
-            told.status, told.attempts, told.loop_at, told.loop_done = run.status, run.attempts, now, done
+        changed = run.status != shown.status or run.attempts != shown.attempts
+        if changed or (done != shown.loop_done and now - shown.loop_at >= _LOOP_SECONDS):
+            shown.status, shown.attempts, shown.loop_at, shown.loop_done = run.status, run.attempts, now, done
             out(prefix + step_line(run))
 
 

@@ -22,7 +22,7 @@ _NAMES = 6
 _PART = 60
 
 
-def tell_end(ended: str, value: Any, name: str, option: str) -> None:
+def print_end(ended: str, value: Any, name: str, option: str) -> None:
     """Print how an execution ended, and its result.
 
     A small result whole, a large one in one line with the commands that show more.

@@ -189,8 +189,8 @@ def read_hook(token: str, ring: KeyRing) -> tuple[str, int]:
     key = ring.keys.get(kid)
     if key is not None and hmac.compare_digest(mac.encode("utf-8", "replace"), _mac(claim, key).encode()):
         try:
-            told = base64.b64decode(claim + "=" * (-len(claim) % 4), b"-_", validate=True).decode()
-            generation, _, name = told.partition(":")
+            decoded = base64.b64decode(claim + "=" * (-len(claim) % 4), b"-_", validate=True).decode()
+            generation, _, name = decoded.partition(":")
             return name, int(generation)
         except (ValueError, binascii.Error):
             pass

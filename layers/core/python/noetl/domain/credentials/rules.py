@@ -70,9 +70,9 @@ def check_credential(name: str, kind: str, data: Mapping[str, Any]) -> None:
         wanted = "bearer"
     for group in TYPES.get(wanted, ()):
         if not any(data.get(field) not in (None, "") for field in group):
-            told = " or ".join(f"`{field}`" for field in group)
+            missing = " or ".join(f"`{field}`" for field in group)
             raise InvalidInputError(
-                f"the credential {name!r} of type {kind} has no {told}",
+                f"the credential {name!r} of type {kind} has no {missing}",
                 code="invalid_credential",
                 hint=f"a {wanted} credential has {_shape(wanted)}",
             )
@@ -99,11 +99,11 @@ def _check_type(name: str, kind: str) -> str:
         )
     wanted = known_type(kind)
     words = frozenset((*TYPES, *_SPELLINGS))
-    if wanted not in words and (meant := close_to(wanted, words)):
+    if wanted not in words and (suggestion := close_to(wanted, words)):
         raise InvalidInputError(
             f"the credential {name!r} has the unknown type {kind[:60]!r}",
             code="invalid_credential",
-            hint=f"did you mean {meant!r}? types are {', '.join(TYPES)}",
+            hint=f"did you mean {suggestion!r}? types are {', '.join(TYPES)}",
         )
     return wanted
 

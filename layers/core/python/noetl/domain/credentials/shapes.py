@@ -75,8 +75,8 @@ def problem_of(kind: str, data: Mapping[str, Any]) -> str | None:
 def _misspelled(kind: str, data: Mapping[str, Any]) -> str | None:
     known = KNOWN.get(kind, frozenset())
     for field in data:
-        if field not in known and (meant := close_to(field, known - data.keys())):
-            return f"has a field `{field[:60]}`: did you mean `{meant}`?"
+        if field not in known and (suggestion := close_to(field, known - data.keys())):
+            return f"has a field `{field[:60]}`: did you mean `{suggestion}`?"
     return None
 
 

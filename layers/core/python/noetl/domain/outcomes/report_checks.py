@@ -48,8 +48,12 @@ def fitting(event: Event) -> Event:
         return event
     items = [fitted(item.outcome) for item in event.items]
     rest = event.rest
-    if rest is not None and rest.outcome is not None and (told := fitted(rest.outcome)) is not rest.outcome:
-        rest = msgspec.structs.replace(rest, outcome=told)
+    if (
+        rest is not None
+        and rest.outcome is not None
+        and (fitted_outcome := fitted(rest.outcome)) is not rest.outcome
+    ):
+        rest = msgspec.structs.replace(rest, outcome=fitted_outcome)
     if rest is event.rest and all(new is item.outcome for new, item in zip(items, event.items, strict=True)):
         return event
     replaced = [
@@ -69,15 +73,15 @@ def fitted(outcome: Outcome) -> Outcome:
         if outcome.suspend is not None and outcome.suspend.callback is not None:
             _check_callback(outcome.suspend.callback)
     except NoetlError as error:
-        told = ErrorInfo(error.message, "schema", error.code, hint=error.hint, details=error.details)
-        return Outcome("error", error=told, trace=outcome.trace, meta={})
-    if (told_error := short_error(outcome.error)) is not outcome.error:
-        outcome = msgspec.structs.replace(outcome, error=told_error)
+        refusal = ErrorInfo(error.message, "schema", error.code, hint=error.hint, details=error.details)
+        return Outcome("error", error=refusal, trace=outcome.trace, meta={})
+    if (short := short_error(outcome.error)) is not outcome.error:
+        outcome = msgspec.structs.replace(outcome, error=short)
     if any(not 0 < one <= LARGEST_ID for one in outcome.reaches):
         reaches = tuple(one for one in outcome.reaches if 0 < one <= LARGEST_ID)
         outcome = msgspec.structs.replace(outcome, reaches=reaches)
-    if outcome.suspend is not None and (told_at := _in_time(outcome.suspend)) != outcome.suspend:
-        outcome = msgspec.structs.replace(outcome, suspend=told_at)
+    if outcome.suspend is not None and (error_info_at := _in_time(outcome.suspend)) != outcome.suspend:
+        outcome = msgspec.structs.replace(outcome, suspend=error_info_at)
     return outcome
 
 
@@ -96,15 +100,15 @@ def _check_values(outcome: Outcome) -> None:
             check_tree(value, "context")
 
 
-def _check_callback(asked: CallbackRequest) -> None:
+def _check_callback(callback: CallbackRequest) -> None:
     """Raises InvalidInputError(code="size_limit")."""
-    check_text(IDENTIFIER, asked.task, "the task of a callback")
-    size = len(codec.encode(asked.schema))
+    check_text(IDENTIFIER, callback.task, "the task of a callback")
+    size = len(codec.encode(callback.schema))
     if size > CALLBACK_SCHEMA.value:
         raise exceeded(CALLBACK_SCHEMA, size, "the schema of a callback")
-    check_depth(SCHEMA_DEPTH, asked.schema, "the schema of a callback")
-    if not 0 <= asked.serial <= NUMBER.value:
-        raise exceeded(NUMBER, asked.serial, "the number of a callback")
+    check_depth(SCHEMA_DEPTH, callback.schema, "the schema of a callback")
+    if not 0 <= callback.serial <= NUMBER.value:
+        raise exceeded(NUMBER, callback.serial, "the number of a callback")
 
 
 def _in_time(suspend: Suspend) -> Suspend:

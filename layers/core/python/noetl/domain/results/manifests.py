@@ -65,7 +65,9 @@ def part_refs(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def part_of(ref: Mapping[str, Any], count: int) -> dict[str, Any]:
     """Return the entry of a manifest for one of its parts, from the part's reference."""
     meta = ref.get("meta") or {}
-    told = {name: meta[name] for name in ("compression", "run", "execution_id") if meta.get(name) is not None}
+    copied = {
+        name: meta[name] for name in ("compression", "run", "execution_id") if meta.get(name) is not None
+    }
     return {
         "ref": ref["ref"],
         "store": ref["store"],
@@ -73,7 +75,7 @@ def part_of(ref: Mapping[str, Any], count: int) -> dict[str, Any]:
         "size": ref["size"],
         "bytes": ref["size"],
         "count": count,
-        **({"meta": told} if told else {}),
+        **({"meta": copied} if copied else {}),
     }
 
 

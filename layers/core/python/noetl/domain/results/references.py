@@ -74,8 +74,8 @@ def leads_to_object(value: Mapping[str, Any]) -> bool:
     if found is None or int(found[1]) > LARGEST_ID:
         return False
     for name, types in _SHAPES.items():
-        told = value.get(name)
-        if told is not None and (not isinstance(told, types) or (isinstance(told, int) and told < 0)):
+        entry = value.get(name)
+        if entry is not None and (not isinstance(entry, types) or (isinstance(entry, int) and entry < 0)):
             return False
     return True
 
@@ -104,12 +104,12 @@ def canonical(ref: Mapping[str, Any]) -> Mapping[str, Any]:
     if ref.get("kind") == "result_ref":
         return ref
     meta = ref.get("meta")
-    told: dict[str, Any] = dict(meta) if isinstance(meta, Mapping) else {}
+    entries: dict[str, Any] = dict(meta) if isinstance(meta, Mapping) else {}
     uri = ref["ref"] if "ref" in ref else _located(ref)
     return {
         "store": ref.get("type", ""),
-        "size": told["bytes"] if isinstance(told.get("bytes"), int) else 0,
-        "sha256": told["sha256"] if isinstance(told.get("sha256"), str) else None,
+        "size": entries["bytes"] if isinstance(entries.get("bytes"), int) else 0,
+        "sha256": entries["sha256"] if isinstance(entries.get("sha256"), str) else None,
         "scope": "execution",
         "expires_at": None,
         "extracted": {},
@@ -117,7 +117,7 @@ def canonical(ref: Mapping[str, Any]) -> Mapping[str, Any]:
         **ref,
         "kind": "result_ref",
         "ref": uri,
-        "meta": told,
+        "meta": entries,
     }
 
 
@@ -128,8 +128,8 @@ def made_by(ref: Mapping[str, Any]) -> tuple[int, str, int | None]:
     """
     found = _URI.match(str(ref.get("ref")))
     meta = ref.get("meta")
-    told: Mapping[str, Any] = meta if isinstance(meta, Mapping) else {}
-    run, execution = told.get("run"), told.get("execution_id")
+    entries: Mapping[str, Any] = meta if isinstance(meta, Mapping) else {}
+    run, execution = entries.get("run"), entries.get("execution_id")
     if found is None:
         return 0, "", None
     maker = int(execution) if isinstance(execution, str) and execution.isdigit() else int(found[1])
@@ -245,11 +245,11 @@ def artifact_ref(
     extracted: Mapping[str, Any],
     scope: str = "execution",
     ttl: float | None = None,
-    told: Mapping[str, Any] | None = None,
+    extra_meta: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the reference of bytes that were written as a stream.
 
-    ``sample``: how they begin; ``scope``, ``ttl``, ``told``: see ``make_ref``.
+    ``sample``: how they begin; ``scope``, ``ttl``, ``extra_meta``: see ``make_ref``.
     """
     shown = sample.decode("utf-8", "replace") if format in ("json", "jsonl", "csv", "text") else ""
     return {
@@ -269,7 +269,7 @@ def artifact_ref(
             "bytes": size,
             "sha256": sha256,
             "compression": None,
-            **(told or {}),
+            **(extra_meta or {}),
         },
         "preview": {"truncated": size > len(sample), "bytes": size, "sample": shown},
     }
@@ -286,13 +286,13 @@ def make_ref(
     encoded: bytes = b"",
     scope: str = "execution",
     ttl: float | None = None,
-    told: Mapping[str, Any] | None = None,
+    extra_meta: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Build the mapping that takes a large value's place in a scope.
 
     It holds where the value is, how to check it, promoted scalars and a preview.
     ``size``: of the value as JSON. ``sha256``: of the bytes as they are stored. ``ttl``: seconds that it stays after the tree of its
-    execution is over. ``told``: further entries of ``meta`` (``run``, ``compression``, ``stored_bytes``).
+    execution is over. ``extra_meta``: further entries of ``meta`` (``run``, ``compression``, ``stored_bytes``).
     """
     ref = artifact_ref(
         uri=uri,
@@ -305,7 +305,7 @@ def make_ref(
         extracted=_promoted(value),
         scope=scope,
         ttl=ttl,
-        told=told,
+        extra_meta=extra_meta,
     )
     ref["keys"] = top_level_keys(value)
     ref["preview"]["truncated"] = True

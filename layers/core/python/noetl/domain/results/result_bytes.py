@@ -37,12 +37,12 @@ def worth_it(beginning: bytes) -> bool:
     return len(zlib.compress(sample, 1)) <= WORTH_SHARE * len(sample)
 
 
-def stored_as(data: bytes, wish: str | None) -> tuple[bytes, str | None]:
+def stored_as(data: bytes, compression: str | None) -> tuple[bytes, str | None]:
     """(bytes to store, how they are compressed).
 
-    ``wish``: of ``spec.result.store.compression``.
+    ``compression``: of ``spec.result.store.compression``.
     """
-    if wish == "gzip" or (wish == "auto" and len(data) >= WORTH_BYTES and worth_it(data)):
+    if compression == "gzip" or (compression == "auto" and len(data) >= WORTH_BYTES and worth_it(data)):
         return gzipped(data), "gzip"
     return data, None
 
@@ -90,10 +90,10 @@ def bound(ref: Mapping[str, Any], most: int) -> int:
     Raises TaskError above ``most``.
     """
     size = ref.get("size")
-    told = size if isinstance(size, int) and size >= 0 else most
-    if told > most:
+    claimed = size if isinstance(size, int) and size >= 0 else most
+    if claimed > most:
         raise too_large(ref, most)
-    return told
+    return claimed
 
 
 def too_large(ref: Mapping[str, Any], most: int) -> TaskError:

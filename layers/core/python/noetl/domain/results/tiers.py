@@ -29,7 +29,7 @@ class Routed(NamedTuple):
 
 
 def route(
-    size: int | None, wish: str | None, here: Collection[str], default: str, auto: int = KV_BYTES
+    size: int | None, requested: str | None, here: Collection[str], default: str, auto: int = KV_BYTES
 ) -> Routed:
     """Choose the tier for a value of ``size`` bytes.
 
@@ -37,7 +37,7 @@ def route(
     one of them for values without a wish. ``disk`` is a cache in front of the default, so where there is none, the default itself is what
     was asked for. ``auto``: bytes of a value that is put into ``kv`` without a wish.
     """
-    wanted = (wish or "").strip().lower()
+    wanted = (requested or "").strip().lower()
     if wanted in AUTO:
         small = "kv" in here and size is not None and size <= min(auto, KV_BYTES)
         return Routed("kv" if small else default)

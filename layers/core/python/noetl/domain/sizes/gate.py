@@ -51,12 +51,12 @@ def exceeded(
     """
     where = f" at {place}" if place else ""
     verb, unit = ("is", "") if size.unit == "value" else ("has", f" {size.unit}")
-    told = f"more than {size.value}{unit}" if found is None else f"{found}{unit}, more than {size.value}"
+    amount = f"more than {size.value}{unit}" if found is None else f"{found}{unit}, more than {size.value}"
     details: dict[str, Any] = {"limit": size.name, "most": size.value, "unit": size.unit, "place": place}
     if found is not None:
         details["found"] = found
     return family(
-        f"{what}{where} {verb} {told}",
+        f"{what}{where} {verb} {amount}",
         code=code,
         hint=f"{remedy or _REMEDY.get(size.unit, 'give less')} (limit `{size.name}` of docs/limits.md)",
         details=details,
@@ -155,12 +155,12 @@ def find_unfit(value: Any, path: str = "$") -> str | None:
     found = codec.find_unstorable(value)
     if found is None:
         return None
-    return found.told(path) if found.size is None else f"{path}{_pointer(found.keys)} {found.problem}"
+    return found.describe(path) if found.size is None else f"{path}{_pointer(found.keys)} {found.problem}"
 
 
 def _refused(found: codec.Unstorable, what: str) -> InvalidInputError:
     if found.size is None:
-        return InvalidInputError(found.told(what), code=f"{what}_invalid")
+        return InvalidInputError(found.describe(what), code=f"{what}_invalid")
     subject = "a whole number" if found.size is INTEGER_DIGITS else "a value"
     return exceeded(found.size, None, f"{subject} of the {what}", _pointer(found.keys))
 
@@ -212,5 +212,5 @@ def _pointer(keys: Sequence[Any]) -> str:
     """A JSON pointer; long keys, and the end of a long one, are left out."""
     parts = [str(key) for key in keys[:_PARTS]]
     shown = [part if len(part) <= _SHOWN else f"{part[:_SHOWN]}…" for part in parts]
-    told = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in shown)
-    return f"{told}/…" if len(keys) > _PARTS else told
+    pointer = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in shown)
+    return f"{pointer}/…" if len(keys) > _PARTS else pointer

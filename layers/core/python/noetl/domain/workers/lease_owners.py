@@ -66,8 +66,8 @@ def leaseholder(owner: str) -> tuple[str, str] | None:
 
 def until(owner: str) -> float | None:
     """Return when the lease of an owner ends; None for owners whose name states no time."""
-    told = owner.removeprefix(_UNTIL).partition(":")[0] if owner.startswith(_UNTIL) else ""
-    return float(told) if told.isdigit() else None
+    seconds = owner.removeprefix(_UNTIL).partition(":")[0] if owner.startswith(_UNTIL) else ""
+    return float(seconds) if seconds.isdigit() else None
 
 
 def is_aside(owner: str) -> bool:

@@ -29,8 +29,8 @@ def playbook_schema(kinds: KindLookup) -> dict[str, Any]:
         definition = f"kind_{name}"
         parameters = _hoist(kinds.schema(name), definition, definitions)
         definitions[definition] = parameters
-        told = {"enum": [name, *spec.other_names]} if spec.other_names else {"const": name}
-        condition = {"properties": {"kind": told}, "required": ["kind"]}
+        names = {"enum": [name, *spec.other_names]} if spec.other_names else {"const": name}
+        condition = {"properties": {"kind": names}, "required": ["kind"]}
         branches.append({"if": condition, "then": {"$ref": f"#/$defs/{definition}"}})
     for model in _TASK_MODELS:
         definitions[model]["properties"]["kind"] = {"enum": [*kinds.names(), *others]}

@@ -55,11 +55,11 @@ def misfits(schema: dict[str, Any], payload: Any) -> list[str]:
         ) from None
     except Exception as error:  # a schema that is none fails in the library in many ways
         problem = schema_problem(schema)
-        told = show_problem(problem) if problem else f"it cannot be used: {type(error).__name__}"
+        reason = show_problem(problem) if problem else f"it cannot be used: {type(error).__name__}"
     else:
         return [_problem_line(one.absolute_path, one.message) for one in found[:MOST]]
     raise InvalidInputError(
-        f"`input` of the playbook is no valid schema for payloads: {told}",
+        f"`input` of the playbook is no valid schema for payloads: {reason}",
         code="input_schema",
         hint="correct the playbook, and register it again",
     )
@@ -91,8 +91,8 @@ def schema_problem(schema: dict[str, Any]) -> SchemaProblem | None:
 
 def show_problem(problem: SchemaProblem) -> str:
     """Show a problem as ``place: message``, with the remedy."""
-    told = _problem_line(problem.path, problem.message, "input")
-    return f"{told} ({problem.hint})" if problem.hint else told
+    line = _problem_line(problem.path, problem.message, "input")
+    return f"{line} ({problem.hint})" if problem.hint else line
 
 
 def _details(size: Size) -> dict[str, Any]:

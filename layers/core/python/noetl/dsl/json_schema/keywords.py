@@ -56,7 +56,7 @@ def counted(dialect: Any) -> Any:
 
 def _own(dialect: Any) -> dict[str, Callable[..., Any]]:
     """Return the replacements of keywords that the dialect has."""
-    mine = {
+    own_checks = {
         "$ref": _reference(dialect, "$ref"),
         "$dynamicRef": _reference(dialect, "$dynamicRef"),
         "$recursiveRef": _reference(dialect, "$recursiveRef"),
@@ -71,7 +71,7 @@ def _own(dialect: Any) -> dict[str, Callable[..., Any]]:
         "unevaluatedProperties": _unevaluated_properties,
         "uniqueItems": _unique_items,
     }
-    return {name: check for name, check in mine.items() if name in dialect.VALIDATORS}
+    return {name: check for name, check in own_checks.items() if name in dialect.VALIDATORS}
 
 
 def _counted(check: Callable[..., Any]) -> Callable[..., Errors]:
@@ -188,14 +188,14 @@ def _additional_properties(validator: Any, wanted: Any, instance: Any, schema: A
         for name in extra:
             yield from validator.descend(instance[name], wanted, path=name)
     elif not wanted and extra:
-        told = ", ".join(repr(name) for name in sorted(extra))
+        names = ", ".join(repr(name) for name in sorted(extra))
         if "patternProperties" in schema:
             patterns = ", ".join(repr(one) for one in sorted(schema["patternProperties"]))
             verb = "does" if len(extra) == 1 else "do"
-            yield ValidationError(f"{told} {verb} not match any of the regexes: {patterns}")
+            yield ValidationError(f"{names} {verb} not match any of the regexes: {patterns}")
         else:
             verb = "was" if len(extra) == 1 else "were"
-            yield ValidationError(f"Additional properties are not allowed ({told} {verb} unexpected)")
+            yield ValidationError(f"Additional properties are not allowed ({names} {verb} unexpected)")
 
 
 # --- what no other keyword has looked at ---
@@ -206,12 +206,12 @@ def _unevaluated_properties(validator: Any, wanted: Any, instance: Any, schema: 
         return
     left = instance.keys() - set(_looked_at(validator, instance, schema))
     if left:
-        told, verb = ", ".join(repr(name) for name in sorted(left)), "was" if len(left) == 1 else "were"
+        names, verb = ", ".join(repr(name) for name in sorted(left)), "was" if len(left) == 1 else "were"
         if wanted is False:
-            yield ValidationError(f"Unevaluated properties are not allowed ({told} {verb} unexpected)")
+            yield ValidationError(f"Unevaluated properties are not allowed ({names} {verb} unexpected)")
         else:
             yield ValidationError(
-                f"Unevaluated properties are not valid under the given schema ({told} {verb} unevaluated and invalid)"
+                f"Unevaluated properties are not valid under the given schema ({names} {verb} unevaluated and invalid)"
             )
 
 
@@ -221,8 +221,8 @@ def _unevaluated_items(validator: Any, wanted: Any, instance: Any, schema: Any) 
     looked_at = set(_looked_at(validator, instance, schema))
     left = [item for place, item in enumerate(instance) if place not in looked_at]
     if left:
-        told, verb = ", ".join(repr(item) for item in left), "was" if len(left) == 1 else "were"
-        yield ValidationError(f"Unevaluated items are not allowed ({told} {verb} unexpected)")
+        items, verb = ", ".join(repr(item) for item in left), "was" if len(left) == 1 else "were"
+        yield ValidationError(f"Unevaluated items are not allowed ({items} {verb} unexpected)")
 
 
 def _looked_at(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:

@@ -101,11 +101,11 @@ def _respell(found: re.Match[str]) -> str:
 
 def _explained(error: Exception) -> PatternError:
     reason = error.args[0] if error.args else ""
-    told = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+    text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
     for sign, message, hint in _REMEDIES:
-        if sign in told:
+        if sign in text:
             return PatternError(message, hint)
-    escape = told.partition("invalid escape sequence: ")[2]
+    escape = text.partition("invalid escape sequence: ")[2]
     if escape[1:2].isdigit() or escape == "\\k":
         return PatternError("a backreference is not supported", _SPLIT)
-    return PatternError(told[:_SHOWN], "patterns are those of RE2: see docs/dsl/schemas.md")
+    return PatternError(text[:_SHOWN], "patterns are those of RE2: see docs/dsl/schemas.md")

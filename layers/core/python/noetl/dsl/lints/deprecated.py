@@ -123,8 +123,8 @@ def _body(entry: Tree | None) -> Mapping:
 
 def _task(task: Mapping, diagnostics: Diagnostics) -> None:
     for key, value in task.items():
-        mine = key.text != "args" or isinstance(value, Mapping)
-        if key.text in _TASK and mine:
+        applies = key.text != "args" or isinstance(value, Mapping)
+        if key.text in _TASK and applies:
             _report_spelling(diagnostics, f"`{key.text}`", _TASK[key.text], key.pos)
     _keys(mapping_of(task.get("retry")), _RETRY, diagnostics)
     policy = mapping_of(mapping_of(task.get("spec")).get("policy"))

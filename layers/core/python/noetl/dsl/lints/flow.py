@@ -267,20 +267,20 @@ def _check_admission(step: Step, diagnostics: Diagnostics) -> None:
         return
     live = [rule for rule in step.admit.rules if _decided(rule) is not False]
     sure = next((place for place, rule in enumerate(live) if _decided(rule) is True), None)
-    asked = live if sure is None else live[: sure + 1]
+    consulted = live if sure is None else live[: sure + 1]
     bounds_its_lock = step.admit.timeout is not None and step.mutex is not None
-    if not bounds_its_lock and all(rule.allow == "yes" for rule in asked):
+    if not bounds_its_lock and all(rule.allow == "yes" for rule in consulted):
         diagnostics.warning(
             "always-admitted",
             f"step {step.name!r} is admitted for every context: what no rule matches is let in",
-            next((rule.pos for rule in reversed(asked or step.admit.rules)), step.pos),
+            next((rule.pos for rule in reversed(consulted or step.admit.rules)), step.pos),
             hint="park the others: a last rule `else: { then: { allow: false } }` (or `skip`)",
         )
-    elif sure is not None and step.admit.timeout is None and all(rule.allow == "park" for rule in asked):
+    elif sure is not None and step.admit.timeout is None and all(rule.allow == "park" for rule in consulted):
         diagnostics.warning(
             "never-admitted",
             f"step {step.name!r} is parked for every context: no rule that can match lets it go",
-            asked[-1].pos,
+            consulted[-1].pos,
             hint="guard a rule with `allow: true` before it, or give the admission a `timeout`",
         )
 

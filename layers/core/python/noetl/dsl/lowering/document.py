@@ -202,9 +202,9 @@ def _entry(lowering: Lowering, executor: Mapping, steps: tuple[Step, ...]) -> st
 
     The first step comes with a warning.
     """
-    wish = text_of(executor.get("entry_step"))
-    if wish is not None:
-        return wish
+    entry = text_of(executor.get("entry_step"))
+    if entry is not None:
+        return entry
     if any(step.name == "start" for step in steps):
         return "start"
     first = steps[0]

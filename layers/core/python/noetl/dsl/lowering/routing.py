@@ -38,8 +38,8 @@ def _number(lowering: Lowering) -> int:
 
 
 def _arcs(lowering: Lowering, block: Mapping, frame: Frame) -> Routes:
-    wish = text_of(mapping_of(block.get("spec")).get("mode"))
-    mode: Mode = "inclusive" if wish in ("inclusive", "all") else "exclusive"
+    mode_name = text_of(mapping_of(block.get("spec")).get("mode"))
+    mode: Mode = "inclusive" if mode_name in ("inclusive", "all") else "exclusive"
     covered: set[str] = set()
     arcs: list[Arc] = []
     for item in items_of(block.get("arcs")):

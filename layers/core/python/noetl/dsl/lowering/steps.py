@@ -69,9 +69,9 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
     policy = mapping_of(merge_trees(defaults.policy, spec.get("policy")))
     plan = lower_loop(lowering, block, frame, policy.get("failure"))
     loop_spec = mapping_of(mapping_of(block.get("loop")).get("spec"))
-    wishes = merge_trees(defaults.result, merge_trees(spec.get("result"), block.get("output")))
+    result_trees = merge_trees(defaults.result, merge_trees(spec.get("result"), block.get("output")))
     layers = Layers(
-        merge_trees(wishes, loop_spec.get("result")),
+        merge_trees(result_trees, loop_spec.get("result")),
         text_of(policy.get("on_unmatched")) or "fail",
         policy.get("failure"),
         None if wants_none(block.get("retry")) else defaults.retry,
@@ -119,7 +119,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         tolerant=on_error.tolerant,
         compensate=lower_compensation(lowering, spec, frame, loops=loops, layers=layers),
         limits=lower_limits(lowering, spec, frame, plan.loop, works=body is not None),
-        result=result_spec(lowering, wishes),
+        result=result_spec(lowering, result_trees),
         pos=block.key_pos("step"),
     )
 

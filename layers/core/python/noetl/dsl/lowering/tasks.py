@@ -121,7 +121,7 @@ def lower_task(
     own_spec = mapping_of(body.get("spec"))
     policy = mapping_of(own_spec.get("policy"))
     unmatched = text_of(policy.get("on_unmatched")) or layers.on_unmatched
-    wishes = merge_trees(layers.result, merge_trees(own_spec.get("result"), body.get("output")))
+    result_trees = merge_trees(layers.result, merge_trees(own_spec.get("result"), body.get("output")))
     rules = lower_rules(lowering, policy, inside.guard(), labels, label, lower_sink)
     by_default = calls and spec is not None and spec.pool != "control"
     if body.has("retry"):
@@ -146,8 +146,8 @@ def lower_task(
         on_unmatched="continue" if unmatched == "continue" else "fail",
         sets=lower_sets(lowering, body, inside.value()),
         timeout=_timeout(lowering, timeout, frame),
-        long=_says_long(own_spec),
-        result=result_spec(lowering, wishes),
+        long=_is_long(own_spec),
+        result=result_spec(lowering, result_trees),
         sinks=sinks,
         meaning=lowering.semantics,
         part=_part(body),
@@ -160,7 +160,7 @@ def lower_task(
     return with_names(lowering, task)
 
 
-def _says_long(spec: Mapping) -> bool:
+def _is_long(spec: Mapping) -> bool:
     found = spec.get("long")
     return isinstance(found, Scalar) and found.plain() is True
 

@@ -163,21 +163,21 @@ def _tier(lowering: Lowering, tree: Tree | None) -> str | None:
 
     A tier that only this place lacks is reported where the playbook runs.
     """
-    wish = text_of(tree)
-    if tree is not None and wish and wish.strip().lower() not in KNOWN_WISHES:
-        message = f"there is no tier {wish!r}: what asks for it goes to the default one"
-        hint = lowering.diagnostics.suggest(wish.strip().lower(), TIERS, f"one of auto, {', '.join(TIERS)}")
+    tier = text_of(tree)
+    if tree is not None and tier and tier.strip().lower() not in KNOWN_WISHES:
+        message = f"there is no tier {tier!r}: what asks for it goes to the default one"
+        hint = lowering.diagnostics.suggest(tier.strip().lower(), TIERS, f"one of auto, {', '.join(TIERS)}")
         lowering.diagnostics.warning("no-effect", message, tree.pos, hint=hint)
-    return wish
+    return tier
 
 
 def _compression(lowering: Lowering, tree: Tree | None) -> str | None:
-    wish = text_of(tree)
-    if tree is not None and wish == "zstd":
+    compression = text_of(tree)
+    if tree is not None and compression == "zstd":
         message = "this release has no zstd: the result is compressed by gzip"
         lowering.diagnostics.warning("no-effect", message, tree.pos, hint="write gzip, or auto")
         return "gzip"
-    return wish
+    return compression
 
 
 def _whole(tree: Tree | None) -> int | None:

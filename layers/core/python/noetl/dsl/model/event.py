@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.model.retries import RetryWish
+from noetl.dsl.model.retries import RetryRule
 from noetl.dsl.model.tasks import NamedTask, SinkBlock, TaskBody
 from noetl.dsl.model.types import (
     Guard,
@@ -73,7 +73,7 @@ class Actions(Strict):
     """One or more actions, done in the order they are written."""
 
     call: dict[str, Any] | None = None
-    retry: RetryWish = None
+    retry: RetryRule = None
     collect: Collect | None = None
     sink: SinkBlock | None = None
     set: SetBlock | None = None

@@ -36,7 +36,7 @@ def _retry(value: Any) -> str:
     return "<block>" if isinstance(value, dict) else "<attempts>"
 
 
-RetryWish = Annotated[
+RetryRule = Annotated[
     Annotated[RetryBlock, Tag("<block>")]
     | Annotated[bool | None, Tag("<flag>")]
     | Annotated[Attempts, Tag("<attempts>")],

@@ -260,7 +260,7 @@ def _resumed(state: ExecutionState, slots: SlotSpace, fact: f.Resumed) -> None:
     state.status, state.heard = "running", max(state.heard, fact.word)
 
 
-def _told(state: ExecutionState, slots: SlotSpace, fact: f.FamilyRequestNoted) -> None:
+def _note_family_request(state: ExecutionState, slots: SlotSpace, fact: f.FamilyRequestNoted) -> None:
     state.heard = fact.word
 
 
@@ -295,5 +295,5 @@ _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.Superseded: _superseded,
     f.Paused: _paused,
     f.Resumed: _resumed,
-    f.FamilyRequestNoted: _told,
+    f.FamilyRequestNoted: _note_family_request,
 }

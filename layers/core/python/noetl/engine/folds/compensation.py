@@ -46,20 +46,20 @@ def undone(state: ExecutionState, slots: SlotSpace, run: int, step: str, error: 
     slots.pop(("args", str(run)), None)
     slots.pop((UNDO, str(run)), None)
     report: dict[str, Any] = dict(slots.get(REPORT, MISSING))
-    told: list[dict[str, Any]] = list(report["told"])
+    entries: list[dict[str, Any]] = list(report["told"])
     entry: dict[str, Any] = {"step": step, "run": run, "status": "done"}
     if error is not None:
         short = {"message": error.message[:LONGEST], "kind": error.kind, "code": error.code}
         entry = {**entry, "status": "failed", "error": short}
-    if len(told) < MOST_TOLD:
-        told.append(entry)
+    if len(entries) < MOST_TOLD:
+        entries.append(entry)
     else:
         report["more"] += 1
-        good = [place for place, one in enumerate(told) if one["status"] == "done"]
+        good = [place for place, one in enumerate(entries) if one["status"] == "done"]
         if error is not None and good:
-            del told[good[-1]]
-            told.append(entry)
-    report["told"] = told
+            del entries[good[-1]]
+            entries.append(entry)
+    report["told"] = entries
     slots[REPORT] = report
 
 

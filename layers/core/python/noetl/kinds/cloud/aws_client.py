@@ -120,8 +120,8 @@ def answering(service: str, what: str) -> Iterator[None]:
 
 
 def _refusal(error: Any, service: str, what: str) -> TaskError:
-    told: Mapping[str, Any] = error.response.get("Error", {})
-    code = str(told.get("Code") or "unknown")
+    problem: Mapping[str, Any] = error.response.get("Error", {})
+    code = str(problem.get("Code") or "unknown")
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
     family = aws_codes.family(code, status)
     hint = (
@@ -130,7 +130,7 @@ def _refusal(error: Any, service: str, what: str) -> TaskError:
         else None
     )
     return TaskError(
-        f"{service} {error.operation_name} of {what}: {code}: {told.get('Message', '')}",
+        f"{service} {error.operation_name} of {what}: {code}: {problem.get('Message', '')}",
         kind=_CLASSES.get(family, "client_error"),
         code=code,
         status=status or None,

@@ -101,10 +101,10 @@ def _exchanged(account: Mapping[str, Any], scope: str, context: Caller) -> tuple
     except TaskError as error:
         if error.status is None or error.status >= 500:
             raise
-        told = error.details.get("body")
+        problem = error.details.get("body")
         reason = (
-            str(told.get("error_description") or told.get("error"))
-            if isinstance(told, dict)
+            str(problem.get("error_description") or problem.get("error"))
+            if isinstance(problem, dict)
             else error.message
         )
     raise TaskError(
@@ -115,16 +115,16 @@ def _exchanged(account: Mapping[str, Any], scope: str, context: Caller) -> tuple
     )
 
 
-def told(error: TaskError, service: str) -> TaskError:
+def google_error(error: TaskError, service: str) -> TaskError:
     """Convert an error of the API by the reason in its body; return any other error as it is."""
     body = error.details.get("body")
-    said = body.get("error") if isinstance(body, dict) else None
-    if not isinstance(said, dict):
+    problem = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(problem, dict):
         return error
-    first: Any = next(iter(said.get("errors") or ()), {})
-    reason = str(first.get("reason") or said.get("status") or error.code)
+    first: Any = next(iter(problem.get("errors") or ()), {})
+    reason = str(first.get("reason") or problem.get("status") or error.code)
     return TaskError(
-        f"{service}: {said.get('message') or error.message}",
+        f"{service}: {problem.get('message') or error.message}",
         kind=_REASONS.get(reason, error.kind),
         code=reason,
         status=error.status,

@@ -16,16 +16,16 @@ _DELIMITERS = (",", ";", "\t", "|")
 _HEAD_BYTES = 64 * 1024
 
 
-def csv_options(path: Path, *, ours: bool) -> Iterator[str]:
+def csv_options(path: Path, *, written_here: bool) -> Iterator[str]:
     """Yield options of ``read_csv``.
 
-    ``ours``: a kind has written the file. A file of another origin may begin without a header.
+    ``written_here``: a kind has written the file. A file of another origin may begin without a header.
     """
     # An empty text is no null; a line that begins with # is a row, not a comment.
     yield "allow_quoted_nulls = false"
     yield "comment = ''"
     yield "quote = '\"'"
-    if ours:
+    if written_here:
         yield from ("delim = ','", "escape = '\"'", "header = true", "skip = 0")
     elif (delimiter := _delimiter(path)) is not None:
         yield f"delim = {literal(delimiter)}"

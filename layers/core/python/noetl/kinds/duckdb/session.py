@@ -268,8 +268,8 @@ def _name_sources(error: TaskError, tables: Sequence[SourceTable]) -> None:
         for file in table.files:
             if file in error.message:
                 named = f"the source {table.name!r}"
-                said = _ADVICE.split(error.message.replace(file, named))[0].rstrip()
-                error.message = said if named in said else f"{named}: {said}"
+                message = _ADVICE.split(error.message.replace(file, named))[0].rstrip()
+                error.message = message if named in message else f"{named}: {message}"
                 error.hint = error.hint or (
                     f"is it whole, and of the format that `sources.{table.name}` says? `columns: {{name: TYPE}}` there sets types"
                 )
@@ -386,13 +386,15 @@ _KINDS: tuple[tuple[type[duckdb.Error], str, str], ...] = (
 
 def failure_of(error: duckdb.Error, text: str) -> TaskError:
     """Convert DuckDB's error; its message points at the place in the statement."""
-    said = str(error)
-    message = said.strip()[:800] + (f"\nin: {first_line(text)}" if text and "LINE " not in said else "")
-    if "configuration has been locked" in said:
+    text_of_error = str(error)
+    message = text_of_error.strip()[:800] + (
+        f"\nin: {first_line(text)}" if text and "LINE " not in text_of_error else ""
+    )
+    if "configuration has been locked" in text_of_error:
         return TaskError(message, kind="storage_access", code="configuration_locked")
-    if "No files found that match" in said:
+    if "No files found that match" in text_of_error:
         return TaskError(message, kind="not_found", code="file_not_found")
-    if "Could not set lock on file" in said:
+    if "Could not set lock on file" in text_of_error:
         return TaskError(message, kind="db_connection", code="database_locked", retryable=True)
     kind, code = next(
         ((kind, code) for family, kind, code in _KINDS if isinstance(error, family)),

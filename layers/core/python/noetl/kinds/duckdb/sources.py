@@ -108,18 +108,18 @@ class _Maker:
                 code="not_rows",
                 hint="make a source of each",
             )
-        told: str = formats.pop()
-        paths = [self.stack.enter_context(self.context.artifacts.file(ref, f".{told}")) for ref in kept]
-        if told == "json":
-            paths, told = self._json([*paths, *self._written(held)])
-        if told == "jsonl":
+        format: str = formats.pop()
+        paths = [self.stack.enter_context(self.context.artifacts.file(ref, f".{format}")) for ref in kept]
+        if format == "json":
+            paths, format = self._json([*paths, *self._written(held)])
+        if format == "jsonl":
             full = [path for path in paths if path.stat().st_size]
             if not full:
                 return self._empty(_promised_columns(kept))
             paths = full
-        elif told == "json" and all(_is_blank_list(path) for path in paths):
+        elif format == "json" and all(_is_blank_list(path) for path in paths):
             return self._empty(_promised_columns(kept))
-        return self._over(paths, told, ours=promised_rows(kept) is not None)
+        return self._over(paths, format, written_here=promised_rows(kept) is not None)
 
     def _json(self, paths: list[Path]) -> tuple[list[Path], str]:
         """Prepare JSON files: DuckDB reads a list as it is; rows of a mapping are taken out.
@@ -211,8 +211,8 @@ class _Maker:
                 code="bucket_refused",
                 hint='pass the result of a step: ref: "{{ step }}"',
             )
-        told = self._named(key)
-        path = self.place.with_suffix("".join(Path(key).suffixes[-2:])[:20] or f".{told}")
+        format = self._named(key)
+        path = self.place.with_suffix("".join(Path(key).suffixes[-2:])[:20] or f".{format}")
         service = client("s3", AwsParams(auth=self.source.auth, region=self.source.region), self.context)
         with answering("s3", uri):
             body = service.get_object(Bucket=bucket, Key=key)["Body"]
@@ -220,7 +220,7 @@ class _Maker:
                 for piece in body.iter_chunks(_CHUNK):
                     out.write(piece)
                     self._refuse_cancelled()
-        return self._over([path], told)
+        return self._over([path], format)
 
     def _refuse_cancelled(self) -> None:
         if self.context.cancelled():
@@ -235,32 +235,32 @@ class _Maker:
         bare = unquote(name)
         for ending in _PACKED:
             bare = bare.removesuffix(ending)
-        told = self.source.format or ("csv" if bare.endswith(".tsv") else format_of(bare))
-        if told is None:
+        format = self.source.format or ("csv" if bare.endswith(".tsv") else format_of(bare))
+        if format is None:
             raise TaskError(
                 f"{self.what}: {name!r} does not say what it is",
                 kind="schema",
                 code="source_format",
                 hint="format: csv, jsonl, json or parquet",
             )
-        return told
+        return format
 
-    def _over(self, paths: Sequence[Path], told: str, *, ours: bool = False) -> Table:
+    def _over(self, paths: Sequence[Path], format: str, *, written_here: bool = False) -> Table:
         """Make a table over files.
 
-        ``ours``: a kind has written them.
+        ``written_here``: a kind has written them.
         """
-        if self.source.columns and told == "parquet":
+        if self.source.columns and format == "parquet":
             raise TaskError(
                 f"{self.what}: Parquet says its types itself",
                 kind="schema",
                 code="source_columns",
                 hint="leave `columns` out, or CAST in the query",
             )
-        reader = {"csv": "read_csv", "parquet": "read_parquet"}.get(told, "read_json")
-        options = [*_options(told, self.source.columns, several=len(paths) > 1)]
-        if told == "csv":
-            options += csv_options(paths[0], ours=ours)
+        reader = {"csv": "read_csv", "parquet": "read_parquet"}.get(format, "read_json")
+        options = [*_options(format, self.source.columns, several=len(paths) > 1)]
+        if format == "csv":
+            options += csv_options(paths[0], written_here=written_here)
         wide = ""
         if reader == "read_json" and not self.source.columns:
             wide = _select(reader, paths, [*options, "map_inference_threshold = -1"])
@@ -272,15 +272,15 @@ def _select(reader: str, paths: Sequence[Path], options: Iterable[str]) -> str:
     return " ".join(["SELECT * FROM", f"{reader}({', '.join([f'[{files}]', *options])})"])
 
 
-def _options(told: str, columns: Mapping[str, str] | None, *, several: bool) -> Iterator[str]:
-    if told == "jsonl":
+def _options(format: str, columns: Mapping[str, str] | None, *, several: bool) -> Iterator[str]:
+    if format == "jsonl":
         yield "format = 'newline_delimited'"
-    elif told == "json":
+    elif format == "json":
         yield "format = 'auto'" if several else "format = 'array'"
     if columns:
         types = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns.items())
-        yield f"{'types' if told == 'csv' else 'columns'} = {{{types}}}"
-    elif several and told != "csv":
+        yield f"{'types' if format == 'csv' else 'columns'} = {{{types}}}"
+    elif several and format != "csv":
         yield "union_by_name = true"
 
 

@@ -71,12 +71,12 @@ def _part(name: str, given: Any, context: TaskContext) -> tuple[str, Source]:
         filename = filename or path.name
         media = media or mimetypes.guess_type(filename)[0]
     elif given.ref is not None:
-        content, told = _referenced(given.ref, context)
+        content, known = _referenced(given.ref, context)
         filename = filename or f"{name}.{_suffix(given.ref)}"
-        media = media or told
+        media = media or known
     else:
-        content, told = _literal(given.content, base64=given.encoding == "base64", what=f"multipart.{name}")
-        media = media or (told if filename is None or told != _TEXT else mimetypes.guess_type(filename)[0])
+        content, known = _literal(given.content, base64=given.encoding == "base64", what=f"multipart.{name}")
+        media = media or (known if filename is None or known != _TEXT else mimetypes.guess_type(filename)[0])
     return _about(name, filename, media or (_OCTETS if filename else None)), content
 
 
@@ -85,14 +85,14 @@ _TEXT = "text/plain; charset=utf-8"
 
 
 def _about(name: str, filename: str | None, media: str | None) -> str:
-    told = f'Content-Disposition: form-data; name="{_quoted(name)}"'
+    disposition = f'Content-Disposition: form-data; name="{_quoted(name)}"'
     if filename is not None:
-        told += f'; filename="{_quoted(filename)}"'
+        disposition += f'; filename="{_quoted(filename)}"'
     if media is None:
-        return told
+        return disposition
     if usable_header(media) is None:
         raise TaskError(f"{media[:80]!r} is not a content type", kind="client_error", code="header_invalid")
-    return f"{told}\r\nContent-Type: {media}"
+    return f"{disposition}\r\nContent-Type: {media}"
 
 
 def _quoted(text: str) -> str:
@@ -133,8 +133,8 @@ def _is_said_by_its_bytes(ref: Mapping[str, Any], context: TaskContext) -> bool:
 
 
 def _media(ref: Mapping[str, Any]) -> str | None:
-    told = _meta(ref).get("content_type")
-    return told if isinstance(told, str) and told else None
+    media = _meta(ref).get("content_type")
+    return media if isinstance(media, str) and media else None
 
 
 def _meta(ref: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -199,8 +199,8 @@ class _Course:
         usual = {"page": 1, "offset": 0}.get(self._how.by)
         if usual is None or self._how.send != "query":
             return usual
-        told = str((self._params.params or {}).get(self._param, parameter(self._params.url, self._param)))
-        return int(told) if re.fullmatch(r"[0-9]{1,18}", told) else usual
+        number = str((self._params.params or {}).get(self._param, parameter(self._params.url, self._param)))
+        return int(number) if re.fullmatch(r"[0-9]{1,18}", number) else usual
 
     def params_of(self, place: int | str | None) -> Params:
         """Return the call for a number, offset or cursor."""
@@ -235,10 +235,10 @@ class _Course:
         if isinstance(found, bool) or not isinstance(found, (str, int)):
             raise _wrong(page, "pagination", f"{how.next} is {_a(found)}, not the next {how.by}")
         place = found if how.by == "cursor" else self._address(page, str(found))
-        told = place.url if isinstance(place, Target) else str(place)
-        if told in self._seen:
+        address = place.url if isinstance(place, Target) else str(place)
+        if address in self._seen:
             raise _wrong(page, "pagination", "it leads to a page that was read before")
-        self._seen.add(told)
+        self._seen.add(address)
         return place
 
     def _counted(self, page: Page) -> int | None:
@@ -293,8 +293,11 @@ class _Caller:
                 error.details["page"] = number
                 if error.kind == "timeout" and error.status is None and time.monotonic() >= self._deadline:
                     raise self._too_slow(number) from error
-                asked = error.details.get("retry_after")
-                pause = max(self._retry.delay * 2 ** (tried - 1), asked if isinstance(asked, float) else 0.0)
+                retry_after = error.details.get("retry_after")
+                pause = max(
+                    self._retry.delay * 2 ** (tried - 1),
+                    retry_after if isinstance(retry_after, float) else 0.0,
+                )
                 late = time.monotonic() + pause >= self._deadline
                 if not error.retryable or tried >= self._retry.attempts or late or pause > LONGEST_PAUSE:
                     raise

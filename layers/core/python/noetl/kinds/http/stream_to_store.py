@@ -71,8 +71,8 @@ class Download:
         format = self._wanted or _format_of(media, answer.url)
         for piece in _in_utf8(pieces, charset if format in ("json", "jsonl", "csv", "text") else None):
             if writer is None:
-                told = answer.headers.get("content-type", "")[:200]
-                writer = self._stack.enter_context(self._artifacts.create(format, told))
+                content_type = answer.headers.get("content-type", "")[:200]
+                writer = self._stack.enter_context(self._artifacts.create(format, content_type))
             writer.write(piece)
         self._writer = writer
 

@@ -336,13 +336,13 @@ def _failure(result: pq.abc.PGresult, text: str, header_lines: int) -> TaskError
     if found is None:
         return error
     line = int(found[1])
-    told = {"line": line + header_lines} if header_lines else {"row": line}
-    name, number = next(iter(told.items()))
+    position = {"line": line + header_lines} if header_lines else {"row": line}
+    name, number = next(iter(position.items()))
     return TaskError(
         f"{name} {number}: {error.message}; {context.splitlines()[0][:200]}",
         kind=error.kind,
         code=error.code,
         hint=error.hint,
         retryable=error.retryable,
-        details={**error.details, **told},
+        details={**error.details, **position},
     )

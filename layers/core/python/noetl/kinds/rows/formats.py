@@ -32,8 +32,8 @@ _MEDIA_TYPES: Mapping[str, RowFormat] = {
 
 def format_of(name: str, content_type: str = "") -> RowFormat | None:
     """Return the format by a name's ending or a media type; None when neither is known."""
-    told = _SUFFIXES.get(Path(name).suffix.lower())
-    return told or _MEDIA_TYPES.get(content_type.partition(";")[0].strip().lower())
+    by_suffix = _SUFFIXES.get(Path(name).suffix.lower())
+    return by_suffix or _MEDIA_TYPES.get(content_type.partition(";")[0].strip().lower())
 
 
 def unreadable(what: str, format: str, why: str) -> TaskError:

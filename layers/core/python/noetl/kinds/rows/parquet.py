@@ -87,8 +87,10 @@ def read_parquet(
                 read = [with_documents(row, readers) for row in rows] if readers else rows
                 yield [dict(zip(names, map(to_json, row), strict=True)) for row in read]
         except duckdb_library().Error as error:
-            told = str(error).replace(str(path), what).partition("\n\nLINE ")[0]  # without our own statement
-            raise unreadable(what, "parquet", told) from None
+            reason = (
+                str(error).replace(str(path), what).partition("\n\nLINE ")[0]
+            )  # without our own statement
+            raise unreadable(what, "parquet", reason) from None
 
 
 def parquet_options(redaction: Redaction | None) -> str:
@@ -230,9 +232,9 @@ def _convert(lines: Path, made: Path, typed: Mapping[str, str], options: str) ->
         try:
             return int((connection.execute(query).fetchone() or (0,))[0])
         except duckdb_library().Error as error:
-            said = str(error).replace(str(lines), "the rows").strip()
+            reason = str(error).replace(str(lines), "the rows").strip()
             raise TaskError(
-                f"the rows do not fit their types: {said[:500]}",
+                f"the rows do not fit their types: {reason[:500]}",
                 kind="schema",
                 code="column_type",
                 hint="say what the columns are in `types`, or write jsonl",

@@ -84,15 +84,15 @@ def row_format(ref: Mapping[str, Any], given: str | None, what: str) -> RowForma
 
     Raises TaskError.
     """
-    told = given or format_of(ref)
-    if told not in FORMATS:
+    format = given or format_of(ref)
+    if format not in FORMATS:
         raise TaskError(
-            f"{what} is {told}, which has no rows",
+            f"{what} is {format}, which has no rows",
             kind="schema",
             code="not_rows",
             hint=f"say what its bytes are, if they are rows: `format: {' | '.join(FORMATS)}`",
         )
-    return told
+    return format
 
 
 def row_chunks(
@@ -115,14 +115,20 @@ def row_chunks(
         if isinstance(part, list):
             yield from behind(chunked(rows_of(part, what)), skip)
             return
-        told = row_format(part, format, what)
-        if told == "parquet":
+        row_form = row_format(part, format, what)
+        if row_form == "parquet":
             with artifacts.file(part, ".parquet") as path:
                 yield from read_parquet(path, what=what, chunk_rows=chunk_rows, skip=skip)
             return
         with artifacts.open(part) as stream:
             yield from read_rows(
-                stream, told, what=what, chunk_rows=chunk_rows, delimiter=delimiter, nulls=nulls, skip=skip
+                stream,
+                row_form,
+                what=what,
+                chunk_rows=chunk_rows,
+                delimiter=delimiter,
+                nulls=nulls,
+                skip=skip,
             )
 
     if len(parts) == 1:  # a Parquet file finds the row itself

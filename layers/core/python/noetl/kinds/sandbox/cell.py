@@ -46,18 +46,18 @@ class Cell:
         self.template = template
         self.kind = kind
         self.folder = folder
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            told = as_file(order)
+            order_file = as_file(order)
             try:
-                self.first = template.fork("cell", (theirs.fileno(), told))
+                self.first = template.fork("cell", (child_end.fileno(), order_file))
             finally:
-                os.close(told)
+                os.close(order_file)
         except BaseException:
             self._socket.close()
             raise
         finally:
-            theirs.close()
+            child_end.close()
         self._socket.setblocking(False)
 
     def start(self, mode: Mode, descriptors: Sequence[int]) -> Tenant:
@@ -128,15 +128,15 @@ class Tenant:
 
         Raises InfrastructureError when it could not be started.
         """
-        if self.returncode is None and (told := self.cell.report()) is not None:
-            if told[:1] == ENDED:
-                self.returncode = os.waitstatus_to_exitcode(int.from_bytes(told[1:5], "little"))
-                self.serves_on = told[5:] == b"\1"
+        if self.returncode is None and (report := self.cell.report()) is not None:
+            if report[:1] == ENDED:
+                self.returncode = os.waitstatus_to_exitcode(int.from_bytes(report[1:5], "little"))
+                self.serves_on = report[5:] == b"\1"
                 return self.returncode
             self.returncode, self.gone = -signal.SIGKILL, True
-            if told:
+            if report:
                 raise InfrastructureError(
-                    f"a process for a task cannot be prepared: {told[1:].decode(errors='replace')}"
+                    f"a process for a task cannot be prepared: {report[1:].decode(errors='replace')}"
                 )
         return self.returncode
 

@@ -15,7 +15,7 @@ def when_ended(listener: Callable[[Collection[int]], None]) -> None:
     _listeners.append(listener)
 
 
-def tell_ended(execution_ids: Collection[int]) -> None:
+def report_ended(execution_ids: Collection[int]) -> None:
     """These executions have ended, as far as this process knows: they may be redriven."""
     for listener in _listeners:
         listener(execution_ids)

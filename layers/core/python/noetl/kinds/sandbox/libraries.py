@@ -125,7 +125,7 @@ def _open_lock(root: Path, key: str, mode: int, context: TaskContext) -> int:
     A file that its holder removed meanwhile is no lock: a new one is made.
     """
     place = _lock_file(root, key)
-    told = False
+    announced = False
     while True:
         opened = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -133,9 +133,9 @@ def _open_lock(root: Path, key: str, mode: int, context: TaskContext) -> int:
             if place.exists() and os.path.samestat(os.fstat(opened), place.stat()):
                 return opened
         except BlockingIOError:
-            if not told:
+            if not announced:
                 context.log("waiting for the libraries of this playbook, which are being installed")
-                told = True
+                announced = True
             _refuse_cancelled(context)
             time.sleep(LOOK_SECONDS)
         except BaseException:

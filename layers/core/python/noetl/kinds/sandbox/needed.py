@@ -21,7 +21,7 @@ def kept_children() -> int:
 
 
 @contextmanager
-def telling_needs(teller: Callable[[int], Need]) -> Iterator[None]:
+def reporting_needs(teller: Callable[[int], Need]) -> Iterator[None]:
     """Ask ``teller`` for the need of executions until the block ends; it must not wait."""
     _tellers.append(teller)
     try:

@@ -190,11 +190,11 @@ def _start_in_cell(
     if mode == "serve":
         requests, output, _, answers = descriptors  # what else it is told, its cell knows
         return _put_in_cell(template, ground, mode, task, (requests, output, answers))
-    told = as_file({"env": dict(task.env), **task.order})
+    order_file = as_file({"env": dict(task.env), **task.order})
     try:
-        return _put_in_cell(template, ground, mode, task, (told, *descriptors))
+        return _put_in_cell(template, ground, mode, task, (order_file, *descriptors))
     finally:
-        os.close(told)
+        os.close(order_file)
 
 
 def _put_in_cell(
@@ -249,10 +249,10 @@ def _new_cell(template: Template, ground: Ground, task: Task, kind: CellKind) ->
 
 
 def _start(task: Task, folder: Path, streams: Streams, own: Sequence[int], start: Starter) -> Confined:
-    theirs, lifeline, told, telling = -1, -1, -1, -1
+    child_end, lifeline, order_file, order_writer = -1, -1, -1, -1
     try:
         wanted = confinement(folder, task)
-        theirs, lifeline = os.pipe()
+        child_end, lifeline = os.pipe()
         environment = {**scrubbed_environment(), "HOME": str(folder), "TMPDIR": str(folder), **task.env}
         order = {
             "folder": str(folder),
@@ -261,28 +261,28 @@ def _start(task: Task, folder: Path, streams: Streams, own: Sequence[int], start
             **task.order,
         }
         if sys.platform == "linux":
-            told, telling = os.pipe()
+            order_file, order_writer = os.pipe()
         else:
-            told = as_file(order)
-        process = start((theirs, told, *own), streams, folder, environment)
-        if telling >= 0:
-            os.close(told)
-            told = -1
-            _send_order(telling, order)
+            order_file = as_file(order)
+        process = start((child_end, order_file, *own), streams, folder, environment)
+        if order_writer >= 0:
+            os.close(order_file)
+            order_file = -1
+            _send_order(order_writer, order)
     except BaseException:
         remove_tree(folder)
         if lifeline >= 0:
             os.close(lifeline)
         raise
     finally:
-        for descriptor in (theirs, told, telling):
+        for descriptor in (child_end, order_file, order_writer):
             if descriptor >= 0:
                 os.close(descriptor)
     # The guest; where it has a root of its own, the first process of its namespaces as well.
     return Confined(process, folder, lifeline, 2 if wanted.namespaces else 1)
 
 
-def _send_order(telling: int, order: Mapping[str, Any]) -> None:
+def _send_order(order_writer: int, order: Mapping[str, Any]) -> None:
     """Write the order to a child whose number is known.
 
     A template may die between its fork and the number of the child, and then a second child is asked for: the first one reads the end of
@@ -290,7 +290,7 @@ def _send_order(telling: int, order: Mapping[str, Any]) -> None:
     """
     with (
         contextlib.suppress(BrokenPipeError),
-        open(telling, "wb", closefd=False) as pipe,
+        open(order_writer, "wb", closefd=False) as pipe,
     ):  # it has died: its end is told of
         pipe.write(as_bytes(order))
 
@@ -303,8 +303,8 @@ def _fork(
     folder: Path,
     environment: Mapping[str, str],
 ) -> Process:
-    theirs, told, *own = numbers
-    return template.fork(mode, (theirs, told, *streams, *own))
+    child_end, order_file, *own = numbers
+    return template.fork(mode, (child_end, order_file, *streams, *own))
 
 
 def _start_interpreter(

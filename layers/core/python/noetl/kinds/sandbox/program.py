@@ -55,15 +55,15 @@ def run_program(program: Program, limits: TaskLimits, places: Places, watch: Wat
     pipes: list[Pipe] = []
     try:
         pipes += open_pipes(3)
-        (stdin, given), (stdout, written), (stderr, told) = pipes
+        (stdin, given), (stdout, written), (stderr, errors) = pipes
         task = Task(limits, places, program.own, program.env, {"command": list(program.command)})
-        confined = start_confined("launch", task, (stdin, written, told))
+        confined = start_confined("launch", task, (stdin, written, errors))
     except BaseException as error:
         close_pipes(pipes)
         if isinstance(error, OSError):
             raise InfrastructureError(f"{program.command[0]} cannot be started: {error}") from error
         raise
-    for descriptor in (stdin, written, told):
+    for descriptor in (stdin, written, errors):
         os.close(descriptor)
     run = _Run(confined, (given, stdout, stderr), program.stdin, limits, watch)
     try:

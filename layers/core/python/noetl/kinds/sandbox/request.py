@@ -49,8 +49,8 @@ def call_frame(
     """
     names = names_of(values)
     shipped = None if modules is None else _modules(tuple(modules.items()))
-    asked = call_id, code, names, _compiled(code, names), codec.encode(values), seconds, shipped
-    return frame_of(marshal.dumps(asked))
+    call = call_id, code, names, _compiled(code, names), codec.encode(values), seconds, shipped
+    return frame_of(marshal.dumps(call))
 
 
 @lru_cache(MOST_COMPILED)

@@ -82,8 +82,8 @@ class Forked:
         """
         if self.returncode is None:
             with suppress(BlockingIOError):
-                told = os.read(self._status, NUMBER)
-                status = int.from_bytes(told, "little") if len(told) == NUMBER else 9
+                number = os.read(self._status, NUMBER)
+                status = int.from_bytes(number, "little") if len(number) == NUMBER else 9
                 self.returncode = os.waitstatus_to_exitcode(status)
                 os.close(self._status)
         return self.returncode
@@ -107,10 +107,10 @@ class Forked:
             os.close(self._status)
 
     def _number(self) -> int:
-        told = os.read(self._status, NUMBER)
-        if len(told) < NUMBER:
+        number = os.read(self._status, NUMBER)
+        if len(number) < NUMBER:
             raise TemplateGoneError
-        return int.from_bytes(told, "little")
+        return int.from_bytes(number, "little")
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -145,11 +145,11 @@ class Template:
         # Each task's own folder is closed to others; one that becomes another user has to come that far.
         self.folder.chmod(0o711)
         self._identities_at_start: tuple[Any, ...] = _identities(ground)
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         order = as_file(
             {"folder": str(self.folder), "ground": None if ground is None else self._message(ground)}
         )
-        numbers = (theirs.fileno(), order)
+        numbers = (child_end.fileno(), order)
         try:
             self._process = subprocess.Popen(
                 [
@@ -158,8 +158,8 @@ class Template:
                 ],
                 stdin=subprocess.DEVNULL,
                 # Children inherit its streams and turn them to their own pipes: to files that cannot be sought.
-                stdout=theirs.fileno(),
-                stderr=theirs.fileno(),
+                stdout=child_end.fileno(),
+                stderr=child_end.fileno(),
                 pass_fds=numbers,
                 # Functions of libraries are looked up once, not by every child.
                 env={**scrubbed_environment(), "LD_BIND_NOW": "1"},
@@ -171,7 +171,7 @@ class Template:
             remove_tree(self.folder)
             raise
         finally:
-            theirs.close()
+            child_end.close()
             os.close(order)
 
     def _message(self, ground: Ground) -> dict[str, Any]:
@@ -201,9 +201,9 @@ class Template:
 
     def fork(self, mode: Mode, descriptors: Sequence[int]) -> Forked:
         """Ask for a child with these descriptors. Raises TemplateGoneError and OSError."""
-        status, theirs = os.pipe()
+        status, child_end = os.pipe()
         try:
-            retry_sending(partial(self._send, mode, (theirs, *descriptors)))
+            retry_sending(partial(self._send, mode, (child_end, *descriptors)))
         except (BrokenPipeError, ConnectionError):
             os.close(status)
             raise TemplateGoneError from None
@@ -211,7 +211,7 @@ class Template:
             os.close(status)
             raise
         finally:
-            os.close(theirs)
+            os.close(child_end)
         return Forked(status)
 
     def _send(self, mode: Mode, descriptors: Sequence[int]) -> None:

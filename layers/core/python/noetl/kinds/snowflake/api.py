@@ -159,8 +159,8 @@ class Session:
         """Wait a moment for it: most statements are short."""
         wait, until = FIRST_WAIT, time.monotonic() + IN_PLACE
         while True:
-            said = json_of(answer)
-            self.query_id = str(said.get("statementHandle") or self.query_id)
+            body = json_of(answer)
+            self.query_id = str(body.get("statementHandle") or self.query_id)
             if answer.status != 202 or time.monotonic() + wait > until:
                 return answer
             if self._context.cancelled() or wait > self._remaining():
@@ -214,11 +214,11 @@ class Session:
             details={"query_id": self.query_id},
         )
 
-    def _read(self, said: Mapping[str, Any], *, keep: bool) -> dict[str, Any]:
-        about = said.get("resultSetMetaData") or {}
+    def _read(self, body: Mapping[str, Any], *, keep: bool) -> dict[str, Any]:
+        about = body.get("resultSetMetaData") or {}
         columns = about.get("rowType") or []
         names = [str(column.get("name")) for column in columns]
-        first = said.get("data") or []
+        first = body.get("data") or []
         if names and all(name.lower() in _CHANGES for name in names):
             return {"affected_rows": sum(int(value or 0) for value in (first[0] if first else ()))}
         table = Table(names, self._context.settings.output_max_bytes, keep=keep)

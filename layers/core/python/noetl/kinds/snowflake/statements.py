@@ -60,11 +60,11 @@ class Statements(Session):
 
     def rows(self, text: str, **params: Any) -> list[dict[str, Any]]:
         """Return the rows of a statement with few of them, by lower-case names."""
-        said = self.begun(RenderedStatement(text, params))
-        columns = columns_of(said)
+        body = self.begun(RenderedStatement(text, params))
+        columns = columns_of(body)
         return [
             {name.lower(): cell for name, cell in row.items()}
-            for row in rows_in(columns, said.get("data") or [])
+            for row in rows_in(columns, body.get("data") or [])
         ]
 
     def _over(self, answer: Answer, statement: RenderedStatement) -> Mapping[str, Any]:
@@ -79,8 +79,8 @@ class Statements(Session):
         return found
 
 
-def columns_of(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return list((said.get("resultSetMetaData") or {}).get("rowType") or [])
+def columns_of(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list((body.get("resultSetMetaData") or {}).get("rowType") or [])
 
 
 def rows_in(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[str | None]]) -> list[Row]:

@@ -38,7 +38,7 @@ def read_clocks() -> Moment:
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[Key, Thing]):
     key: Key
-    thing: Thing
+    connection: Thing
     since: Moment
 
 
@@ -72,13 +72,13 @@ class Idle(Generic[Key, Thing]):
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, key: Key, thing: Thing) -> None:
+    def keep(self, key: Key, connection: Thing) -> None:
         """Keep a connection that is ready for the next task."""
         now = self._now()
         with self._lock:
             self._own()
             self._serial += 1
-            self._kept[self._serial] = _Entry(key, thing, now)
+            self._kept[self._serial] = _Entry(key, connection, now)
             self._serials.setdefault(key, []).append(self._serial)
             surplus = [self._remove_first() for _ in range(len(self._kept) - self._most)]
             first = not self._sweep_is_set
@@ -98,7 +98,7 @@ class Idle(Generic[Key, Thing]):
             entry = self._kept[serials[-1]]
             if entry.since.age(now) < self._seconds:
                 self._remove(key, serials.pop())
-                return entry.thing
+                return entry.connection
             # The others of this key are older still.
             old = [self._remove(key, serials.pop()) for _ in range(len(serials))]
         self._close_all(old)
@@ -130,13 +130,13 @@ class Idle(Generic[Key, Thing]):
     def _own(self) -> None:
         """Leave the parent's connections alone: closing them here would end them there."""
         if self._process != os.getpid():
-            self._left_behind += [entry.thing for entry in self._kept.values()]
+            self._left_behind += [entry.connection for entry in self._kept.values()]
             self._kept, self._serials, self._sweep_is_set = {}, {}, False
             self._process = os.getpid()
 
     def _close_all(self, entries: list[_Entry[Key, Thing]]) -> None:
         for entry in entries:
-            self._close(entry.thing)
+            self._close(entry.connection)
 
     def _set_sweep(self, seconds: float) -> None:
         # Nobody leaves this block: the alarm always rings.

@@ -345,15 +345,15 @@ class Names:
 
         Raises TaskError as ``resolve``.
         """
-        asked = self._now()
+        began_at = self._now()
         with self._lock:
             known = self._answers.get(host)
-        if known is not None and known[0].age(asked) < self._seconds:
+        if known is not None and known[0].age(began_at) < self._seconds:
             return known[1]
         found = tuple(resolve(host, port, timeout))
         with self._lock:
             # It holds from when it was asked for: an answer that took long is as old.
-            self._answers[host] = (asked, found)
+            self._answers[host] = (began_at, found)
             self._answers.move_to_end(host)
             while len(self._answers) > self._most:
                 self._answers.popitem(last=False)

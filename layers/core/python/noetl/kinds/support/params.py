@@ -245,9 +245,9 @@ def plain_message(detail: ErrorDetails) -> str:
     if detail["type"] == "model_type":
         return "input should be a mapping"
     if detail["type"] == "union_tag_invalid":
-        told = detail["ctx"]
-        kinds = str(told["expected_tags"]).replace("'", "")
-        return f"its {told['discriminator']} is {told['tag']!r}, which is none of {kinds}".replace(
+        context = detail["ctx"]
+        kinds = str(context["expected_tags"]).replace("'", "")
+        return f"its {context['discriminator']} is {context['tag']!r}, which is none of {kinds}".replace(
             "'kind'", "kind"
         )
     if detail["type"] == "union_tag_not_found":

@@ -222,7 +222,7 @@ def _of_s3(source: Source, context: TaskContext) -> bytes:
 
 def _of_gcs(source: Source, context: TaskContext) -> bytes:
     from noetl.kinds.cloud.gcs_api import ENDPOINT, SCOPE, object_url
-    from noetl.kinds.cloud.google_auth import access_token, told
+    from noetl.kinds.cloud.google_auth import access_token, google_error
     from noetl.kinds.http.api_call import Api
 
     bucket, name = _object(source)
@@ -240,7 +240,7 @@ def _of_gcs(source: Source, context: TaskContext) -> bytes:
     try:
         return api.call("GET", f"{object_url(endpoint, bucket, name)}?alt=media").body
     except TaskError as error:
-        raise told(error, "Google Cloud Storage") from None
+        raise google_error(error, "Google Cloud Storage") from None
 
 
 def _of_result(source: Source, context: TaskContext) -> bytes:

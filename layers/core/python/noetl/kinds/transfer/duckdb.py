@@ -68,10 +68,10 @@ class FromDuckdb(SourceEnd[DuckdbSource]):
         pieces = read_parquet(path, chunk_rows=min(self._chunk_rows, 1000), skip=read, what="the rows")
         for chunk in in_chunks(pieces, self._chunk_rows):
             read += len(chunk)
-            told: dict[str, Any] = {"rows": read}
+            progress: dict[str, Any] = {"rows": read}
             if order:
-                before = told["after"] = last_key(chunk, order, before)
-            yield Chunk(chunk, told)
+                before = progress["after"] = last_key(chunk, order, before)
+            yield Chunk(chunk, progress)
 
 
 class IntoDuckdb(TargetEnd[DuckdbTarget]):
@@ -274,14 +274,14 @@ class IntoDuckdb(TargetEnd[DuckdbTarget]):
                 file.write(codec.encode({name: row.get(name) for name in self._columns}) + b"\n")
         shapes = {name: self._types[name] for name in self._columns}
         binary = [name_of(name) for name, kind in shapes.items() if kind in _BINARY]
-        told = ", ".join(
+        columns = ", ".join(
             f"{literal(name)}: {literal('VARCHAR' if kind in _BINARY else kind)}"
             for name, kind in shapes.items()
         )
         star = (
             f"* REPLACE ({', '.join(f'from_base64({name}) AS {name}' for name in binary)})" if binary else "*"
         )
-        parts = ["SELECT", star, ", row_number() OVER () AS noetl_row FROM", json_lines(path, told)]
+        parts = ["SELECT", star, ", row_number() OVER () AS noetl_row FROM", json_lines(path, columns)]
         return Table(_CHUNK, " ".join(parts), (str(path),))
 
     def _run(self, session: Session, text: str, **params: Any) -> dict[str, Any]:

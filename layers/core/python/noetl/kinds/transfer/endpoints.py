@@ -94,7 +94,7 @@ def plan_of(params: Params, idempotency_key: str) -> Plan:
     """Return the plan, which is the same for every attempt of one transfer."""
     key = f"key:{params.resume_key}" if params.resume_key else f"task:{idempotency_key}"
     target = params.target
-    told = [
+    identity = [
         target.kind,
         getattr(target, "table", None),
         params.way,
@@ -104,7 +104,7 @@ def plan_of(params: Params, idempotency_key: str) -> Plan:
     ]
     return Plan(
         key,
-        hashlib.sha256(codec.encode(told)).hexdigest(),
+        hashlib.sha256(codec.encode(identity)).hexdigest(),
         params.way,
         tuple(params.key or ()),
         resumable(params),

@@ -90,7 +90,7 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
         progress = target.begin()
         resumed = progress.rows_read
         if progress.done:
-            told: dict[str, Any] = {"rows_written": progress.rows_written, **_where(params)}
+            result: dict[str, Any] = {"rows_written": progress.rows_written, **_where(params)}
         else:
             source = stack.enter_context(_source(params, context))
             if not _carry(params, source, target, progress, context):
@@ -105,16 +105,16 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
                         {"rows_read": progress.rows_read, "resumed_at": _first(context, resumed)}, 0.0
                     )
                 raise _unfinished(progress, context)
-            told = target.finish(source)
-    told |= {"resumed_at": _first(context, resumed), "mode": plan.mode}
-    return TaskResult({"rows_read": progress.rows_read, **told})
+            result = target.finish(source)
+    result |= {"resumed_at": _first(context, resumed), "mode": plan.mode}
+    return TaskResult({"rows_read": progress.rows_read, **result})
 
 
 def _where(params: Params) -> dict[str, Any]:
     """Return what a table as a target states of itself; it is the same for every attempt."""
     target = params.target
-    told = {"table": getattr(target, "table", None)}
-    return told | {"database": target.database} if target.kind == "duckdb" else told
+    place = {"table": getattr(target, "table", None)}
+    return place | {"database": target.database} if target.kind == "duckdb" else place
 
 
 def _first(context: TaskContext, resumed: int) -> int:

@@ -70,10 +70,10 @@ class FromPostgres(SourceEnd[PostgresSource]):
         read = int(position["rows"]) if position else 0
         for chunk in in_chunks(_mappings(rows), self._chunk_rows):
             read += len(chunk)
-            told: dict[str, Any] = {"rows": read}
+            progress: dict[str, Any] = {"rows": read}
             if order:
-                after = told["after"] = last_key(chunk, order, after, binary)
-            yield Chunk(chunk, told)
+                after = progress["after"] = last_key(chunk, order, after, binary)
+            yield Chunk(chunk, progress)
         self._session.commit()
 
     def _rows(self, statement: RenderedStatement) -> Rows:

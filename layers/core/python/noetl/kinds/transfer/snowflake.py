@@ -69,32 +69,32 @@ class FromSnowflake(SourceEnd[SnowflakeSource]):
     def chunks(self, position: Position | None) -> Iterator[Chunk]:
         session = Statements(self._params, self._context)
         if position:
-            said = session.kept(str(position["handle"]))
+            body = session.kept(str(position["handle"]))
         else:
-            said = session.begun(statement_of(self._params, self._context, exact_name))
+            body = session.begun(statement_of(self._params, self._context, exact_name))
         handle, skip = session.query_id, int(position["rows"]) if position else 0
-        columns = columns_of(said)
+        columns = columns_of(body)
         self.columns = [str(column["name"]) for column in columns]
         self.types = {str(column["name"]): kind for column in columns if (kind := _duckdb_type(column))}
         counted = Counted({"handle": handle}, skip)
-        for chunk in in_chunks(self._pieces(session, said, handle, columns, skip), self._chunk_rows):
+        for chunk in in_chunks(self._pieces(session, body, handle, columns, skip), self._chunk_rows):
             yield counted.chunk(chunk)
 
     @staticmethod
     def _pieces(
         session: Statements,
-        said: Mapping[str, Any],
+        body: Mapping[str, Any],
         handle: str,
         columns: list[Mapping[str, Any]],
         skip: int,
     ) -> Iterator[list[Row]]:
-        parts = (said.get("resultSetMetaData") or {}).get("partitionInfo") or [{}]
+        parts = (body.get("resultSetMetaData") or {}).get("partitionInfo") or [{}]
         for number, about in enumerate(parts):
             count = about.get("rowCount")
             if isinstance(count, int) and skip >= count > 0:
                 skip -= count
                 continue
-            rows = said.get("data") or [] if number == 0 else session.part(handle, number)
+            rows = body.get("data") or [] if number == 0 else session.part(handle, number)
             if skip < len(rows):
                 yield rows_in(columns, rows[skip:])
             skip = max(0, skip - len(rows))
@@ -195,8 +195,8 @@ class IntoSnowflake(TargetEnd[SnowflakeTarget]):
         size = max(1, MOST_BINDS // (len(self._columns) + 3))
         for start in range(0, len(rows), size):
             batch = rows[start : start + size]
-            told = {"position": position, "columns": self._columns, "fingerprint": self._plan.fingerprint}
-            last = codec.encode(told).decode() if start + size >= len(rows) else None
+            state = {"position": position, "columns": self._columns, "fingerprint": self._plan.fingerprint}
+            last = codec.encode(state).decode() if start + size >= len(rows) else None
             self._insert(batch, last)
             self._progress.rows_read += len(batch)
 
@@ -276,7 +276,7 @@ class IntoSnowflake(TargetEnd[SnowflakeTarget]):
         names = self._names(self._columns)
         by = self._names(self._plan.keys) if self._plan.mode == "upsert" else _ORDER
         once = f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {_ORDER} DESC) = 1"
-        rows = " ".join(["SELECT", names, "FROM", self._staging, self._mine(), once])
+        rows = " ".join(["SELECT", names, "FROM", self._staging, self._own_rows(), once])
         if self._plan.mode != "upsert":
             return [*cleared, " ".join(["INSERT INTO", self._table, f"({names})", rows])]
         keys = " AND ".join(f"t.{name} = s.{name}" for name in map(quote_part, self._plan.keys))
@@ -297,12 +297,12 @@ class IntoSnowflake(TargetEnd[SnowflakeTarget]):
             what,
             "FROM",
             self._staging,
-            self._mine(),
+            self._own_rows(),
             ") AS d",
         ]
         return int(self._session.rows(" ".join(text))[0]["n"])
 
-    def _mine(self) -> str:
+    def _own_rows(self) -> str:
         return f"WHERE {_RUN} = '{self._run}'" if self._run else ""
 
     def _names(self, names: Sequence[str]) -> str:

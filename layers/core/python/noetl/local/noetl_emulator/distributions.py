@@ -31,9 +31,9 @@ async def _fetch(app: Any, fetch: Any, origin: dict[str, Any], *request: Any) ->
     method, uri, query, headers, body = request[:5]
     path = f"/_aws/execute-api/{found[1]}{uri}"
     given = {name.lower(): value for name, value in headers.items()} | {"host": "127.0.0.1"}
-    asked = parse_qs(query, keep_blank_values=True)
+    params = parse_qs(query, keep_blank_values=True)
     answer = await app._handle_execute_api_request(
-        "127.0.0.1", path, method, given, body, asked, raw_path=path, raw_query_string=query
+        "127.0.0.1", path, method, given, body, params, raw_path=path, raw_query_string=query
     )
     status, shown, data = answer
     pairs = shown.items() if isinstance(shown, dict) else shown

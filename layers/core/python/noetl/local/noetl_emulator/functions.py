@@ -155,7 +155,7 @@ def _logged(execute: Any, *call: Any) -> dict[str, Any]:
     return result
 
 
-def _map_source(create: Any, wish: Mapping[str, Any]) -> Any:
+def _map_source(create: Any, params: Mapping[str, Any]) -> Any:
     """Map an event source, and refuse it where Lambda refuses it.
 
     The emulator itself takes any queue, any number of times.
@@ -163,18 +163,18 @@ def _map_source(create: Any, wish: Mapping[str, Any]) -> Any:
     from ministack.core.responses import error_response_json
     from ministack.services import lambda_svc, sqs
 
-    arn = str(wish.get("EventSourceArn", ""))
+    arn = str(params.get("EventSourceArn", ""))
     if ":sqs:" not in arn:
-        return create(wish)
+        return create(params)
     queue = sqs._queues.get(sqs._queue_url(arn.rpartition(":")[2]))
     if not queue or queue["attributes"].get("QueueArn") != arn:
         return error_response_json("InvalidParameterValueException", NO_QUEUE, 400)
-    function = lambda_svc._resolve_request_scoped_name(str(wish.get("FunctionName", "")))
+    function = lambda_svc._resolve_request_scoped_name(str(params.get("FunctionName", "")))
     if any(
         one["EventSourceArn"] == arn and one["FunctionName"] == function for one in lambda_svc._esms.values()
     ):
         return error_response_json("ResourceConflictException", "The mapping already exists", 409)
-    return create(wish)
+    return create(params)
 
 
 def _invoke_scheduled(

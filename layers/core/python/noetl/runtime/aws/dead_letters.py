@@ -47,10 +47,10 @@ class CloudDeadLetters:
                 )
                 if done.done:
                     call.count("RedrivenDeadLetters", len(done.done))
-        except InfrastructureError as away:
-            telemetry.log(f"dead letters wait for the next tick: {away}", level="warning")
+        except InfrastructureError as outage:
+            telemetry.log(f"dead letters wait for the next tick: {outage}", level="warning")
 
-    def asked(
+    def answer_operator(
         self, event: Mapping[str, Any], engine: Engine, remaining: Callable[[], float]
     ) -> dict[str, Any]:
         """Answer an operator: what is there, or how many were sent back."""

@@ -90,8 +90,8 @@ class CloudEngine:
         """
         try:
             engine = self.open()
-        except InfrastructureError as away:
-            telemetry.log(f"{len(event['Records'])} message(s) are given back: {away}", level="warning")
+        except InfrastructureError as outage:
+            telemetry.log(f"{len(event['Records'])} message(s) are given back: {outage}", level="warning")
             call.count("EventFailures", len(event["Records"]))
             return self._put_off(event)
         try:
@@ -134,8 +134,8 @@ class CloudEngine:
             for one in found if url else ():
                 pause = settings.back_off.after(one.received)
                 SqsQueue(url, make_client("sqs"), fifo=True).nack([one], pause)
-        except NoetlError as away:
-            telemetry.log(f"they come back when their visibility ends: {away}", level="warning")
+        except NoetlError as outage:
+            telemetry.log(f"they come back when their visibility ends: {outage}", level="warning")
         return batch_answer([one.message_id for one in found])
 
     def sweep(self, engine: Engine, remaining: Callable[[], float], call: Invocation) -> None:

@@ -42,12 +42,12 @@ class CloudMaintenance:
         try:
             engine = self._engine.open()
             if event.get("noetl") in (LIST, RETRY):
-                return self._dead.asked(event, engine, remaining)
+                return self._dead.answer_operator(event, engine, remaining)
             if "Records" not in event:
                 self._engine.sweep(engine, remaining, call)
                 self._resume_batches(engine, call)
                 self._dead.send_back(engine, remaining, call)
-                _tell_backlog(engine, call)
+                _report_backlog(engine, call)
                 gone = tidy_deployment(
                     PostgresCredentialStore(engine.database),
                     prune_deps(
@@ -93,16 +93,18 @@ class CloudMaintenance:
         try:
             if found := resume_batches(door):
                 call.count("ResumedBatches", found)
-        except InfrastructureError as away:
-            telemetry.log(f"batches of events that were left wait for the next tick: {away}", level="warning")
+        except InfrastructureError as outage:
+            telemetry.log(
+                f"batches of events that were left wait for the next tick: {outage}", level="warning"
+            )
 
 
-def _tell_backlog(engine: Engine, call: Invocation) -> None:
+def _report_backlog(engine: Engine, call: Invocation) -> None:
     """Report the backlog for the dashboard."""
     try:
         found = PostgresInspection(engine.database).backlog(MOST_COUNTED)
-    except InfrastructureError as away:
-        telemetry.log(f"what waits could not be counted: {away}", level="warning")
+    except InfrastructureError as outage:
+        telemetry.log(f"what waits could not be counted: {outage}", level="warning")
         return
     call.count("BacklogEvents", found.events)
     call.count("BacklogCommands", found.commands)

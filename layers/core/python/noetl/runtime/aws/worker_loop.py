@@ -60,7 +60,7 @@ class WorkerLoop:
 
     def run(self) -> None:
         """Run until the loop was stopped, or idle for long enough, and no command runs."""
-        away = 0
+        failures = 0
         while not self.stopping and not self._is_idle():
             free = self._free()
             if free == 0 or self.stopping:
@@ -69,10 +69,10 @@ class WorkerLoop:
                 found = self.worker.deps.commands.receive(free, self._poll_seconds())
             except InfrastructureError as error:
                 telemetry.log(f"no commands can be received: {error}", level="warning")
-                self._sleep(AWAY_SECONDS[min(away, len(AWAY_SECONDS) - 1)])
-                away += 1
+                self._sleep(AWAY_SECONDS[min(failures, len(AWAY_SECONDS) - 1)])
+                failures += 1
                 continue
-            away = 0
+            failures = 0
             for delivery in found:
                 self._begin(delivery)
         self._wait_for_the_rest()
@@ -130,8 +130,8 @@ class WorkerLoop:
                     self.worker.deps.commands.ack([delivery])
         except BaseException as error:
             # Not acknowledged: the queue brings the command again. The engine drops what is said twice.
-            told = f"message {delivery.message_id} was not done with: {as_exception(error)!r}"
-            telemetry.log(told, level="error")
+            message = f"message {delivery.message_id} was not done with: {as_exception(error)!r}"
+            telemetry.log(message, level="error")
         finally:
             with self.changed:
                 self.running -= 1

@@ -88,7 +88,7 @@ class Inbox:
         self._enough = threading.Semaphore(0)
         """Released to end a wait for more events."""
         self._waiting: deque[Event] = deque()
-        self._asked: deque[_Aside] = deque()
+        self._urgent: deque[_Aside] = deque()
         """Events that threads wait for: they go first."""
         self._refuses = False
         """The engine can handle nothing now: ``ask`` returns None at once."""
@@ -121,7 +121,7 @@ class Inbox:
                 self._waiting.append(event)
                 self._held[event.execution_id] += 1
             self._changed.notify_all()
-            if self._gathering and len(self._waiting) + len(self._asked) >= GATHER:
+            if self._gathering and len(self._waiting) + len(self._urgent) >= GATHER:
                 self.hurry()
 
     def hurry(self) -> None:
@@ -135,7 +135,7 @@ class Inbox:
 
     def _gather(self) -> None:
         """Wait for more events, as long as no worker is about to wait for a decision."""
-        if len(self._waiting) + len(self._asked) >= GATHER or self._closing:
+        if len(self._waiting) + len(self._urgent) >= GATHER or self._closing:
             return
         while self._enough.acquire(blocking=False):
             pass
@@ -157,7 +157,7 @@ class Inbox:
         with self._changed:
             if self._refuses or self._closing:
                 return None
-            self._asked.append(one)
+            self._urgent.append(one)
             self._held[event.execution_id] += 1
             self._changed.notify_all()
         if not asker.woken.acquire(timeout=TURN_SECONDS) and not self._withdraw(one):
@@ -170,9 +170,9 @@ class Inbox:
         Return False when a batch has it already; the thread is then woken by that batch.
         """
         with self._changed:
-            if one not in self._asked:
+            if one not in self._urgent:
                 return False
-            self._asked.remove(one)
+            self._urgent.remove(one)
             self._let_go([one])
             return True
 
@@ -183,7 +183,7 @@ class Inbox:
     def counts(self) -> tuple[int, int]:
         """Return (number of events that wait, number of batches that are being handled)."""
         with self._changed:
-            return len(self._asked) + len(self._waiting) + len(self._aside), int(self._busy)
+            return len(self._urgent) + len(self._waiting) + len(self._aside), int(self._busy)
 
     def _loop(self) -> None:
         while (taken := self._next()) is not None:
@@ -196,7 +196,7 @@ class Inbox:
                 for one in unasked:  # the engine recognizes by its id an event that it has handled
                     self._put_aside(one, ASIDE_SECONDS[-1])
             finally:
-                _tell(taken, None)
+                _notify(taken, None)
                 with self._changed:
                     self._busy = False
                     if not self._tried:
@@ -214,9 +214,9 @@ class Inbox:
     def _next(self) -> list[_Aside] | None:
         """Return the events to handle next; None when the inbox closes."""
         with self._changed:
-            while not (self._closing or self._asked or self._waiting or self._aside):
+            while not (self._closing or self._urgent or self._waiting or self._aside):
                 self._changed.wait()
-        if self._asked or self._waiting:
+        if self._urgent or self._waiting:
             self._gather()
         return self._take()
 
@@ -227,27 +227,27 @@ class Inbox:
                 if self._aside:
                     name, soonest = min(self._aside.items(), key=lambda one: one[1].at)
                     left = soonest.at - time.monotonic()
-                    if left <= 0 and not (self._tried and (self._asked or self._waiting)):
+                    if left <= 0 and not (self._tried and (self._urgent or self._waiting)):
                         del self._aside[name]
                         self._busy = self._tried = True
                         return [soonest]
-                if self._asked or self._waiting:
+                if self._urgent or self._waiting:
                     self._busy, self._tried = True, False
                     return self._batch()
                 self._changed.wait(left)
-            self._give_up_asked()
+            self._give_up_urgent()
         return None
 
     def _batch(self) -> list[_Aside]:
-        batch = [self._asked.popleft() for _ in range(min(BATCH, len(self._asked)))]
+        batch = [self._urgent.popleft() for _ in range(min(BATCH, len(self._urgent)))]
         more = min(BATCH - len(batch), len(self._waiting))
         return batch + [_Aside(self._waiting.popleft()) for _ in range(more)]
 
-    def _give_up_asked(self) -> None:
+    def _give_up_urgent(self) -> None:
         """Wake the threads that wait for an event, with the answer that it is not handled here."""
-        self._let_go(self._asked)
-        _tell(self._asked, None)
-        self._asked.clear()
+        self._let_go(self._urgent)
+        _notify(self._urgent, None)
+        self._urgent.clear()
 
     def _handle_patiently(self, batch: list[_Aside]) -> None:
         """Handle a batch; while the database is unreachable, try again.
@@ -257,11 +257,11 @@ class Inbox:
         outages = 0
         while batch and not self._closing:
             try:
-                _tell(batch, self._handle([one.event for one in batch]))
+                _notify(batch, self._handle([one.event for one in batch]))
                 return
             except BaseException as caught:
                 error = as_exception(caught)
-                left = _without_asked(batch)
+                left = _without_urgent(batch)
                 unasked, batch = len(left) == len(batch), left
                 if not (isinstance(error, InfrastructureError) and error.code in DATABASE):
                     if unasked:
@@ -278,7 +278,7 @@ class Inbox:
     def _pause(self, seconds: float) -> None:
         with self._changed:
             self._refuses = True
-            self._give_up_asked()
+            self._give_up_urgent()
         time.sleep(seconds)
         with self._changed:
             self._refuses = False
@@ -296,16 +296,16 @@ class Inbox:
         one.tries += 1
         try:
             pause = self._failed(one.event, error, one.tries)
-        except InfrastructureError as away:
+        except InfrastructureError as outage:
             one.tries -= 1
-            self._wait_for(one, away)
+            self._wait_for(one, outage)
             return
         if pause is not None:
             self._put_aside(one, pause)
 
-    def _wait_for(self, one: _Aside, away: InfrastructureError) -> None:
+    def _wait_for(self, one: _Aside, outage: InfrastructureError) -> None:
         pause = ASIDE_SECONDS[min(one.waits, len(ASIDE_SECONDS) - 1)]
-        self._log(f"an event of execution {one.event.execution_id} is tried again in {pause:g} s: {away}")
+        self._log(f"an event of execution {one.event.execution_id} is tried again in {pause:g} s: {outage}")
         one.waits += 1
         self._put_aside(one, pause)
 
@@ -316,7 +316,7 @@ class Inbox:
             self._aside[one.event.execution_id, held_id(one.event)] = one
 
 
-def _tell(batch: Iterable[_Aside], handled: BatchEffects | None) -> None:
+def _notify(batch: Iterable[_Aside], handled: BatchEffects | None) -> None:
     """Wake the threads that wait for one of these events and have no answer yet."""
     for one in batch:
         if one.asker is not None:
@@ -325,8 +325,8 @@ def _tell(batch: Iterable[_Aside], handled: BatchEffects | None) -> None:
             one.asker = None
 
 
-def _without_asked(batch: list[_Aside]) -> list[_Aside]:
+def _without_urgent(batch: list[_Aside]) -> list[_Aside]:
     """Return the batch without the events that threads wait for; those threads are woken."""
     left = [one for one in batch if one.asker is None]
-    _tell(batch, None)
+    _notify(batch, None)
     return left

@@ -57,7 +57,7 @@ class FileWatcher:
         self._seen: dict[str, Seen] = {}
         self._before: dict[str, Seen] = {}
         """What the last look found."""
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         self._hidden = tuple(hidden)
         self._fed: dict[str, tuple[int, float]] = {}
         """Looks in a row that started something for a file written since the last start, and the time of that start."""
@@ -116,7 +116,7 @@ class FileWatcher:
             f"the trigger {row.name} watches {source.folder}, whose names are hidden from playbooks: it holds credentials or data of "
             "the engine, or is a hidden folder of the user; watch a folder of its own"
         )
-        if self._told.get(row.name) != told:
+        if self._logged.get(row.name) != told:
             self._triggers.fired(row.name, None, error=f"folder_hidden: {told}")
         self._say(row.name, told)
 
@@ -186,8 +186,8 @@ class FileWatcher:
 
     def _say(self, name: str, line: str) -> None:
         """Log a line about a trigger once, until the line changes."""
-        if self._told.get(name) != line:
-            self._told[name] = line
+        if self._logged.get(name) != line:
+            self._logged[name] = line
             self._log(line)
 
 

@@ -194,8 +194,8 @@ class Keeper:
                     wait = self._safely(self._fire_timers)
                     timers = now + (AGAIN_SECONDS if wait is None else wait)
                 self._do_chores(now)
-            except InfrastructureError as away:
-                self.log(f"the keeper cannot reach the database: {away}")
+            except InfrastructureError as outage:
+                self.log(f"the keeper cannot reach the database: {outage}")
                 self.doubt()
                 self._revive()
                 beat = sweep = timers = self._put_off(now)

@@ -28,13 +28,13 @@ class LeftBehind:
         """Those that the store no longer has. Their step run may continue: another attempt may have answered the command."""
         self._changed = threading.Condition()
 
-    def comes(self, command: Command) -> None:
+    def receive(self, command: Command) -> None:
         """Note that this process has ``command``."""
         if command.remote:
             with self._changed:
                 self._here[_key(command)] = command
 
-    def goes(self, command: Command) -> None:
+    def remove(self, command: Command) -> None:
         """Note that ``command`` has been run, or that another process has it."""
         if command.remote:
             with self._changed:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from noetl.domain.commands import Command
 from noetl.domain.workers.process_need import Need
-from noetl.kinds.sandbox.ended import tell_ended
+from noetl.kinds.sandbox.ended import report_ended
 from noetl.kinds.sandbox.needed import kept_children
 from noetl.runtime.local.thread_pools import Pool
 
@@ -104,6 +104,6 @@ def look_again(pools: Mapping[str, Pool]) -> None:
 
 def forget(pools: Mapping[str, Pool], ended: Collection[int]) -> None:
     """Free what this process keeps for executions that have ended."""
-    tell_ended(ended)
+    report_ended(ended)
     for pool in pools.values():
         pool.end(ended)

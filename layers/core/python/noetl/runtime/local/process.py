@@ -26,7 +26,7 @@ from noetl.domain.events import Cancel, ContextPatched, Event, Start
 from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.workers.lost_owners import Takes
 from noetl.kinds.registry import Registry
-from noetl.kinds.sandbox.needed import telling_needs
+from noetl.kinds.sandbox.needed import reporting_needs
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
@@ -138,7 +138,7 @@ class LocalRuntime:
         self.presence.announce()
         free_dead(self.store, self.presence)
         self.pools = make_pools(self.opened.pool_sizes, self._run, self._here, self._inbox.hurry)
-        self.opened.stack.enter_context(telling_needs(need_in(self.pools, self._here)))
+        self.opened.stack.enter_context(reporting_needs(need_in(self.pools, self._here)))
         tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
         lease = self.settings.lease_seconds
         self.offers = RemotePoolOffers(self.store, self.owner, lease)
@@ -176,8 +176,8 @@ class LocalRuntime:
             self.offers.end()
             self.store.release(self.owner)
             self.presence.leave()
-        except InfrastructureError as away:
-            self.log(f"the lease could not be given back: {away}")
+        except InfrastructureError as outage:
+            self.log(f"the lease could not be given back: {outage}")
         self.opened.close()
 
     # --- doors ---
@@ -221,7 +221,7 @@ class LocalRuntime:
         return None if handled is None else (start.execution_id, start.event_id) not in handled.taken
 
     def _start_fired(self, fired: Fired) -> None:
-        for event in (told for told in (fired.event, fired.cancelled) if told is not None):
+        for event in (event for event in (fired.event, fired.cancelled) if event is not None):
             self.emit(event)
         if self.on_fired is not None:
             self.on_fired(fired)
@@ -351,7 +351,7 @@ class LocalRuntime:
         wanted = [one for one in found if not self.left_behind.unwanted(one)]
         self.dispatch(*(one for one in found if one.remote and one not in wanted))
         for one in wanted:
-            self.left_behind.goes(one)
+            self.left_behind.remove(one)
         self._here.remove(found)
         return wanted
 
@@ -372,7 +372,7 @@ class LocalRuntime:
 
         Where this raises, this process keeps nothing of the command.
         """
-        self.left_behind.comes(command)
+        self.left_behind.receive(command)
         try:
             self.keeper.delay(command) if command.delay > 0 else submit(command, self.pools, self._here)
         except RuntimeError as error:
@@ -380,7 +380,7 @@ class LocalRuntime:
             self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
             self.keeper.delay(msgspec.structs.replace(command, delay=NO_THREAD_SECONDS))
         except BaseException:
-            self.left_behind.goes(command)
+            self.left_behind.remove(command)
             raise
 
     def _delayed(self, command: Command) -> None:
@@ -393,7 +393,7 @@ class LocalRuntime:
             # It was given up, or another attempt answered it: this process ends the job that this attempt began; its step run may continue.
             self.left_behind.withdraw(command)
         elif fence is None or (fence.attempt, fence.turn) != (command.attempt, command.turn):
-            self.left_behind.goes(command)
+            self.left_behind.remove(command)
             return
         self.dispatch(command)
 
@@ -408,7 +408,7 @@ class LocalRuntime:
             # A kind may call sys.exit(): the thread and the command continue.
             self._again(command, key, error)
         finally:
-            self.left_behind.goes(command)
+            self.left_behind.remove(command)
             self._here.remove([command])
 
     def _again(self, command: Command, key: tuple[int, str, int], error: BaseException) -> None:
@@ -443,8 +443,8 @@ class LocalRuntime:
         handled = BatchEffects()
         try:
             return after_failure(event, error, tries, self.opened.engine, handled)
-        except InfrastructureError as away:
-            if away.code in DOUBTFUL:
+        except InfrastructureError as outage:
+            if outage.code in DOUBTFUL:
                 self.keeper.doubt()
             raise
         finally:

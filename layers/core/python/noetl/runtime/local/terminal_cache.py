@@ -178,8 +178,8 @@ class EndWaiter(msgspec.Struct, frozen=True):
         """Show progress; skip it while the database, which it reads, does not answer."""
         try:
             on_tick()
-        except InfrastructureError as away:
-            self.log(f"progress cannot be shown, because the database does not answer: {away}")
+        except InfrastructureError as outage:
+            self.log(f"progress cannot be shown, because the database does not answer: {outage}")
 
     def _all_wait(self, wanted: Collection[int]) -> bool:
         """Return whether all open executions wait; False while the database does not answer."""
@@ -188,8 +188,8 @@ class EndWaiter(msgspec.Struct, frozen=True):
             return self.quiet() and not any(
                 outstanding(self.store, one, self.takes) for one in wanted if one not in self.ended
             )
-        except InfrastructureError as away:
-            self.log(f"the database does not answer: {away}")
+        except InfrastructureError as outage:
+            self.log(f"the database does not answer: {outage}")
             return False
 
     def _look(self, wanted: Collection[int]) -> None:

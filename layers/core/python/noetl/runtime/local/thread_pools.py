@@ -100,7 +100,7 @@ class Pool:
             with self.ready:
                 for execution_id in execution_ids:
                     self._turns.end(execution_id)
-                self._tell_refused()
+                self._report_refused()
 
     def look_again(self) -> None:
         """Look again for places for waiting commands.
@@ -110,9 +110,9 @@ class Pool:
         # A thread that finds no place at this moment holds the lock, and is not counted in ``_refused`` before it waits.
         if self._bounded and self._turns:
             with self.ready:
-                self._tell_refused()
+                self._report_refused()
 
-    def _tell_refused(self) -> None:
+    def _report_refused(self) -> None:
         """Wake threads for commands that were refused a place.
 
         Every other ready command has a thread that was notified of it, and may be on its way.
@@ -173,9 +173,9 @@ def report_defect(error: BaseException) -> None:
 
     The thread continues, also when standard error takes no report.
     """
-    told = (type(error), error, error.__traceback__, threading.current_thread())
+    hook_args = (type(error), error, error.__traceback__, threading.current_thread())
     with suppress(Exception):
-        threading.excepthook(threading.ExceptHookArgs(told))
+        threading.excepthook(threading.ExceptHookArgs(hook_args))
 
 
 def leave_waiting(pools: Collection[Pool]) -> list[Command]:

@@ -64,11 +64,11 @@ class Processes:
         one of ``kind``, ``kind-2``, … Raises InvalidInputError(code="already_running", "invalid_name").
         """
         handle, path = self._free(kind) if not name else self._take(kind, name)
-        told = Process(kind, path.stem.partition(".")[2] or kind, os.getpid(), time.time(), log)
-        _write(handle, told)
+        process = Process(kind, path.stem.partition(".")[2] or kind, os.getpid(), time.time(), log)
+        _write(handle, process)
 
         def ready(about: Mapping[str, Any]) -> None:
-            _write(handle, msgspec.structs.replace(told, ready=True, about=dict(about)))
+            _write(handle, msgspec.structs.replace(process, ready=True, about=dict(about)))
 
         try:
             yield ready
@@ -188,8 +188,8 @@ def _same(handle: int, path: Path) -> bool:
     return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
 
-def _write(handle: int, told: Process) -> None:
-    data = codec.encode(told)
+def _write(handle: int, process: Process) -> None:
+    data = codec.encode(process)
     os.ftruncate(handle, 0)
     os.pwrite(handle, data, 0)
 
@@ -249,9 +249,9 @@ def _failed(what: str, log: Path, began: int) -> InfrastructureError:
     with log.open("rb") as file:
         file.seek(began)
         lines = file.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
-    said = "".join(f"\n  {line}" for line in lines[-SHOWN_LINES:])
+    output = "".join(f"\n  {line}" for line in lines[-SHOWN_LINES:])
     return InfrastructureError(
-        f"{what}; it said:{said}" if said else what,
+        f"{what}; it said:{output}" if output else what,
         code="start_failed",
         hint=f"all of it is in {log}",
         retryable=False,

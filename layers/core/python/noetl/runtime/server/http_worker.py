@@ -49,7 +49,7 @@ Sign = Callable[[str, str, Mapping[str, str], bytes | None], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerWish:
+class WorkerOptions:
     """The settings of an HTTP worker.
 
     ``server``: the server's address. ``token``: one with the scope worker; or ``sign``: (method, url, headers, body) → the headers to send.
@@ -73,13 +73,13 @@ class HttpWorker:
     ``run`` calls ``ready`` when the server knows the worker. It returns when the worker was stopped, or was idle for long enough.
     """
 
-    def __init__(self, wish: WorkerWish, settings: Settings, registry: Registry | None = None) -> None:
+    def __init__(self, options: WorkerOptions, settings: Settings, registry: Registry | None = None) -> None:
         self._pool = connections()
-        exchange = exchange_with(self._pool, wish.server, wish.sign or _bearer(wish.token))
-        self.name = wish.name or process_name()
+        exchange = exchange_with(self._pool, options.server, options.sign or _bearer(options.token))
+        self.name = options.name or process_name()
         tokens = CommandTokens()
         self.commands = HttpCommands(
-            exchange, self.name, wish.pool, wish.capacity, tokens, stopping=lambda: self.loop.stopping
+            exchange, self.name, options.pool, options.capacity, tokens, stopping=lambda: self.loop.stopping
         )
         work = settings.home / "work"
         work.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ class HttpWorker:
                 aws_auth_required=settings.aws_auth_required,
             ),
             inline_bytes=settings.inline_limit,
-            callback_base=settings.public_url or wish.server,
+            callback_base=settings.public_url or options.server,
             jobs=DockerJobs(),
             log=telemetry.log,
             lines=LineKeeper(HttpTaskLogs(exchange, tokens), telemetry.log),
@@ -114,14 +114,14 @@ class HttpWorker:
             worker=worker,
             commands=self.commands,
             events=HttpEvents(exchange, telemetry.log),
-            slots={"io": wish.capacity, "cpu": wish.capacity, "python": wish.capacity},
+            slots={"io": options.capacity, "cpu": options.capacity, "python": options.capacity},
             message_limit=MESSAGE_LIMIT,
             lease_seconds=HOLD_SECONDS,
             credentials=lambda command, token: registered.of(Capability.of(command, token)),
             about=tokens.about,
             marks=lambda command, token: HttpMarks(exchange, Capability.of(command, token).header()),
         )
-        self.loop = WorkerLoop(CloudWorker(deps, wish.capacity), grace=wish.grace, idle=wish.idle)
+        self.loop = WorkerLoop(CloudWorker(deps, options.capacity), grace=options.grace, idle=options.idle)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Register the worker and run commands until it ends.
@@ -135,9 +135,9 @@ class HttpWorker:
         finally:
             try:
                 self.commands.deregister()
-            except NoetlError as away:
+            except NoetlError as outage:
                 telemetry.log(
-                    f"the server did not receive the news that this worker ended: {away}", level="warning"
+                    f"the server did not receive the news that this worker ended: {outage}", level="warning"
                 )
 
     def close(self) -> None:

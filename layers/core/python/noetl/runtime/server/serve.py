@@ -171,17 +171,17 @@ class Server:
 
         deps: list[ApiDeps] = []
         api = Api(lambda: deps[0], "local", deployment={"runs": "locally"}, log=self._log)
-        wish = self._serve
-        self._threads = RequestThreads(wish.threads)
+        settings = self._serve
+        self._threads = RequestThreads(settings.threads)
         self._sessions = self._browser_sessions()
         self._handle = make_handler(
             api, self.tokens, self.metrics.request, sessions=self._sessions, ui=UiFiles(ui_folder())
         )
         application = make_application(self._handle, self._threads, self._crowded)
-        self._http = listen(application, wish.host, wish.port, self._threads, self._settings.clients)
-        host = f"[{wish.host}]" if ":" in wish.host else wish.host
+        self._http = listen(application, settings.host, settings.port, self._threads, self._settings.clients)
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
         self.address = f"http://{host}:{self._http.port}"
-        if wish.host not in LOOPBACK:
+        if settings.host not in LOOPBACK:
             self._log(
                 f"warning: {self.address} is plain HTTP, and other machines reach it: tokens and data travel in clear."
                 " Put a proxy with TLS in front of it, and serve at 127.0.0.1"

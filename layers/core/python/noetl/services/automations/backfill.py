@@ -23,7 +23,7 @@ LOOKED_AT = 10_000
 """Most moments looked at in one call; the rest of the range is asked for next."""
 
 
-class BackfillWish(
+class BackfillRequest(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"since": "from", "until": "to"}
 ):
     """A range of fire times to backfill.
@@ -65,7 +65,11 @@ class Backfill(msgspec.Struct, frozen=True):
 
 
 def backfill(
-    schedules: ScheduleDeps, start: StartDeps, name: str, wish: BackfillWish, publish: Callable[[Event], None]
+    schedules: ScheduleDeps,
+    start: StartDeps,
+    name: str,
+    request: BackfillRequest,
+    publish: Callable[[Event], None],
 ) -> Backfill:
     """Start the executions of a range of past fire times; a repeated call starts none twice.
 
@@ -73,7 +77,7 @@ def backfill(
     InvalidInputError (``invalid_time``, ``invalid_range``, ``invalid_parameter``, ``backfill_rate``), InfrastructureError, and what the
     first start is refused with.
     """
-    since, until = _range(wish, schedules.clock())
+    since, until = _range(request, schedules.clock())
     row = find_schedule(schedules.store, name)
     if row.rate is not None and schedules.schedules is not None:
         raise InvalidInputError(
@@ -85,23 +89,23 @@ def backfill(
     looked = list(islice(candidates, LOOKED_AT + 1))
     more = looked.pop() if len(looked) > LOOKED_AT else None
     known = schedules.store.moments(name, looked[0], looked[-1]) if looked else {}
-    wanted = [at for at in looked if not (wish.only_missed and at in known)]
-    if len(wanted) > wish.limit:
-        more = wanted[wish.limit]
+    wanted = [at for at in looked if not (request.only_missed and at in known)]
+    if len(wanted) > request.limit:
+        more = wanted[request.limit]
     moments = []
-    for moment in _each(row, wanted[: wish.limit], known, wish, schedules, start, publish):
+    for moment in _each(row, wanted[: request.limit], known, request, schedules, start, publish):
         moments.append(moment)
         if moment.status == "refused":
             more = parse_instant(moment.at)
             break
-    return Backfill(name, wish.dry_run, moments, None if more is None else instant(more))
+    return Backfill(name, request.dry_run, moments, None if more is None else instant(more))
 
 
 def _each(
     row: ScheduleRow,
     wanted: list[float],
     known: Mapping[float, int],
-    wish: BackfillWish,
+    request: BackfillRequest,
     schedules: ScheduleDeps,
     start: StartDeps,
     publish: Callable[[Event], None],
@@ -109,7 +113,7 @@ def _each(
     for place, at in enumerate(wanted):
         if at in known:
             yield BackfilledMoment(instant(at), "existing", str(known[at]))
-        elif wish.dry_run:
+        elif request.dry_run:
             yield BackfilledMoment(instant(at), "pending")
         else:
             try:
@@ -126,19 +130,19 @@ def _each(
             yield BackfilledMoment(instant(at), status, str(started.execution_id))
 
 
-def _range(wish: BackfillWish, now: float) -> tuple[float, float]:
-    since, until = parse_instant(wish.since), parse_instant(wish.until)
+def _range(request: BackfillRequest, now: float) -> tuple[float, float]:
+    since, until = parse_instant(request.since), parse_instant(request.until)
     if since > until:
         raise _bad_range("from is after to", "give the earlier moment as from")
     if since < 0:
-        raise _bad_range(f"from is {wish.since[:40]}, before 1970", "no moment of a schedule is that old")
+        raise _bad_range(f"from is {request.since[:40]}, before 1970", "no moment of a schedule is that old")
     if until > now:
         raise _bad_range(
             f"to is {instant(until)}, which is not over yet", "what is to come the schedule starts by itself"
         )
-    if not 1 <= wish.limit <= MOST_STARTS:
+    if not 1 <= request.limit <= MOST_STARTS:
         raise InvalidInputError(
-            f"the limit is {wish.limit}, not 1 to {MOST_STARTS}", code="invalid_parameter"
+            f"the limit is {request.limit}, not 1 to {MOST_STARTS}", code="invalid_parameter"
         )
     return since, until
 

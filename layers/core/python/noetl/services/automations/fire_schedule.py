@@ -126,7 +126,7 @@ def start_moment(row: ScheduleRow, at: float, deps: StartDeps) -> Started:
         kind="schedule",
         key=fire_key(row.name, at, row.path),
         deps=deps,
-        told={"schedule": {"name": row.name, "at": instant(at)}},
+        start_values={"schedule": {"name": row.name, "at": instant(at)}},
     )
 
 
@@ -150,8 +150,8 @@ def _fire(
     except NoetlError as error:
         if isinstance(error, InfrastructureError) or error.retryable:
             raise
-        told = f"{error.code}: {error}"
-        settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=told)
+        error_text = f"{error.code}: {error}"
+        settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=error_text)
         return Fired(row.name, at, reason=str(error)), settled
     cancelled = None
     if before is not None and before != started.execution_id and row.overlap == "cancel_previous":
@@ -181,14 +181,14 @@ def _overlap(row: ScheduleRow, at: float, before: int | None) -> str:
 
 def _cancel(row: ScheduleRow, at: float, before: int, deps: StartDeps) -> Event | None:
     """Cancel the execution before. None: it has ended meanwhile."""
-    asked = ChangeRequest(
+    change = ChangeRequest(
         row.name,
         f"schedule:{row.name}:{instant(at)}:cancel",
         deps.owner,
         f"the schedule {row.name} started its next execution",
     )
     try:
-        return cancel(deps.store, before, asked)
+        return cancel(deps.store, before, change)
     except (ConflictError, NotFoundError):
         return None
 

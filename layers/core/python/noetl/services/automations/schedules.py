@@ -44,7 +44,7 @@ class ScheduleDeps(msgspec.Struct, frozen=True):
     clock: Callable[[], float]
 
 
-class ScheduleWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A schedule made by hand.
 
     ``name``: made of the path unless set. One of ``cron`` and ``rate``. ``catch_up``: what is done about
@@ -135,17 +135,17 @@ class StoredSchedule(msgspec.Struct, frozen=True):
     fresh: bool
 
 
-def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> StoredSchedule:
+def put_schedule(deps: ScheduleDeps, request: ScheduleRequest) -> StoredSchedule:
     """Create a schedule by hand, or replace one that was made by hand.
 
     Raises InvalidInputError, NotFoundError (of the playbook), ConflictError when a playbook declares the schedule of that name,
     InfrastructureError.
     """
-    timing = check_timing(Timing(wish.cron, wish.rate, wish.timezone))
-    conduct = check_conduct(SchedulePolicy(wish.catch_up, wish.catch_up_max, wish.overlap))
-    entry = find_playbook(deps.catalog, check_path(wish.path), wish.version)
-    check_payload(deps.programs(entry.program), wish.payload)
-    name = name_for(wish.path) if wish.name is None else check_name(wish.name)
+    timing = check_timing(Timing(request.cron, request.rate, request.timezone))
+    conduct = check_conduct(SchedulePolicy(request.catch_up, request.catch_up_max, request.overlap))
+    entry = find_playbook(deps.catalog, check_path(request.path), request.version)
+    check_payload(deps.programs(entry.program), request.payload)
+    name = name_for(request.path) if request.name is None else check_name(request.name)
     old = deps.store.get(name)
     if old is not None and old.declared:
         raise ConflictError(
@@ -155,14 +155,14 @@ def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> StoredSchedule:
         )
     row = ScheduleRow(
         name,
-        wish.path,
+        request.path,
         0.0,
         cron=timing.cron,
         rate=timing.rate,
         timezone=timing.timezone,
-        version=wish.version,
-        payload=wish.payload,
-        enabled=wish.enabled,
+        version=request.version,
+        payload=request.payload,
+        enabled=request.enabled,
         catch_up=conduct.catch_up,
         catch_up_max=conduct.catch_up_max,
         overlap=conduct.overlap,

@@ -39,7 +39,7 @@ class TriggerDeps:
     keys: Callable[[bool], KeyRing] | None = None
 
 
-class TriggerWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TriggerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A trigger to create.
 
     ``source``: what is watched. ``payload``: the workload, with templates over ``event``; without it, the workload is ``{event}``.
@@ -142,15 +142,15 @@ class StoredTrigger(msgspec.Struct, frozen=True):
     fresh: bool
 
 
-def put_trigger(deps: TriggerDeps, wish: TriggerWish) -> StoredTrigger:
+def put_trigger(deps: TriggerDeps, request: TriggerRequest) -> StoredTrigger:
     """Create a trigger, or replace one of the same kind.
 
     Raises InvalidInputError (codes ``invalid_trigger…``, ``trigger_template``, ``trigger_source_…``, ``trigger_refused``),
     NotFoundError (of the playbook), ConflictError (``trigger_exists``: of another kind).
     """
-    name = check_name(wish.name)
-    source = check_source(wish.source)
-    find_playbook(deps.catalog, check_path(wish.path), wish.version)
+    name = check_name(request.name)
+    source = check_source(request.source)
+    find_playbook(deps.catalog, check_path(request.path), request.version)
     old = deps.store.get(name)
     kind = kind_of(source)
     if old is not None and old.kind != kind:
@@ -162,12 +162,12 @@ def put_trigger(deps: TriggerDeps, wish: TriggerWish) -> StoredTrigger:
     row = TriggerRow(
         name,
         kind,
-        wish.path,
+        request.path,
         source,
-        version=wish.version,
-        payload=wish.payload,
-        event_key=wish.event_id,
-        enabled=wish.enabled,
+        version=request.version,
+        payload=request.payload,
+        event_key=request.event_id,
+        enabled=request.enabled,
         generation=1 if old is None else old.generation,
     )
     return StoredTrigger(_keep(deps, row, old), old is None)

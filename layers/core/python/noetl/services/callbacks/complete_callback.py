@@ -85,7 +85,7 @@ class CallbackDeps:
 class _Found:
     callback: CallbackId
     program: str
-    asked: CallbackQuestion
+    question: CallbackQuestion
     candidates: tuple[dict[str, Any] | None, ...]
     """Schemas of the tasks that may be what it is for; one when that is known."""
 
@@ -98,7 +98,7 @@ def look(token: str, deps: CallbackDeps) -> CallbackQuestion:
     callback = _known(token, deps)
     if (used := _used(callback, deps)) is not None:
         _refuse_used(used[0])
-    return _find(callback, deps).asked
+    return _find(callback, deps).question
 
 
 def answer(token: str, body: Any, deps: CallbackDeps, owner: str) -> CompletedCallback:
@@ -136,7 +136,7 @@ def plan(callback: CallbackId, body: Any, digest: str, deps: CallbackDeps) -> Ca
         found.program,
         callback.place,
         callback.serial,
-        Outcome("ok", result=_kept(callback, found.asked.step, body, digest, deps)),
+        Outcome("ok", result=_kept(callback, found.question.step, body, digest, deps)),
         digest,
     )
 
@@ -255,7 +255,7 @@ def _find(callback: CallbackId, deps: CallbackDeps) -> _Found:
     if awaited is not None and awaited.serial == callback.serial:
         if awaited.until is not None and awaited.until <= loaded.now:
             raise _expired()
-        asked = CallbackQuestion(
+        question = CallbackQuestion(
             execution_id,
             awaited.step,
             awaited.task,
@@ -267,7 +267,7 @@ def _find(callback: CallbackId, deps: CallbackDeps) -> _Found:
             awaited.until,
             awaited.schema,
         )
-        return _Found(callback, snapshot.program, asked, (awaited.schema,))
+        return _Found(callback, snapshot.program, question, (awaited.schema,))
     if awaited is not None or callback.serial < int(slot.get("over", 0)):
         raise _expired()
     return _ahead(callback, token, snapshot.program, item, deps)
@@ -280,7 +280,7 @@ def _ahead(callback: CallbackId, token: Token, program: str, item: int | None, d
         raise _closed("nothing waits for it")
     given = [_literals(task) for task in tasks]
     schemas = tuple({codec.encode(one.get("schema")): one.get("schema") for one in given}.values())
-    asked = CallbackQuestion(
+    question = CallbackQuestion(
         str(callback.execution_id),
         token.step,
         tasks[0].label if len(tasks) == 1 else "",
@@ -289,7 +289,7 @@ def _ahead(callback: CallbackId, token: Token, program: str, item: int | None, d
         index=item,
         schema=schemas[0] if len(schemas) == 1 else None,
     )
-    return _Found(callback, program, asked, schemas)
+    return _Found(callback, program, question, schemas)
 
 
 def _waits(program: Program, token: Token) -> Iterator[Task]:
@@ -333,7 +333,7 @@ def _check_schema(found: _Found, body: Any) -> None:
     """
     if len(found.candidates) > 1:
         raise ConflictError(
-            f"step {found.asked.step} has not reached this callback yet",
+            f"step {found.question.step} has not reached this callback yet",
             code="callback_early",
             hint="try again in a moment",
             retryable=True,

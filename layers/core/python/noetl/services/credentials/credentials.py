@@ -68,7 +68,7 @@ class CredentialDeps:
     rotation: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
-class CredentialWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CredentialRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A credential to keep. ``data`` by type; ``description`` and ``tags`` are public."""
 
     name: str
@@ -116,7 +116,7 @@ def access_view(access: CredentialAccess) -> CredentialAccessView:
 
 
 def keep_credential(
-    wish: CredentialWish, principal: str, deps: CredentialDeps, key: str = ""
+    request: CredentialRequest, principal: str, deps: CredentialDeps, key: str = ""
 ) -> tuple[CredentialView, bool]:
     """Create or replace a credential; return True for a new one.
 
@@ -124,40 +124,42 @@ def keep_credential(
 
     Raises InvalidInputError, InfrastructureError, and ConflictError when the key was used for another wish.
     """
-    check_credential(wish.name, wish.type, wish.data)
-    plain = codec.encode(wish.data)
+    check_credential(request.name, request.type, request.data)
+    plain = codec.encode(request.data)
     if len(plain) > CREDENTIAL_BYTES.value:
-        what = f"the credential {wish.name!r}"
+        what = f"the credential {request.name!r}"
         remedy = "keep what its users need, and nothing else"
         raise exceeded(CREDENTIAL_BYTES, len(plain), what, code="invalid_credential", remedy=remedy)
-    meta: dict[str, Any] = {"description": wish.description, "tags": list(wish.tags)}
+    meta: dict[str, Any] = {"description": request.description, "tags": list(request.tags)}
     if key:
-        kept_before = _kept_by(key, wish, deps)
+        kept_before = _kept_by(key, request, deps)
         if kept_before is not None:
             return view(kept_before), kept_before.version == 1
         meta["key"] = key
-    sealed = deps.cipher.encrypt(plain, _identity(wish.name))
+    sealed = deps.cipher.encrypt(plain, _identity(request.name))
     kept, fresh = with_new_id(
         deps.new_id,
-        lambda drawn: deps.store.put(StoredCredential(drawn, wish.name, wish.type, sealed, meta, principal)),
+        lambda drawn: deps.store.put(
+            StoredCredential(drawn, request.name, request.type, sealed, meta, principal)
+        ),
     )
-    note_access(deps, wish.name, "kept" if fresh else "replaced", principal)
+    note_access(deps, request.name, "kept" if fresh else "replaced", principal)
     return view(kept), fresh
 
 
-def _kept_by(key: str, wish: CredentialWish, deps: CredentialDeps) -> StoredCredential | None:
+def _kept_by(key: str, request: CredentialRequest, deps: CredentialDeps) -> StoredCredential | None:
     """Return what the same request has kept already, unless it was replaced since.
 
     Raises ConflictError.
     """
-    stored = deps.store.get(wish.name)
+    stored = deps.store.get(request.name)
     if stored is None or stored.meta.get("key") != key:
         return None
     shown = view(stored)
-    same = (shown.type, shown.description, shown.tags) == (wish.type, wish.description, wish.tags)
-    if not same or open_credential(stored, deps) != wish.data:
+    same = (shown.type, shown.description, shown.tags) == (request.type, request.description, request.tags)
+    if not same or open_credential(stored, deps) != request.data:
         raise ConflictError(
-            f"another content of the credential {wish.name!r} was kept under this Idempotency-Key",
+            f"another content of the credential {request.name!r} was kept under this Idempotency-Key",
             code="idempotency_key_reused",
             hint="another request needs another key",
         )

@@ -72,16 +72,16 @@ def _token(name: str, answer: Answer) -> Token:
     if answer.status == 200 and isinstance(value, str) and value:
         known = isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0
         return Token(value, float(seconds) if known else DEFAULT_LIFE)
-    theirs = answer.status >= 500 or answer.status == 429
+    server_fault = answer.status >= 500 or answer.status == 429
     error = body.get("error")
     named = isinstance(error, str) and _CODE.fullmatch(error)
-    told = error if named else "no access_token in the answer"
+    reason = error if named else "no access_token in the answer"
     raise TaskError(
-        f"no token for the credential {name!r}: the authorisation server answered {answer.status} ({told})",
-        kind="server_error" if theirs else "auth",
+        f"no token for the credential {name!r}: the authorisation server answered {answer.status} ({reason})",
+        kind="server_error" if server_fault else "auth",
         code="token_refused",
-        retryable=theirs,
-        hint=None if theirs else "check its client_id, client_secret, scope and audience",
+        retryable=server_fault,
+        hint=None if server_fault else "check its client_id, client_secret, scope and audience",
     )
 
 

@@ -120,68 +120,68 @@ class BulkDeps(msgspec.Struct, frozen=True):
     clock: Callable[[], float]
 
 
-def steer_many(verb: Verb, wish: BulkRequest, asked: ChangeRequest, deps: BulkDeps) -> SteeredMany:
+def steer_many(verb: Verb, request: BulkRequest, change: ChangeRequest, deps: BulkDeps) -> SteeredMany:
     """Cancel, pause, resume or redrive every execution that a filter selects.
 
     The answer states for each execution whether it was refused. Raises InvalidInputError(code="empty_filter", "invalid_filter",
     "invalid_limit" or "invalid_redrive"), and NotFoundError for a version that does not exist.
     """
-    if not 1 <= wish.limit <= MOST:
+    if not 1 <= request.limit <= MOST:
         raise InvalidInputError(f"a limit is a number from 1 to {MOST}", code="invalid_limit")
-    wanted = _wanted(verb, wish, deps.catalog)
-    again = _BulkRedrive(wish, deps)
-    found, more = _select(wish, wanted, deps)
-    told: list[ControlResult] = list(_unknown(wish, found, more, deps))
+    wanted = _filter_of(verb, request, deps.catalog)
+    again = _BulkRedrive(request, deps)
+    found, more = _select(request, wanted, deps)
+    results: list[ControlResult] = list(_unknown(request, found, more, deps))
     for start in range(0, len(found), BATCH):
-        told += _steer(verb, wish, asked, found[start : start + BATCH], again, deps)
-    done = sum(one.outcome != "refused" for one in told)
+        results += _steer(verb, request, change, found[start : start + BATCH], again, deps)
+    done = sum(one.outcome != "refused" for one in results)
     last = str(found[-1].execution_id) if more else None
-    return SteeredMany(told, done, len(told) - done, wish.dry_run, more, last)
+    return SteeredMany(results, done, len(results) - done, request.dry_run, more, last)
 
 
 # --- which ----------------------------------------------------------------------------------------
 
 
-def _wanted(verb: Verb, wish: BulkRequest, catalog: Catalog) -> ExecutionFilter:
-    asked = wish.filter
-    if asked == ManyFilter():
+def _filter_of(verb: Verb, request: BulkRequest, catalog: Catalog) -> ExecutionFilter:
+    many = request.filter
+    if many == ManyFilter():
         raise InvalidInputError(
             "the filter names nothing, which would be every execution",
             code="empty_filter",
             hint='such as {"filter": {"status": "failed", "path": "reports/daily"}}',
         )
-    free = asked.status is None and asked.ids is None
-    wanted = execution_filter(asked, catalog, FITTING[verb] if free else ())
+    free = many.status is None and many.ids is None
+    wanted = execution_filter(many, catalog, FITTING[verb] if free else ())
     return msgspec.structs.replace(wanted, pausing=free and verb == "resume")
 
 
-def execution_filter(asked: ManyFilter, catalog: Catalog, statuses: tuple[str, ...] = ()) -> ExecutionFilter:
-    """Check ``asked`` and return its conditions, without the status.
+def execution_filter(many: ManyFilter, catalog: Catalog, statuses: tuple[str, ...] = ()) -> ExecutionFilter:
+    """Check ``many`` and return its conditions, without the status.
 
     Raises InvalidInputError(code="invalid_filter"), and NotFoundError for an unknown version.
     """
-    if asked.status is not None and asked.status not in STATUSES:
-        raise _invalid(f"{asked.status[:40]!r} is not a status", f"one of {', '.join(STATUSES)}")
-    if asked.ids is not None and not 1 <= len(asked.ids) <= MOST:
+    if many.status is not None and many.status not in STATUSES:
+        raise _invalid(f"{many.status[:40]!r} is not a status", f"one of {', '.join(STATUSES)}")
+    if many.ids is not None and not 1 <= len(many.ids) <= MOST:
         raise _invalid(f"ids is a list of 1 to {MOST} execution ids", "ask for the rest in another request")
     program = None
-    if asked.version is not None:
-        if asked.path is None:
+    if many.version is not None:
+        if many.path is None:
             raise _invalid("a version belongs to a path", "name the path as well")
-        program = find_playbook(catalog, asked.path, asked.version).program
+        program = find_playbook(catalog, many.path, many.version).program
     return ExecutionFilter(
-        asked.path,
-        None if asked.parent is None else _id(asked.parent),
-        _moment(asked.started_after, "started_after"),
-        _moment(asked.started_before, "started_before"),
+        many.path,
+        None if many.parent is None else _id(many.parent),
+        _moment(many.started_after, "started_after"),
+        _moment(many.started_before, "started_before"),
         program,
-        None if asked.ids is None else tuple(_id(one) for one in asked.ids),
+        None if many.ids is None else tuple(_id(one) for one in many.ids),
         statuses,
-        labels=asked.labels or {},
-        roots=bool(asked.roots),
-        principal=asked.principal,
-        error_code=asked.error_code,
-        text=asked.text or None,
+        labels=many.labels or {},
+        roots=bool(many.roots),
+        principal=many.principal,
+        error_code=many.error_code,
+        text=many.text or None,
     )
 
 
@@ -206,33 +206,35 @@ def _invalid(message: str, hint: str) -> InvalidInputError:
     return InvalidInputError(message, code="invalid_filter", hint=hint)
 
 
-def _select(wish: BulkRequest, wanted: ExecutionFilter, deps: BulkDeps) -> tuple[list[ExecutionInfo], bool]:
+def _select(
+    request: BulkRequest, wanted: ExecutionFilter, deps: BulkDeps
+) -> tuple[list[ExecutionInfo], bool]:
     """At most as many as are wanted, and whether there are more."""
     found: list[ExecutionInfo] = []
-    status = wish.filter.status
+    status = request.filter.status
     stored = "running" if status in ("waiting", "scheduled") else status
-    before = None if wish.after is None else _id(wish.after)
+    before = None if request.after is None else _id(request.after)
     while True:
         page = deps.store.executions(limit=BATCH, before=before, status=stored, wanted=wanted)
         now = deps.clock()
         found += [info for info in page if status is None or summarize(info, now).status == status]
-        if len(found) > wish.limit or len(page) < BATCH:
-            return found[: wish.limit], len(found) > wish.limit
+        if len(found) > request.limit or len(page) < BATCH:
+            return found[: request.limit], len(found) > request.limit
         before = page[-1].execution_id
 
 
 def _unknown(
-    wish: BulkRequest, found: Sequence[ExecutionInfo], more: bool, deps: BulkDeps
+    request: BulkRequest, found: Sequence[ExecutionInfo], more: bool, deps: BulkDeps
 ) -> Iterator[ControlResult]:
     """Yield the ids of the filter that it does not select.
 
     They are unknown, or another condition excludes them. They come with the last page of the answer.
     """
-    if more or not wish.filter.ids:
+    if more or not request.filter.ids:
         return
     known = {info.execution_id for info in found}
-    for text in dict.fromkeys(wish.filter.ids):
-        if int(text) in known or (wish.after is not None and int(text) >= int(wish.after)):
+    for text in dict.fromkeys(request.filter.ids):
+        if int(text) in known or (request.after is not None and int(text) >= int(request.after)):
             continue
         info = deps.store.info(int(text))
         if info is None:
@@ -248,50 +250,50 @@ def _unknown(
 class _BulkRedrive:
     """What a redrive of many says, checked once."""
 
-    def __init__(self, wish: BulkRequest, deps: BulkDeps) -> None:
-        self.step = "" if wish.from_ == "failure" else wish.from_
+    def __init__(self, request: BulkRequest, deps: BulkDeps) -> None:
+        self.step = "" if request.from_ == "failure" else request.from_
         parse_address(self.step)
         self.program = ""
-        if wish.version is not None:
-            if wish.filter.path is None:
+        if request.version is not None:
+            if request.filter.path is None:
                 raise _invalid("a version to continue with needs a path", "name the path in the filter")
-            self.program = find_playbook(deps.catalog, wish.filter.path, wish.version).program
+            self.program = find_playbook(deps.catalog, request.filter.path, request.version).program
 
 
 def _steer(
     verb: Verb,
-    wish: BulkRequest,
-    asked: ChangeRequest,
+    request: BulkRequest,
+    change: ChangeRequest,
     batch: Sequence[ExecutionInfo],
     again: _BulkRedrive,
     deps: BulkDeps,
 ) -> list[ControlResult]:
-    told: dict[int, ControlResult] = {}
+    results: dict[int, ControlResult] = {}
     events: list[Event] = []
     shown = statuses(deps.store, batch, deps.clock())
     steering = (
         deps.store.steering([info.execution_id for info in batch]) if verb in ("pause", "resume") else {}
     )
     for info in batch:
-        before = accepted_before(steering.get(info.execution_id, ()), event_id(asked))
+        before = accepted_before(steering.get(info.execution_id, ()), event_id(change))
         try:
-            event = _event(verb, wish, asked, info, before, again, deps)
+            event = _event(verb, request, change, info, before, again, deps)
         except NoetlError as error:
-            told[info.execution_id] = _told(info, shown, error)
+            results[info.execution_id] = _result_of(info, shown, error)
             continue
         events.append(event)
-        told[info.execution_id] = _told(info, shown, None, "would" if wish.dry_run else "done")
-    if events and not wish.dry_run:
-        posted = deps.store.post_all(events, asked.owner)
+        results[info.execution_id] = _result_of(info, shown, None, "would" if request.dry_run else "done")
+    if events and not request.dry_run:
+        posted = deps.store.post_all(events, change.owner)
         for info in batch:
             problem = _problem(verb, posted.get(info.execution_id))
-            if told[info.execution_id].outcome == "done" and problem is not None:
-                told[info.execution_id] = _told(info, shown, problem)
-        deps.publish([event for event in events if told[event.execution_id].outcome == "done"])
-    return list(told.values())
+            if results[info.execution_id].outcome == "done" and problem is not None:
+                results[info.execution_id] = _result_of(info, shown, problem)
+        deps.publish([event for event in events if results[event.execution_id].outcome == "done"])
+    return list(results.values())
 
 
-def _told(
+def _result_of(
     info: ExecutionInfo,
     shown: Mapping[int, str],
     error: NoetlError | None,
@@ -306,8 +308,8 @@ def _told(
 
 def _event(
     verb: Verb,
-    wish: BulkRequest,
-    asked: ChangeRequest,
+    request: BulkRequest,
+    change: ChangeRequest,
     info: ExecutionInfo,
     before: Sequence[Steering],
     again: _BulkRedrive,
@@ -322,7 +324,7 @@ def _event(
             deps.store,
             deps.programs,
             info.execution_id,
-            asked,
+            change,
             step=again.step,
             program=again.program,
             info=info,
@@ -332,7 +334,12 @@ def _event(
         raise problem
     if verb == "cancel":
         return Cancel(
-            info.execution_id, event_id(asked), info.program, asked.reason, asked.principal, wish.cascade
+            info.execution_id,
+            event_id(change),
+            info.program,
+            change.reason,
+            change.principal,
+            request.cascade,
         )
     demand_state(info)
     if verb == "resume":
@@ -340,7 +347,7 @@ def _event(
             # A pause that was on its way when it was listed may be applied by now.
             info = deps.store.info(info.execution_id) or info
         check_paused(info, before)
-    return steer(Pause if verb == "pause" else Resume, info, asked, before, cascade=wish.cascade)
+    return steer(Pause if verb == "pause" else Resume, info, change, before, cascade=request.cascade)
 
 
 def _problem(verb: Verb, posted: Posted | None) -> ConflictError | None:

@@ -43,44 +43,44 @@ class ChangeRequest(msgspec.Struct, frozen=True):
         check_text(REASON, self.reason, "the reason")
 
 
-def cancel(store: ExecutionStore, execution_id: int, asked: ChangeRequest, *, cascade: bool = True) -> Event:
+def cancel(store: ExecutionStore, execution_id: int, change: ChangeRequest, *, cascade: bool = True) -> Event:
     """End an execution (``cascade``: and its children). Raises NotFoundError, ConflictError."""
     info = live(store, execution_id, "cancelled")
-    event = Cancel(execution_id, event_id(asked), info.program, asked.reason, asked.principal, cascade)
-    return _posted(store, event, asked.owner, "cancelled")
+    event = Cancel(execution_id, event_id(change), info.program, change.reason, change.principal, cascade)
+    return _posted(store, event, change.owner, "cancelled")
 
 
 NOT_YET = "it does within moments, at its `trigger_at` or when it has a slot: try again then, cancel it, or change its parent"
 NOT_WITHOUT_PARENT = "it was paused with its parent before it began, and begins when that is resumed"
 
 
-def pause(store: ExecutionStore, execution_id: int, asked: ChangeRequest, *, cascade: bool = True) -> Event:
+def pause(store: ExecutionStore, execution_id: int, change: ChangeRequest, *, cascade: bool = True) -> Event:
     """Pause an execution, so that the engine begins nothing new in it; a paused one stays so.
 
     ``cascade``: its children, too. Raises NotFoundError, ConflictError.
     """
-    before = _before(store, execution_id, asked)
+    before = _before(store, execution_id, change)
     info = readable(store, execution_id, "paused")
-    event = steer(Pause, info, asked, before, cascade=cascade)
-    return _posted(store, event, asked.owner, "paused")
+    event = steer(Pause, info, change, before, cascade=cascade)
+    return _posted(store, event, change.owner, "paused")
 
 
-def resume(store: ExecutionStore, execution_id: int, asked: ChangeRequest, *, cascade: bool = True) -> Event:
+def resume(store: ExecutionStore, execution_id: int, change: ChangeRequest, *, cascade: bool = True) -> Event:
     """Resume an execution that is paused or is about to be.
 
     ``cascade``: its children, too. Raises NotFoundError, ConflictError.
     """
-    before = _before(store, execution_id, asked)
+    before = _before(store, execution_id, change)
     info = readable(store, execution_id, "resumed")
     check_paused(info, before)
-    event = steer(Resume, info, asked, before, cascade=cascade)
-    return _posted(store, event, asked.owner, "resumed")
+    event = steer(Resume, info, change, before, cascade=cascade)
+    return _posted(store, event, change.owner, "resumed")
 
 
 def steer(
     kind: type[Pause | Resume],
     info: ExecutionInfo,
-    asked: ChangeRequest,
+    change: ChangeRequest,
     before: Sequence[Steering],
     *,
     cascade: bool,
@@ -88,27 +88,27 @@ def steer(
     """Make a pause or a resume that counts after those that were accepted ``before``."""
     return kind(
         info.execution_id,
-        event_id(asked),
+        event_id(change),
         info.program,
-        asked.reason,
-        asked.principal,
+        change.reason,
+        change.principal,
         cascade,
         after=tuple(one.event_id for one in before),
     )
 
 
-def _before(store: ExecutionStore, execution_id: int, asked: ChangeRequest) -> list[Steering]:
+def _before(store: ExecutionStore, execution_id: int, change: ChangeRequest) -> list[Steering]:
     """Return the pauses and resumes that wait in the outbox.
 
     Call this before reading the execution's row: a pause or resume that has left the outbox is in the status by then.
     """
-    return accepted_before(store.steering((execution_id,)).get(execution_id, ()), event_id(asked))
+    return accepted_before(store.steering((execution_id,)).get(execution_id, ()), event_id(change))
 
 
 def patch_context(
     store: ExecutionStore,
     execution_id: int,
-    asked: ChangeRequest,
+    change: ChangeRequest,
     patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     *,
     correlation_id: str = "",
@@ -130,22 +130,22 @@ def patch_context(
     info = readable(store, execution_id, "changed")
     event = ContextPatched(
         execution_id,
-        event_id(asked),
+        event_id(change),
         info.program,
         [],
-        asked.principal,
-        asked.reason,
+        change.principal,
+        change.reason,
         correlation_id,
         merge=dict(patch) if isinstance(patch, Mapping) else {},
         operations=[] if isinstance(patch, Mapping) else [dict(one) for one in patch],
     )
-    return _posted(store, event, asked.owner, "changed")
+    return _posted(store, event, change.owner, "changed")
 
 
 def set_variables(
     store: ExecutionStore,
     execution_id: int,
-    asked: ChangeRequest,
+    change: ChangeRequest,
     variables: Mapping[str, Any],
     *,
     var_type: VariableType = "user_defined",
@@ -163,19 +163,19 @@ def set_variables(
     check_text(IDENTIFIER, source_step, "source_step")
     patches = [Patch("vars", name, value) for name, value in variables.items()]
     writes = [VariableWrite(name, value, var_type, source_step) for name, value in variables.items()]
-    return _post_variables(store, execution_id, asked, patches, writes, var_type, source_step)
+    return _post_variables(store, execution_id, change, patches, writes, var_type, source_step)
 
 
-def delete_variable(store: ExecutionStore, execution_id: int, asked: ChangeRequest, name: str) -> Event:
+def delete_variable(store: ExecutionStore, execution_id: int, change: ChangeRequest, name: str) -> Event:
     """Remove a variable: its row, and ``vars.<name>``. Raises NotFoundError, ConflictError."""
     writes = [VariableWrite(name, deleted=True)]
-    return _post_variables(store, execution_id, asked, [Patch("vars", name, None, "unset")], writes)
+    return _post_variables(store, execution_id, change, [Patch("vars", name, None, "unset")], writes)
 
 
 def _post_variables(
     store: ExecutionStore,
     execution_id: int,
-    asked: ChangeRequest,
+    change: ChangeRequest,
     patches: list[Patch],
     writes: list[VariableWrite],
     var_type: VariableType = "user_defined",
@@ -184,22 +184,22 @@ def _post_variables(
     info = readable(store, execution_id, "changed")
     event = ContextPatched(
         execution_id,
-        event_id(asked),
+        event_id(change),
         info.program,
         patches,
-        asked.principal,
-        asked.reason,
+        change.principal,
+        change.reason,
         var_type=var_type,
         source_step=source_step,
     )
-    return _posted(store, event, asked.owner, "changed", writes)
+    return _posted(store, event, change.owner, "changed", writes)
 
 
 def inject_token(
     store: ExecutionStore,
     programs: Callable[[str], Program],
     execution_id: int,
-    asked: ChangeRequest,
+    change: ChangeRequest,
     *,
     step: str,
     args: dict[str, Any],
@@ -223,20 +223,20 @@ def inject_token(
         )
     event = TokenInjected(
         execution_id,
-        event_id(asked),
+        event_id(change),
         info.program,
         step,
         args,
-        asked.principal,
-        asked.reason,
+        change.principal,
+        change.reason,
         correlation_id,
     )
-    return _posted(store, event, asked.owner, "given a token")
+    return _posted(store, event, change.owner, "given a token")
 
 
-def event_id(asked: ChangeRequest) -> str:
+def event_id(change: ChangeRequest) -> str:
     """Return the id of a request's event, the same for every repeat of the request."""
-    return f"ext:{hashlib.sha256(asked.unique.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+    return f"ext:{hashlib.sha256(change.unique.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def live(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:

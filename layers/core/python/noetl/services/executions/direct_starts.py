@@ -74,6 +74,6 @@ class DirectStarts:
         until = self._clock() + SECONDS
         try:
             return self._decide(starts, lambda: until - self._clock())
-        except InfrastructureError as away:
-            self._log(f"{len(starts)} start(s) go through the queue: {away}")
+        except InfrastructureError as outage:
+            self._log(f"{len(starts)} start(s) go through the queue: {outage}")
             return DecidedStarts(list(starts))

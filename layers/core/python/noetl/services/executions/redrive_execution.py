@@ -31,7 +31,7 @@ def redrive(
     store: ExecutionStore,
     programs: Callable[[str], Program],
     execution_id: int,
-    asked: ChangeRequest,
+    change: ChangeRequest,
     *,
     step: str = "",
     args: dict[str, Any] | None = None,
@@ -47,8 +47,8 @@ def redrive(
     Raises NotFoundError, ConflictError(code="execution_not_ended", "execution_leaving" or "not_redrivable", details ``candidates``),
     InvalidInputError(code="unknown_step", "invalid_redrive" or "unread_argument").
     """
-    event = plan(store, programs, execution_id, asked, step=step, args=args, program=program, output=output)
-    posted = store.post(event, asked.owner)
+    event = plan(store, programs, execution_id, change, step=step, args=args, program=program, output=output)
+    posted = store.post(event, change.owner)
     if posted.status is None:
         raise being_removed(execution_id)
     if posted.status not in TERMINAL:
@@ -60,7 +60,7 @@ def plan(
     store: ExecutionStore,
     programs: Callable[[str], Program],
     execution_id: int,
-    asked: ChangeRequest,
+    change: ChangeRequest,
     *,
     step: str = "",
     args: dict[str, Any] | None = None,
@@ -106,13 +106,13 @@ def plan(
         _check_loops(execution_id, new, state)
     return Redrive(
         execution_id,
-        event_id(asked),
+        event_id(change),
         new.hash,
         address.step,
         args or {},
         {} if address.step or old.hash == new.hash else _arcs(old, new, state),
-        asked.reason,
-        asked.principal,
+        change.reason,
+        change.principal,
         again,
         info.ended_at or 0.0,
         None if output is UNSET else output,

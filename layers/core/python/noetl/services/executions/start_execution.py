@@ -40,10 +40,11 @@ _TOLD = 3
 class StartRequest(msgspec.Struct, frozen=True):
     """A request to start an execution.
 
-    ``path``/``version``: the playbook's, in the catalog. ``key``/``asked``: an idempotency key of this principal, and everything that the
-    request asks for under it. ``told``: values about the start itself that the workload receives. Names of the payload win over them, and
-    they are not checked against ``input``. ``at``: when it starts (epoch seconds); a time that has passed means now. ``priority``:
-    replaces the playbook's own. ``labels``: override those of the playbook. ``no_cache``: no task takes the result of an earlier call.
+    ``path``/``version``: the playbook's, in the catalog. ``key``/``identity``: an idempotency key of this principal, and everything that
+    the request asks for under it. ``start_values``: values about the start itself that the workload receives. Names of the payload win
+    over them, and they are not checked against ``input``. ``at``: when it starts (epoch seconds); a time that has passed means now.
+    ``priority``: replaces the playbook's own. ``labels``: override those of the playbook. ``no_cache``: no task takes the result of an
+    earlier call.
     """
 
     payload: dict[str, Any]
@@ -52,8 +53,8 @@ class StartRequest(msgspec.Struct, frozen=True):
     principal: str = ""
     principal_kind: str = ""
     key: str = ""
-    asked: Any = None
-    told: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    identity: Any = None
+    start_values: Mapping[str, Any] = msgspec.field(default_factory=dict)
     at: float | None = None
     priority: int | None = None
     labels: Mapping[str, str] = {}
@@ -84,7 +85,7 @@ engine could not, and its inbox has to deal with that. Idempotent."""
 
 def start_execution(
     program: Program,
-    wish: StartRequest,
+    request: StartRequest,
     store: ExecutionStore,
     *,
     owner: str,
@@ -107,9 +108,9 @@ def start_execution(
     ConflictError(code="idempotency_key_reused") when the key was used for another request, and InvalidInputError(code="payload_invalid",
     "keychain_unresolved" or "invalid_trigger_at").
     """
-    key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
+    key = IdempotencyKey(request.key, fingerprint(request.identity)) if request.key else None
     try:
-        return _start(program, wish, store, key, owner, now_ms, random_bits, again, names, begin, origin)
+        return _start(program, request, store, key, owner, now_ms, random_bits, again, names, begin, origin)
     except InvalidInputError:
         found = None if key is None else store.keyed(key)
         if found is None:
@@ -119,7 +120,7 @@ def start_execution(
 
 def _start(
     program: Program,
-    wish: StartRequest,
+    request: StartRequest,
     store: ExecutionStore,
     key: IdempotencyKey | None,
     owner: str,
@@ -131,17 +132,17 @@ def _start(
     origin: str,
 ) -> Started:
     # By the store's clock, which is what starts it then: a process that is ahead would start it now.
-    starts_at = None if wish.at is None else _ahead(wish.at, store.load([]).now)
-    check_labels(wish.labels)
-    labels = fitting_labels(program.labels, wish.labels)
+    starts_at = None if request.at is None else _ahead(request.at, store.load([]).now)
+    check_labels(request.labels)
+    labels = fitting_labels(program.labels, request.labels)
     if key is not None or starts_at is not None or program.concurrency is not None or labels:
         begin = None
     owner = owner if starts_at is None else later(starts_at)
     created = CreatedExecution(
-        path=wish.path or program.path,
+        path=request.path or program.path,
         name=program.name,
-        playbook_version="" if wish.version is None else str(wish.version),
-        principal=wish.principal,
+        playbook_version="" if request.version is None else str(request.version),
+        principal=request.principal,
         starts_at=starts_at,
         labels=labels,
     )
@@ -149,17 +150,17 @@ def _start(
         bits = random_bits + number
         start = start_event(
             program,
-            wish.payload,
+            request.payload,
             now_ms=now_ms,
             random_bits=bits,
-            principal=wish.principal,
-            principal_kind=wish.principal_kind,
-            told=wish.told,
-            priority=wish.priority,
-            no_cache=wish.no_cache,
+            principal=request.principal,
+            principal_kind=request.principal_kind,
+            start_values=request.start_values,
+            priority=request.priority,
+            no_cache=request.no_cache,
             origin=origin,
             kept=begin is None,
-            found=(created.path, wish.version),
+            found=(created.path, request.version),
         )
         if starts_at is None:
             refuse_excess(program, start, store, now_ms / 1000)
@@ -214,9 +215,9 @@ def _ahead(at: float, now: float) -> float | None:
     return at
 
 
-def fingerprint(asked: Any) -> str:
+def fingerprint(request: Any) -> str:
     """Return a digest of a JSON value, the same for every order of its keys."""
-    return hashlib.sha256(codec.encode(_ordered(asked))).hexdigest()
+    return hashlib.sha256(codec.encode(_ordered(request))).hexdigest()
 
 
 def _ordered(value: Any) -> Any:
@@ -233,7 +234,7 @@ def start_event(
     random_bits: int,
     principal: str = "",
     principal_kind: str = "",
-    told: Mapping[str, Any] | None = None,
+    start_values: Mapping[str, Any] | None = None,
     priority: int | None = None,
     no_cache: bool = False,
     origin: str = "",
@@ -255,7 +256,7 @@ def start_event(
         program.hash,
         path,
         version,
-        payload={**(told or {}), **payload},
+        payload={**(start_values or {}), **payload},
         principal=principal,
         principal_kind=principal_kind,
         priority=priority,

@@ -41,20 +41,20 @@ def start_playbook(
     kind: str,
     key: str,
     deps: StartDeps,
-    told: Mapping[str, Any] | None = None,
+    start_values: Mapping[str, Any] | None = None,
 ) -> Started:
     """Start a registered playbook for an external event.
 
-    ``by``/``kind``: the principal. ``key``: the same for each delivery of one event; the payload of the first counts. ``told``: see
+    ``by``/``kind``: the principal. ``key``: the same for each delivery of one event; the payload of the first counts. ``start_values``: see
     ``StartRequest``.
 
     Raises NotFoundError(code="playbook_not_found"), InvalidInputError(code="payload_invalid"), InfrastructureError.
     """
     entry = find_playbook(deps.catalog, path, version)
-    wish = StartRequest(payload, entry.path, entry.version, by, kind, key, told=told or {})
+    request = StartRequest(payload, entry.path, entry.version, by, kind, key, start_values=start_values or {})
     return start_execution(
         deps.programs(entry.program),
-        wish,
+        request,
         deps.store,
         owner=deps.owner,
         now_ms=int(deps.clock() * 1000),

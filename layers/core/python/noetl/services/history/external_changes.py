@@ -26,8 +26,10 @@ class ExternalChange(msgspec.Struct, frozen=True):
 def change_of(row: StoredEvent, name: str, fact: Mapping[str, Any]) -> ExternalChange | None:
     """Return the external change that a fact records; None when it records none."""
     refused = name == "command.superseded"
-    asked = row.event_id.startswith("ext:") or (refused and str(fact.get("event_id", "")).startswith("ext:"))
-    if not asked or not fact.get("principal"):
+    external = row.event_id.startswith("ext:") or (
+        refused and str(fact.get("event_id", "")).startswith("ext:")
+    )
+    if not external or not fact.get("principal"):
         return None
     return ExternalChange(
         row.event_id,

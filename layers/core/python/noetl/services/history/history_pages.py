@@ -135,11 +135,11 @@ class HistoryReader:
                 self._lanes[run] = (str(fact.get("step", "")), -1)
         for run in ending & self._lanes.keys():
             yield from self._items(run, gaps=True)
-        told = list(row_events(self._execution_id, row, vocabulary=self._vocabulary, called=self._called))
+        events = list(row_events(self._execution_id, row, vocabulary=self._vocabulary, called=self._called))
         self._seq = max(self._seq, row.seq)
         for run in ending:
             self._lanes.pop(run, None)
-        yield told
+        yield events
 
     def _items(self, run: int, *, gaps: bool) -> Iterator[list[HistoryEvent]]:
         step, last = self._lanes[run]
@@ -150,7 +150,7 @@ class HistoryReader:
                 item = sorted(rows, key=turn_order)
                 if not gaps and (index != last + 1 or is_suspended(item[-1])):
                     return
-                told = [
+                events = [
                     event
                     for row in item
                     for event in row_events(
@@ -159,7 +159,7 @@ class HistoryReader:
                 ]
                 last = index
                 self._lanes[run] = (step, last)
-                yield told
+                yield events
 
     def _called(self, run: int, place: int) -> int:
         """Return an item's index in the whole loop.

@@ -108,9 +108,9 @@ def row_events(
 
     ``step``: the step of a loop's lane, which item rows do not repeat. A row that cannot be read is one event ``row.unreadable``.
     """
-    found = attempt(lambda: list(_tell(execution_id, row, step, called)), f"event {row.event_id}")
-    told = [_tell_unread(row, found)] if isinstance(found, Unreadable) else found
-    for number, event in enumerate(told):
+    found = attempt(lambda: list(_bodies(execution_id, row, step, called)), f"event {row.event_id}")
+    bodies = [_unread_body(row, found)] if isinstance(found, Unreadable) else found
+    for number, event in enumerate(bodies):
         event_id = f"{row.event_id}:{number}"
         names = names_in(vocabulary, event.name, event.status)
         for part, (name, status) in enumerate(names):
@@ -118,11 +118,11 @@ def row_events(
             yield _envelope(execution_id, row, event, part_id, name, status)
 
 
-def _tell(execution_id: int, row: StoredEvent, step: str, called: Called) -> Iterator[_EventBody]:
-    return _tell_item(row, step, called) if row.lane else _tell_row(execution_id, row, called)
+def _bodies(execution_id: int, row: StoredEvent, step: str, called: Called) -> Iterator[_EventBody]:
+    return _item_bodies(row, step, called) if row.lane else _row_bodies(execution_id, row, called)
 
 
-def _tell_unread(row: StoredEvent, found: Unreadable) -> _EventBody:
+def _unread_body(row: StoredEvent, found: Unreadable) -> _EventBody:
     return _EventBody("row.unreadable", "error", row.event_id, {"type": row.type, "why": found.why}, {})
 
 
@@ -157,14 +157,14 @@ def events_of_fact(row: StoredEvent) -> list[int]:
 
     Raises ValueError for what is no list of facts.
     """
-    return [len(told) for told in _tell_facts(0, row, _by_place)]
+    return [len(bodies) for bodies in _facts_bodies(0, row, _by_place)]
 
 
-def _tell_row(execution_id: int, row: StoredEvent, called: Called) -> Iterator[_EventBody]:
-    return chain.from_iterable(_tell_facts(execution_id, row, called))
+def _row_bodies(execution_id: int, row: StoredEvent, called: Called) -> Iterator[_EventBody]:
+    return chain.from_iterable(_facts_bodies(execution_id, row, called))
 
 
-def _tell_facts(execution_id: int, row: StoredEvent, called: Called) -> Iterator[list[_EventBody]]:
+def _facts_bodies(execution_id: int, row: StoredEvent, called: Called) -> Iterator[list[_EventBody]]:
     """Yield the events of each fact of a row; none for a fact that only folding needs."""
     command = _command_of(row.event_id)
     for fact in read_facts(row):
@@ -174,26 +174,26 @@ def _tell_facts(execution_id: int, row: StoredEvent, called: Called) -> Iterator
         if fact.get("index", -1) >= 0:
             fact = {**fact, "index": called(int(fact["run"]), int(fact["index"]))}
         by_worker = command is not None and fact.get("run") == _run_of(command[0])
-        yield list(_tell_fact(execution_id, fact, command if by_worker else None))
+        yield list(_fact_bodies(execution_id, fact, command if by_worker else None))
         if by_worker and fact.get("name") in _WORKER_FACTS:
             command = None
 
 
-def _tell_fact(
+def _fact_bodies(
     execution_id: int, fact: Mapping[str, Any], command: tuple[str, int] | None
 ) -> Iterator[_EventBody]:
     name = str(fact.get("name", ""))
-    told = _fact_event(execution_id, fact, name)
+    body = _fact_event(execution_id, fact, name)
     if name in _WORKER_FACTS:
-        yield from _tell_call(told, fact, command)
+        yield from _call_bodies(body, fact, command)
     elif name == "playbook.initialized":
-        yield told
+        yield body
         yield _EventBody("workflow.initialized", "in_progress", str(execution_id), {}, {})
     elif name in ("playbook.completed", "playbook.failed", "execution.cancelled"):
-        yield _EventBody("workflow.completed", told.status, str(execution_id), {}, {})
-        yield told
+        yield _EventBody("workflow.completed", body.status, str(execution_id), {}, {})
+        yield body
     else:
-        yield told
+        yield body
 
 
 def _fact_event(execution_id: int, fact: Mapping[str, Any], name: str) -> _EventBody:
@@ -228,8 +228,8 @@ _WORKER_FACTS = frozenset(
 """Facts that tell what a worker reported, when it was a worker that ran the step (control kinds run in the engine)."""
 
 
-def _tell_call(
-    told: _EventBody, fact: Mapping[str, Any], command: tuple[str, int] | None
+def _call_bodies(
+    body: _EventBody, fact: Mapping[str, Any], command: tuple[str, int] | None
 ) -> Iterator[_EventBody]:
     meta = {"run": fact.get("run"), "step": fact.get("step")}
     if fact.get("stage") == "compensate":
@@ -238,30 +238,30 @@ def _tell_call(
         command_meta = {**meta, "turn": command[1]}
         yield _EventBody("command.claimed", "in_progress", command[0], {}, command_meta)
         yield _EventBody("command.started", "in_progress", command[0], {}, command_meta)
-    yield from _tell_tasks(fact, told, meta)
-    if told.name == "retry.scheduled" and _ends_with(fact.get("trace"), told.name):
+    yield from _task_bodies(fact, body, meta)
+    if body.name == "retry.scheduled" and _ends_with(fact.get("trace"), body.name):
         return
     yield _EventBody(
-        told.name, told.status, told.entity, told.payload, told.meta, "worker" if command else "server"
+        body.name, body.status, body.entity, body.payload, body.meta, "worker" if command else "server"
     )
-    if command is not None and told.name in ("call.done", "call.error"):
-        ended = "command.completed" if told.name == "call.done" else "command.failed"
-        yield _EventBody(ended, told.status, command[0], {}, command_meta)
+    if command is not None and body.name in ("call.done", "call.error"):
+        ended = "command.completed" if body.name == "call.done" else "command.failed"
+        yield _EventBody(ended, body.status, command[0], {}, command_meta)
 
 
-def _tell_tasks(report: Mapping[str, Any], told: _EventBody, meta: dict[str, Any]) -> Iterator[_EventBody]:
+def _task_bodies(report: Mapping[str, Any], body: _EventBody, meta: dict[str, Any]) -> Iterator[_EventBody]:
     """Yield the events of the tasks that a worker traced.
 
     A worker traces nothing for a single task that was called once: those events come from the report itself.
     """
     trace = report.get("trace")
-    done = told.name in ("call.done", "call.error") and report.get("stage", "body") in ("body", "compensate")
+    done = body.name in ("call.done", "call.error") and report.get("stage", "body") in ("body", "compensate")
     if trace or not done:
-        yield from _tell_trace(trace, meta)
+        yield from _trace_bodies(trace, meta)
         return
     facts = {key: value for key, value in (report.get("meta") or {}).items() if key == "duration_ms"}
-    yield _EventBody("task.started", "in_progress", told.entity, {}, meta)
-    yield _EventBody("task.done", told.status, told.entity, facts, meta)
+    yield _EventBody("task.started", "in_progress", body.entity, {}, meta)
+    yield _EventBody("task.done", body.status, body.entity, facts, meta)
 
 
 def _ends_with(trace: Any, name: str) -> bool:
@@ -274,7 +274,7 @@ def _ends_with(trace: Any, name: str) -> bool:
     return isinstance(trace, list) and bool(trace) and trace[-1].get("name") == name
 
 
-def _tell_trace(trace: Any, meta: dict[str, Any]) -> Iterator[_EventBody]:
+def _trace_bodies(trace: Any, meta: dict[str, Any]) -> Iterator[_EventBody]:
     for entry in trace if isinstance(trace, list) else ():
         yield _EventBody(
             str(entry.get("name", "")),
@@ -288,7 +288,7 @@ def _tell_trace(trace: Any, meta: dict[str, Any]) -> Iterator[_EventBody]:
 # --- items --------------------------------------------------------------------------------------
 
 
-def _tell_item(row: StoredEvent, step: str, called: Called) -> Iterator[_EventBody]:
+def _item_bodies(row: StoredEvent, step: str, called: Called) -> Iterator[_EventBody]:
     outcome = codec.decode(row.facts)
     status = outcome.get("status")
     index = called(row.lane, row.seq)
@@ -307,27 +307,27 @@ def _tell_item(row: StoredEvent, step: str, called: Called) -> Iterator[_EventBo
             key: suspend[key] for key in ("delay", "until", "task", "child") if suspend.get(key) is not None
         }
         trace = outcome.get("trace") or ()
-        yield from _tell_trace(trace, meta)
+        yield from _trace_bodies(trace, meta)
         if suspend.get("callback") or _ends_with(trace, name):
             return
         yield _EventBody(name, "in_progress", step, shown, meta)
         return
-    told = _item_call(outcome, status, step, meta)
-    yield from _tell_tasks(outcome, told, meta)
-    yield told
-    yield _EventBody("loop.item", told.status, step, {"index": index}, meta)
+    body = _item_call(outcome, status, step, meta)
+    yield from _task_bodies(outcome, body, meta)
+    yield body
+    yield _EventBody("loop.item", body.status, step, {"index": index}, meta)
 
 
 def _item_call(outcome: Mapping[str, Any], status: Any, step: str, meta: dict[str, Any]) -> _EventBody:
     name = "call.error" if status == "error" else "call.done"
-    told_status: EventStatus = (
+    event_status: EventStatus = (
         "error" if status == "error" else "skipped" if status == "skipped" else "success"
     )
     payload = {key: meta[key] for key in ("loop_event_id", "loop_iteration_index")}
     for key in ("result", "error", "labels", "route"):
         if outcome.get(key) is not None:
             payload[key] = outcome[key]
-    return _EventBody(name, told_status, step, payload, {**meta, **(outcome.get("meta") or {})})
+    return _EventBody(name, event_status, step, payload, {**meta, **(outcome.get("meta") or {})})
 
 
 # --- reading ids --------------------------------------------------------------------------------

@@ -60,11 +60,11 @@ def cancels_first(events: list[MainEvent], why: str) -> list[MainEvent]:
 
     Each cancel then states ``why``.
     """
-    told = [
+    readable = [
         msgspec.structs.replace(event, unreadable=why) if isinstance(event, Cancel) else event
         for event in events
     ]
-    return sorted(told, key=lambda event: not isinstance(event, Cancel))
+    return sorted(readable, key=lambda event: not isinstance(event, Cancel))
 
 
 def _fold(state: ExecutionState, slots: Slots, row: StoredEvent) -> None:

@@ -127,7 +127,7 @@ class DeadLetterPage(msgspec.Struct, frozen=True):
     next: str | None = None
 
 
-class DeadLetterWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class DeadLetterRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A request to send back or remove dead letters.
 
     ``ids``: only these. ``all``: every one. ``queue`` and ``execution_id`` choose among them; an execution alone means all of its letters.
@@ -193,30 +193,30 @@ def place_of(letter: DeadLetterView) -> str:
 
 
 def handle_letters(
-    verb: Verb, wish: DeadLetterWish, deps: LetterDeps, deadline: Callable[[], float]
+    verb: Verb, request: DeadLetterRequest, deps: LetterDeps, deadline: Callable[[], float]
 ) -> DeadLettersDone:
     """Send back or remove dead letters. A repeat finds those that are left.
 
     Raises InvalidInputError(code="dead_letters_invalid"), InfrastructureError.
     """
-    _check(wish)
-    ids = None if wish.ids is None else frozenset(wish.ids)
+    _check(request)
+    ids = None if request.ids is None else frozenset(request.ids)
     done: list[str] = []
     unsent: list[str] = []
     left, stopped = 0, False
-    for one in _queues(deps, wish.queue):
+    for one in _queues(deps, request.queue):
         count = one.count()
-        if wish.dry_run:
+        if request.dry_run:
             letters = core.look(one.name, one.dead, deps.results, expected=count)
-            meant = [
+            selected = [
                 _id(one.name, letter.message_id)
                 for letter in sorted(letters, key=_order)
-                if _meant(letter, ids, wish)
+                if _is_selected(letter, ids, request)
             ]
-            done += meant
-            left += max(count, len(letters)) - len(meant)
+            done += selected
+            left += max(count, len(letters)) - len(selected)
             continue
-        wanted = _wanted(one.name, ids, wish, deps.results)
+        wanted = _selector(one.name, ids, request, deps.results)
         if verb == "retry":
             handled = core.send_back(
                 one.dead, one.home, wanted=wanted, deadline=deadline, log=deps.log, expected=count
@@ -230,7 +230,7 @@ def handle_letters(
     missing = sorted((ids or frozenset()) - {*done, *unsent})
     return DeadLettersDone(
         verb,
-        wish.dry_run,
+        request.dry_run,
         "partly" if stopped else "complete",
         done,
         missing,
@@ -240,22 +240,26 @@ def handle_letters(
     )
 
 
-def _check(wish: DeadLetterWish) -> None:
-    if wish.ids is None and wish.execution_id is None and not wish.all:
+def _check(request: DeadLetterRequest) -> None:
+    if request.ids is None and request.execution_id is None and not request.all:
         raise InvalidInputError(
             "the request names no dead letters",
             code="dead_letters_invalid",
             hint='name them by "ids", by "execution_id", or say "all": true',
         )
-    if wish.ids is not None and (wish.all or not wish.ids):
+    if request.ids is not None and (request.all or not request.ids):
         raise InvalidInputError(
             '"ids" names at least one dead letter, and excludes "all"',
             code="dead_letters_invalid",
             hint='send either "ids" or "all"',
         )
-    if wish.ids is not None and len(wish.ids) > DEAD_LETTER_IDS.value:
+    if request.ids is not None and len(request.ids) > DEAD_LETTER_IDS.value:
         raise exceeded(
-            DEAD_LETTER_IDS, len(wish.ids), "ids", code="dead_letters_invalid", remedy="send several requests"
+            DEAD_LETTER_IDS,
+            len(request.ids),
+            "ids",
+            code="dead_letters_invalid",
+            remedy="send several requests",
         )
 
 
@@ -267,19 +271,19 @@ def _id(queue: str, message_id: str) -> str:
     return f"{queue}:{message_id}"
 
 
-def _meant(letter: DeadLetter, ids: frozenset[str] | None, wish: DeadLetterWish) -> bool:
+def _is_selected(letter: DeadLetter, ids: frozenset[str] | None, request: DeadLetterRequest) -> bool:
     if ids is not None and _id(letter.queue, letter.message_id) not in ids:
         return False
-    return wish.execution_id is None or wish.execution_id in letter.executions
+    return request.execution_id is None or request.execution_id in letter.executions
 
 
-def _wanted(
-    queue: str, ids: frozenset[str] | None, wish: DeadLetterWish, results: ResultStore
+def _selector(
+    queue: str, ids: frozenset[str] | None, request: DeadLetterRequest, results: ResultStore
 ) -> core.Wanted:
     def wanted(delivery: Delivery) -> bool:
         if ids is not None and _id(queue, delivery.message_id) not in ids:
             return False
-        return wish.execution_id is None or core.about_execution(delivery, results, wish.execution_id)
+        return request.execution_id is None or core.about_execution(delivery, results, request.execution_id)
 
     return wanted
 

@@ -38,9 +38,9 @@ class AuthenticBatch:
     refused: list[Delivery] = field(default_factory=list)
     unread: list[Delivery] = field(default_factory=list)
     broken: list[tuple[Delivery, str]] = field(default_factory=list)
-    asked: list[tuple[Event, str]] = field(default_factory=list)
+    leases: list[tuple[Event, str]] = field(default_factory=list)
     """Outcomes that were in a request which was not answered, each with the name of its lease."""
-    away: list[InfrastructureError] = field(default_factory=list)
+    outages: list[InfrastructureError] = field(default_factory=list)
     """Why messages of ``unread`` cannot be read yet, except those of a newer version."""
 
 
@@ -77,10 +77,10 @@ class MessageAuthenticator:
                 self.log(f"message {delivery.message_id} is left to its queue: {error}")
                 found.unread.append(delivery)
                 if isinstance(error, InfrastructureError):
-                    found.away.append(error)
+                    found.outages.append(error)
                 continue
             except InvalidInputError as error:
-                self._tell(delivery, str(error))
+                self._report(delivery, str(error))
                 found.refused.append(delivery)
                 continue
             except BaseException as error:
@@ -124,7 +124,7 @@ class MessageAuthenticator:
         else:
             found.events.append((delivery, message.event))
             if message.asked:
-                found.asked.append((message.event, message.asked))
+                found.leases.append((message.event, message.asked))
 
     def _put_off(
         self, delivery: Delivery, message: Message, error: InfrastructureError, found: AuthenticBatch
@@ -140,10 +140,10 @@ class MessageAuthenticator:
             f"message {delivery.message_id}, delivery {delivery.received}, is left to its queue: {error.message}"
         )
         found.unread.append(delivery)
-        found.away.append(error)
+        found.outages.append(error)
 
     def _refuse(self, delivery: Delivery, message: Message, why: str, found: AuthenticBatch) -> None:
-        self._tell(delivery, why)
+        self._report(delivery, why)
         if message.event is not None:
             self._record(delivery, message.event)
         found.refused.append(delivery)
@@ -164,7 +164,7 @@ class MessageAuthenticator:
             ]
         )
 
-    def _tell(self, delivery: Delivery, why: str) -> None:
+    def _report(self, delivery: Delivery, why: str) -> None:
         self.log(
             f"message {delivery.message_id} is refused: {why}; it was {loggable(delivery.body, SHOWN)!r}"
         )

@@ -82,7 +82,7 @@ def make_change(
         words=tuple(
             ChildrenWord(what, ids.word_event(what, execution_id, d.state.seq), d.state.seq)
             for d in each
-            for what in d.tell_children
+            for what in d.steer_children
         ),
         release=any(d.release for d in each),
         redriven=any(isinstance(event, Redrive) for event, _ in decisions),

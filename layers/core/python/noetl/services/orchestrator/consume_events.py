@@ -117,8 +117,8 @@ class MessageBatch:
     def handle(self, deliveries: list[Delivery]) -> EventBatchResult:
         try:
             admitted = self.deps.door.admit(deliveries, timers=self.source is self.deps.publisher.timers)
-        except InfrastructureError as away:
-            self.deps.log(f"{len(deliveries)} message(s) are given back: {away}")
+        except InfrastructureError as outage:
+            self.deps.log(f"{len(deliveries)} message(s) are given back: {outage}")
             self.managed.failures += len(deliveries)
             self._back_off(deliveries)
             self._give_back()
@@ -139,11 +139,11 @@ class MessageBatch:
             self._follow()
         finally:
             self._publish()
-        self._free_leases(admitted.asked)
+        self._free_leases(admitted.leases)
         self._give_back()
         return self.managed
 
-    def _free_leases(self, asked: Sequence[tuple[Event, str]]) -> None:
+    def _free_leases(self, leased: Sequence[tuple[Event, str]]) -> None:
         """Free commands that were leased in answers which did not arrive.
 
         A sweep sends them to their queues. The outcomes come through the queue now, so the worker that made the request does not run
@@ -152,12 +152,12 @@ class MessageBatch:
         leases = self.deps.leases
         if leases is None:
             return
-        for name in dict.fromkeys(name for _, name in asked):
+        for name in dict.fromkeys(name for _, name in leased):
             try:
                 if leases.free(POOL, name):
                     self.managed.again = True
-            except InfrastructureError as away:
-                self.deps.log(f"commands of an answer are free when their lease is over: {away}")
+            except InfrastructureError as outage:
+                self.deps.log(f"commands of an answer are free when their lease is over: {outage}")
 
     # --- deciding ---
 
@@ -191,11 +191,11 @@ class MessageBatch:
         self._take(handled, [event for _, event in pairs])
         return failure
 
-    def _put_off(self, pairs: list[tuple[Delivery, Event]], away: InfrastructureError) -> None:
+    def _put_off(self, pairs: list[tuple[Delivery, Event]], outage: InfrastructureError) -> None:
         """Return events to their queue during an outage; the queue delivers them again."""
         for delivery, event in pairs:
             self.deps.log(
-                f"event {event.event_id} of execution {event.execution_id}, delivery {delivery.received}: {away}"
+                f"event {event.event_id} of execution {event.execution_id}, delivery {delivery.received}: {outage}"
             )
             self._back_off([delivery])
         self.managed.failures += len(pairs)
@@ -232,8 +232,8 @@ class MessageBatch:
             seconds = after_failure(event, error, tries, self.engine, handled)
             self.managed.failures += 1
             return seconds
-        except InfrastructureError as away:
-            self._put_off([(delivery, event)], away)
+        except InfrastructureError as outage:
+            self._put_off([(delivery, event)], outage)
             return None
         finally:
             self._take(handled, [event])
@@ -280,9 +280,9 @@ class MessageBatch:
             return
         try:
             done = self.deps.publisher.publish(self.owner, commands, self.follow, self.timers)
-        except InfrastructureError as away:
+        except InfrastructureError as outage:
             # All of it is committed. What is not marked is published again by a sweep, as further attempts.
-            self.deps.log(f"what was published could not be marked: {away}")
+            self.deps.log(f"what was published could not be marked: {outage}")
             self.managed.unsent = len(commands) + len(self.follow)
             return
         self.managed.commands = len(done.sent_commands)

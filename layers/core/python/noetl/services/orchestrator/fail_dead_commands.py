@@ -73,14 +73,14 @@ def bury(
         try:
             reason = f"worker {worker(message.command)}: {REASON}"
             log(f"command {message.command.command_id} of execution {message.command.execution_id}: {reason}")
-            told = answer_lost(message.command, programs, results, reason, log)
+            outcomes = answer_lost(message.command, programs, results, reason, log)
             outgoing = [
                 Outgoing(
                     pack(Message(VERSION, token=message.token, event=event), results, limit=limit),
                     event_group(event),
                     dedup=f"{delivery.message_id}.{number}",
                 )
-                for number, event in enumerate(told)
+                for number, event in enumerate(outcomes)
             ]
         except BaseException as error:
             log(f"dead letter {delivery.message_id} is left: {as_exception(error)!r}")

@@ -178,8 +178,8 @@ def _is_old(event: Event, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
     state = state_of(event.execution_id, snapshot.state)
     if not state.undoing and state.verdict is None:
         return False
-    asked = LoadRequest(event.execution_id, commands=(event.command_id,))
-    return not is_fenced(event, deps.store.load([asked]).executions.get(event.execution_id))
+    wanted = LoadRequest(event.execution_id, commands=(event.command_id,))
+    return not is_fenced(event, deps.store.load([wanted]).executions.get(event.execution_id))
 
 
 def _is_plain(name: str) -> bool:

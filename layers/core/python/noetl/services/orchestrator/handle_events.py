@@ -214,7 +214,7 @@ def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
             work.whole = _reads_whole(work, deps)
         loaded = deps.store.load([work.request() for work in works])
         if deps.recent is not None:
-            deps.recent.heard(loaded.now)
+            deps.recent.observe(loaded.now)
         return loaded, {}
     known: dict[int, int] = {}
     executions: dict[int, Snapshot] = {}
@@ -230,7 +230,7 @@ def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
             missing.append(work.request())
     if missing:
         loaded = deps.store.load(missing)
-        deps.recent.heard(loaded.now)
+        deps.recent.observe(loaded.now)
         executions.update(loaded.executions)
         return msgspec.structs.replace(loaded, executions=executions), known
     return Loaded(now, executions), known

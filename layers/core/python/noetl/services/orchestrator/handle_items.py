@@ -163,11 +163,11 @@ def _batch(event: ItemsDone, deps: EngineDeps, now: float, taken: frozenset[int]
         event_id = ids.item_event(event.run, event.round, item.index)
         rows.append(EventRow(event_id, item.index, kind, data, lane=event.run))
     if event.rest is not None:
-        told = event.rest.outcome
-        if told is not None and told.trace:
-            rows.append(_turn_row(event, event.rest.start, told, event.turn))
-        if told is not None:
-            outbox += _detached(event, event.rest.start, told, taken)
+        turn_outcome = event.rest.outcome
+        if turn_outcome is not None and turn_outcome.trace:
+            rows.append(_turn_row(event, event.rest.start, turn_outcome, event.turn))
+        if turn_outcome is not None:
+            outbox += _detached(event, event.rest.start, turn_outcome, taken)
         _continue_chunk(event, step, pool, event.rest, now, resumed, waiting, outbox, taken)
     window = deps.limits.window
     return ItemBatch(

@@ -82,6 +82,8 @@ def refuse_start(event: Start, deps: EngineDeps, handled: BatchEffects) -> None:
         retryable=True,
     )
     done = ids.child_done_event(parent.command_id, parent.turn)
-    told = ChildDone(parent.execution_id, done, "", parent, event.execution_id, Outcome("error", error=error))
-    if deps.store.post(told, deps.owner).posted:
-        handled.events.append(told)
+    child_done = ChildDone(
+        parent.execution_id, done, "", parent, event.execution_id, Outcome("error", error=error)
+    )
+    if deps.store.post(child_done, deps.owner).posted:
+        handled.events.append(child_done)

@@ -85,32 +85,32 @@ class EventsDeps:
     renew_lease: Callable[[int, str, int, int], bool] = lambda execution_id, command_id, attempt, turn: True
 
 
-def take_event(wish: EventReport, capability: str, deps: EventsDeps) -> ReportedEvent:
+def take_event(request: EventReport, capability: str, deps: EventsDeps) -> ReportedEvent:
     """Admit one reported event and forward it to the engine. ``capability``: the header's.
 
     Raises InvalidInputError (it is none), InfrastructureError (also code="key_unknown": its sender repeats it)."""
-    found = _admit([read_event(wish, capability)], deps, final=False)
-    if found.away is not None:
-        raise found.away
+    found = _admit([read_event(request, capability)], deps, final=False)
+    if found.outage is not None:
+        raise found.outage
     deps.forward(found.admitted)
-    return found.told[0]
+    return found.reported[0]
 
 
-def read_event(wish: EventReport, capability: str) -> str:
+def read_event(request: EventReport, capability: str) -> str:
     """Return the text of the message for a reported event.
 
     Raises InvalidInputError(code="event_invalid"), and "capability_invalid"."""
-    if wish.event is not None:
-        raw = {"v": wish.v, "token": wish.token, "event": wish.event}
+    if request.event is not None:
+        raw = {"v": request.v, "token": request.token, "event": request.event}
         return codec.encode(raw).decode("utf-8", "surrogatepass")
-    name = wish.name or wish.event_type
+    name = request.name or request.event_type
     if name not in DONE | FAILED | SIGNS:
         raise InvalidInputError(
             f"{name[:80]!r} cannot be reported",
             code="event_invalid" if name else "body_invalid",
             hint=f"one of {', '.join(sorted(DONE | FAILED | SIGNS))}",
         )
-    shown = wish.command or capability
+    shown = request.command or capability
     if not shown:
         raise InvalidInputError(
             "an event says for which command it speaks",
@@ -118,7 +118,7 @@ def read_event(wish: EventReport, capability: str) -> str:
             hint="send what came with the command as `command`, or in the header Noetl-Command",
         )
     command = read_capability(shown)
-    if wish.execution_id is not None and str(wish.execution_id) != str(command.execution_id):
+    if request.execution_id is not None and str(request.execution_id) != str(command.execution_id):
         raise InvalidInputError("the command belongs to another execution", code="event_invalid")
     if command.round >= 0 and name in SIGNS:
         return encode_message(Message(VERSION, token=command.token, event=_sign_of_items(command)))
@@ -128,7 +128,9 @@ def read_event(wish: EventReport, capability: str) -> str:
             code="event_invalid",
             hint="send {v, token, event} with an event of the type items",
         )
-    event = CommandDone.of(command, Outcome("suspended") if name in SIGNS else _outcome(name, wish.payload))
+    event = CommandDone.of(
+        command, Outcome("suspended") if name in SIGNS else _outcome(name, request.payload)
+    )
     return encode_message(Message(VERSION, token=command.token, event=event))
 
 
@@ -148,8 +150,8 @@ def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
         return Outcome("ok", result=result)
     error = payload.get("error")
     try:
-        said = {"message": error or "failed"} if error is None or isinstance(error, str) else error
-        return Outcome("error", error=codec.convert(said, ErrorInfo))
+        error_body = {"message": error or "failed"} if error is None or isinstance(error, str) else error
+        return Outcome("error", error=codec.convert(error_body, ErrorInfo))
     except msgspec.ValidationError as invalid:
         raise InvalidInputError(f"payload.error does not fit: {invalid}", code="event_invalid") from invalid
 
@@ -158,12 +160,12 @@ def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
 class _Found:
     """The result of checking a batch of messages.
 
-    ``told``: the answer for each message. ``admitted``: those for the engine. ``away``: why some can be neither admitted nor refused yet.
+    ``reported``: the answer for each message. ``admitted``: those for the engine. ``outage``: why some can be neither admitted nor refused yet.
     """
 
-    told: list[ReportedEvent]
+    reported: list[ReportedEvent]
     admitted: list[tuple[str, Event]]
-    away: InfrastructureError | None
+    outage: InfrastructureError | None
 
 
 def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
@@ -175,7 +177,7 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
     deliveries = [Delivery(f"http-{place}", "", text, received) for place, text in enumerate(texts)]
     found = deps.door.admit(deliveries)
     let_in = {delivery.message_id: event for delivery, event in found.events}
-    told: list[ReportedEvent] = []
+    reported: list[ReportedEvent] = []
     admitted: list[tuple[str, Event]] = []
     for delivery in deliveries:
         event = let_in.get(delivery.message_id)
@@ -183,18 +185,18 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
             wanted = not _still_runs(event) or deps.renew_lease(
                 event.execution_id, event.command_id, event.attempt, event.turn
             )
-            told.append(ReportedEvent(event.event_id, str(event.execution_id), wanted=wanted))
+            reported.append(ReportedEvent(event.event_id, str(event.execution_id), wanted=wanted))
             if not _is_sign(event):
                 admitted.append((delivery.body, event))
             continue
         code = "event_unreadable" if delivery in found.unread else "event_refused"
-        told.append(ReportedEvent("", "", code))
-    away = next(iter(found.away), None)
-    if away is None or final:
-        for one in told:
+        reported.append(ReportedEvent("", "", code))
+    outage = next(iter(found.outages), None)
+    if outage is None or final:
+        for one in reported:
             if one.code:
                 deps.refused(one.code)
-    return _Found(told, admitted, away)
+    return _Found(reported, admitted, outage)
 
 
 def _still_runs(event: CommandDone | ItemsDone) -> bool:
@@ -229,21 +231,21 @@ class EventBatchRequest:
     again: bool = False
 
 
-def accept_batch(wish: EventBatchRequest, deps: EventsDeps) -> tuple[EventBatch, bool]:
+def accept_batch(request: EventBatchRequest, deps: EventsDeps) -> tuple[EventBatch, bool]:
     """Store a batch, to be handled later.
 
     Returns the batch and True; for a repeat under its key, the batch as it is now and False.
 
     Raises InvalidInputError for events that cannot be read at all (none is kept then), ConflictError(code="idempotency_conflict").
     """
-    count = len(wish.events)
+    count = len(request.events)
     if count > MOST_EVENTS:
         raise exceeded(BATCH_EVENTS, count, "a batch", code="batch_size", remedy="send several batches")
     if not count:
         raise InvalidInputError(f"a batch holds 1 to {MOST_EVENTS} events, not 0", code="batch_size")
-    texts = [_placed(place, event) for place, event in enumerate(wish.events)]
-    batch, fresh = _keep_batch(wish, texts, deps)
-    if batch.fingerprint != wish.fingerprint:
+    texts = [_placed(place, event) for place, event in enumerate(request.events)]
+    batch, fresh = _keep_batch(request, texts, deps)
+    if batch.fingerprint != request.fingerprint:
         raise ConflictError(
             "this Idempotency-Key belongs to another batch",
             code="idempotency_conflict",
@@ -252,7 +254,7 @@ def accept_batch(wish: EventBatchRequest, deps: EventsDeps) -> tuple[EventBatch,
     return batch, fresh
 
 
-def _keep_batch(wish: EventBatchRequest, texts: list[str], deps: EventsDeps) -> tuple[EventBatch, bool]:
+def _keep_batch(request: EventBatchRequest, texts: list[str], deps: EventsDeps) -> tuple[EventBatch, bool]:
     """Store a batch under the first id that no other batch has.
 
     A batch that is there already is the answer only when the request has a key, or its earlier attempt may have stored it.
@@ -260,22 +262,22 @@ def _keep_batch(wish: EventBatchRequest, texts: list[str], deps: EventsDeps) -> 
     for number in range(TRIES):
         try:
             batch, fresh = deps.batches.accept(
-                wish.batch_id + number,
+                request.batch_id + number,
                 texts,
-                key=wish.key,
-                fingerprint=wish.fingerprint,
-                principal=wish.principal,
+                key=request.key,
+                fingerprint=request.fingerprint,
+                principal=request.principal,
             )
         except IdTakenError:
             continue
-        if fresh or wish.key or (wish.again and number == 0):
+        if fresh or request.key or (request.again and number == 0):
             return batch, fresh
     raise busy()
 
 
-def _placed(place: int, wish: EventReport) -> str:
+def _placed(place: int, request: EventReport) -> str:
     try:
-        return read_event(wish, "")
+        return read_event(request, "")
     except InvalidInputError as error:
         raise InvalidInputError(
             f"events[{place}]: {error.message}", code=error.code, hint=error.hint
@@ -296,12 +298,12 @@ def process_batch(batch_id: int, deps: EventsDeps) -> EventBatch | None:
     final = deps.door.clock() - batch.created_at > GIVE_UP_SECONDS
     found = _admit(batch.messages, deps, final=final)
     deps.forward(found.admitted)
-    if found.away is not None and not final:
-        deps.door.log(f"batch {batch_id} is handled again later: {found.away.message}")
+    if found.outage is not None and not final:
+        deps.door.log(f"batch {batch_id} is handled again later: {found.outage.message}")
         return deps.batches.get(batch_id)
-    status: BatchStatus = "completed" if all(not one.code for one in found.told) else "failed"
-    _record(batch, status, found.told, deps.store)
-    deps.batches.end(batch_id, status, found.told)
+    status: BatchStatus = "completed" if all(not one.code for one in found.reported) else "failed"
+    _record(batch, status, found.reported, deps.store)
+    deps.batches.end(batch_id, status, found.reported)
     return deps.batches.get(batch_id)
 
 
@@ -330,8 +332,8 @@ def _give_up(batch_id: int, deps: EventsDeps) -> None:
     """
     batch = deps.batches.get(batch_id)
     if batch is not None and deps.door.clock() - batch.created_at > GIVE_UP_SECONDS:
-        told = [ReportedEvent("", "", "batch_broken") for _ in range(batch.total)]
-        deps.batches.end(batch_id, "failed", told)
+        refused = [ReportedEvent("", "", "batch_broken") for _ in range(batch.total)]
+        deps.batches.end(batch_id, "failed", refused)
 
 
 def find_batch(batch_id: int, deps: EventsDeps) -> EventBatch:
@@ -344,19 +346,19 @@ def find_batch(batch_id: int, deps: EventsDeps) -> EventBatch:
     return batch
 
 
-def _record(batch: EventBatch, status: str, told: Sequence[ReportedEvent], store: ExecutionStore) -> None:
+def _record(batch: EventBatch, status: str, reported: Sequence[ReportedEvent], store: ExecutionStore) -> None:
     """Record a batch beside the histories of its executions: its arrival and its outcome."""
     rows: list[tuple[int, EventRow]] = []
-    for execution_id in sorted({int(one.execution_id) for one in told if one.execution_id}):
-        own = [one for one in told if one.execution_id == str(execution_id)]
+    for execution_id in sorted({int(one.execution_id) for one in reported if one.execution_id}):
+        own = [one for one in reported if one.execution_id == str(execution_id)]
         about = {"batch_id": str(batch.batch_id), "events": len(own)}
         for what, names in (
             ("accepted", ["batch.accepted"]),
             ("ended", ["batch.processing", f"batch.{status}"]),
         ):
-            said = codec.encode([{"name": name, **about} for name in names])
+            fact = codec.encode([{"name": name, **about} for name in names])
             rows.append(
-                (execution_id, EventRow(f"batch:{batch.batch_id}:{what}", 0, names[-1], said, lane=-1))
+                (execution_id, EventRow(f"batch:{batch.batch_id}:{what}", 0, names[-1], fact, lane=-1))
             )
     if rows:
         store.record_superseded(rows)

@@ -85,8 +85,8 @@ def _owners(rows: list[LoopRow]) -> array[int]:
     return owner
 
 
-def _owned(told: Iterator[Told], owner: array[int], number: int) -> Iterator[Told]:
-    return (one for one in told if owner[one[0]] == number)
+def _owned(outcomes: Iterator[Told], owner: array[int], number: int) -> Iterator[Told]:
+    return (one for one in outcomes if owner[one[0]] == number)
 
 
 def _own(
@@ -117,8 +117,8 @@ def earlier_loop(
         raise _gone(again.run, again.round)
     newest, oldest = rows[0], rows[-1]
     left = _Left(oldest.total, again, fail_fast=fail_fast)
-    for told in outcomes(deps.store, execution_id, rows, again.applied):
-        left.add(*told, gather=sequential)
+    for outcome in outcomes(deps.store, execution_id, rows, again.applied):
+        left.add(*outcome, gather=sequential)
     picked = ranges_of(left.picked())
     if picked and newest.items is None and newest.items_ref is not None:
         fetch(deps.results, newest.items_ref)

@@ -66,9 +66,9 @@ class Recent:
         """
         return run <= self._whole and execution_id not in self._large
 
-    def heard(self, now: float) -> None:
+    def observe(self, now: float) -> None:
         """Note the store's time."""
-        self._time.heard(now)
+        self._time.observe(now)
 
     def now(self) -> float | None:
         """Return the store's time; None when it has to be asked."""

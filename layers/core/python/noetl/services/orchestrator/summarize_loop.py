@@ -69,8 +69,8 @@ def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:
         fold = _Fold(event, rows[-1].total, levels, deps, puts)
         if rows[0].again is not None:
             fold.called = frozenset(indexes(rows[0].picked))
-        for told in outcomes(deps.store, event.execution_id, rows, read=_brief):
-            fold.add(*told)
+        for outcome in outcomes(deps.store, event.execution_id, rows, read=_brief):
+            fold.add(*outcome)
         summary = fold.summary()
     return msgspec.structs.replace(event, summary=summary)
 
@@ -159,12 +159,12 @@ class _Fold:
         """Store a part of the loop's result, with the lifetime that the step sets."""
         event = self.event
         key = f"loop:{event.round}:{what}:{hashlib.sha256(encoded).hexdigest()}"
-        uri, told = result_name(event.execution_id, event.step, event.run, key, self.life)
+        uri, meta = result_name(event.execution_id, event.step, event.run, key, self.life)
         self.puts.put(uri, encoded)
         if self.life is not None:
             tier = self.deps.limits.tier
             self.kept.append(KeptResult(uri, tier, event.step, len(encoded), *self.life))
-        return uri, told
+        return uri, meta
 
     def _results(self) -> Any:
         if self.inline:
@@ -172,7 +172,7 @@ class _Fold:
         if self.values:
             self._spill()
         encoded = codec.encode(manifest(self.parts))
-        uri, told = self._put("manifest", encoded)
+        uri, meta = self._put("manifest", encoded)
         return make_ref(
             uri,
             store=self.deps.limits.tier,
@@ -181,7 +181,7 @@ class _Fold:
             value={"count": sum(part["count"] for part in self.parts)},
             scope=self.scope,
             ttl=self.life[1] if self.life else None,
-            told={**told, "parts": len(self.parts)},
+            extra_meta={**meta, "parts": len(self.parts)},
         )
 
     def summary(self) -> LoopSummary:

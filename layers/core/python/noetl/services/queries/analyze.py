@@ -64,23 +64,23 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
     """Analyze an execution. Raises NotFoundError, InfrastructureError."""
     info = find(deps.store, execution_id)
     outstanding = dict(deps.store.open_work(execution_id))
-    told, now, queued = _HistoryPart(), deps.clock(), []
+    history, now, queued = _HistoryPart(), deps.clock(), []
     if not info.version and info.status not in TERMINAL:
         queued = waits(deps.store, execution_id)
         findings = [limited(wait) for wait in queued] or [
             not_begun(info.started_at, ahead=info.ahead, in_outbox=outstanding.get("outbox", 0) > 0)
         ]
     else:
-        told = _told(deps.store, execution_id)
+        history = _read_history(deps.store, execution_id)
         if info.status in TERMINAL:
-            findings = list(_over(info, told, deps.store))
+            findings = list(_over(info, history, deps.store))
         else:
             state, unreadable = read_state(info)
             if unreadable is None:
-                findings = list(_Live(info, state, told, outstanding, deps).findings())
+                findings = list(_Live(info, state, history, outstanding, deps).findings())
             else:
                 findings = [unreadable_row(unreadable)]
-        findings += map(unreadable_row, told.progress.unreadable)
+        findings += map(unreadable_row, history.progress.unreadable)
     if info.status not in TERMINAL:
         findings += dead_letters(execution_id, deps.deliveries)
     order = {"error": 0, "warning": 1, "info": 2}
@@ -91,7 +91,7 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
         stuck=any(one.severity != "info" for one in findings) and info.status not in TERMINAL,
         verdict=verdict(info.status, findings),
         findings=findings,
-        changes=told.changes[-CHANGES:],
+        changes=history.changes[-CHANGES:],
         outstanding=outstanding,
     )
 
@@ -124,29 +124,29 @@ class _HistoryPart:
                 self.changes.append(change)
 
 
-def _told(store: ExecutionStore, execution_id: int) -> _HistoryPart:
-    told = _HistoryPart()
-    while page := store.step_events(execution_id, after=told.progress.seq, limit=PAGE):
+def _read_history(store: ExecutionStore, execution_id: int) -> _HistoryPart:
+    history = _HistoryPart()
+    while page := store.step_events(execution_id, after=history.progress.seq, limit=PAGE):
         for row in page:
-            told.add(row)
+            history.add(row)
         if len(page) < PAGE:
             break
     # What was accepted and could not be done: rows of one place come in one page.
     for row in store.item_events(execution_id, BESIDE, limit=1):
-        told.changes += [change for fact in facts_of(row) if (change := change_of(row, row.type, fact))]
-    told.changes.sort(key=lambda change: change.at)
-    read_progress(store, execution_id, told.progress)
-    return told
+        history.changes += [change for fact in facts_of(row) if (change := change_of(row, row.type, fact))]
+    history.changes.sort(key=lambda change: change.at)
+    read_progress(store, execution_id, history.progress)
+    return history
 
 
 # --- what ended -------------------------------------------------------------------------------------
 
 
-def _over(info: ExecutionInfo, told: _HistoryPart, store: ExecutionStore) -> Iterator[Finding]:
-    progress = told.progress
+def _over(info: ExecutionInfo, history: _HistoryPart, store: ExecutionStore) -> Iterator[Finding]:
+    progress = history.progress
     failed = failed_items(store, info.execution_id, list(progress.runs.values()))
     if info.status == "failed":
-        yield _failure(info, told)
+        yield _failure(info, history)
     elif info.status == "cancelled":
         yield Finding("cancelled", "info", f"it was cancelled: {progress.reason or 'no reason was given'}")
     for run in progress.runs.values():
@@ -168,8 +168,8 @@ def _causes(found: FailedItems | None) -> str:
     return ": " + "; ".join(f"{one.count} × {one.code} ({one.message})" for one in found.errors[:3])
 
 
-def _failure(info: ExecutionInfo, told: _HistoryPart) -> Finding:
-    progress = told.progress
+def _failure(info: ExecutionInfo, history: _HistoryPart) -> Finding:
+    progress = history.progress
     error = progress.error or error_of(info) or {}
     step = progress.error_step
     runs = [run for run in progress.runs.values() if run.step == step]
@@ -179,7 +179,7 @@ def _failure(info: ExecutionInfo, told: _HistoryPart) -> Finding:
     if error.get("hint"):
         steps.insert(0, str(error["hint"]))
     run = runs[-1].run if runs else 0
-    arc = run in told.worked
+    arc = run in history.worked
     what = "did its work, and what follows failed" if arc else "failed"
     return Finding(
         "failed_arc" if arc else "failed_step",
@@ -199,11 +199,17 @@ class _Live:
         self,
         info: ExecutionInfo,
         state: ExecutionState,
-        told: _HistoryPart,
+        history: _HistoryPart,
         outstanding: Mapping[str, int],
         deps: AnalyzeDeps,
     ) -> None:
-        self.info, self.state, self.told, self.progress, self.deps = info, state, told, told.progress, deps
+        self.info, self.state, self.history, self.progress, self.deps = (
+            info,
+            state,
+            history,
+            history.progress,
+            deps,
+        )
         self.outstanding = outstanding
         execution_id = info.execution_id
         found = deps.inspection.open_commands(execution_id, MOST_COMMANDS)
@@ -225,11 +231,11 @@ class _Live:
 
     def findings(self) -> Iterator[Finding]:
         if self.info.status == "paused":
-            yield paused(self.info, self.told.paused)
+            yield paused(self.info, self.history.paused)
         if self.state.verdict is not None:
             yield ending(self.state.verdict)
         elif self.state.undoing:
-            yield self.told.undoing
+            yield self.history.undoing
         yield from self._events()
         if lost := self.outstanding.get("lost", 0):
             yield processes_died(lost)

@@ -192,19 +192,19 @@ def _aligned(one: _Side, other: _Side, now: float) -> list[AlignedRun]:
 
     A run that only the other side has is placed where it ran there.
     """
-    ours, theirs = _by_occurrence(one.progress), _by_occurrence(other.progress)
+    first_runs, second_runs = _by_occurrence(one.progress), _by_occurrence(other.progress)
     found = []
-    waiting = iter([key for key in theirs if key not in ours])
+    waiting = iter([key for key in second_runs if key not in first_runs])
     rest = next(waiting, None)
-    order = list(theirs)
+    order = list(second_runs)
     place = {key: index for index, key in enumerate(order)}
-    for key, run in ours.items():
-        while rest is not None and key in theirs and place[rest] < place[key]:
-            found.append(_pair(rest, None, theirs[rest], one, other, now))
+    for key, run in first_runs.items():
+        while rest is not None and key in second_runs and place[rest] < place[key]:
+            found.append(_pair(rest, None, second_runs[rest], one, other, now))
             rest = next(waiting, None)
-        found.append(_pair(key, run, theirs.get(key), one, other, now))
+        found.append(_pair(key, run, second_runs.get(key), one, other, now))
     while rest is not None:
-        found.append(_pair(rest, None, theirs[rest], one, other, now))
+        found.append(_pair(rest, None, second_runs[rest], one, other, now))
         rest = next(waiting, None)
     return found
 
@@ -219,16 +219,16 @@ def _by_occurrence(progress: Progress) -> dict[tuple[str, int], StepRun]:
 
 
 def _pair(
-    key: tuple[str, int], ours: StepRun | None, theirs: StepRun | None, one: _Side, other: _Side, now: float
+    key: tuple[str, int], first: StepRun | None, second: StepRun | None, one: _Side, other: _Side, now: float
 ) -> AlignedRun:
-    a = one.runs.get(ours.run, _Run()) if ours else _Run()
-    b = other.runs.get(theirs.run, _Run()) if theirs else _Run()
+    a = one.runs.get(first.run, _Run()) if first else _Run()
+    b = other.runs.get(second.run, _Run()) if second else _Run()
     differs: list[Part] = []
     found: list[ChangeView] = []
-    if ours is None or theirs is None:
+    if first is None or second is None:
         differs.append("presence")
     else:
-        if ours.status != theirs.status:
+        if first.status != second.status:
             differs.append("status")
         for part, left, right in (
             ("arguments", a.arguments, b.arguments),
@@ -241,8 +241,8 @@ def _pair(
             differs.append("route")
     return AlignedRun(
         *key,
-        _run_side(ours, a, now),
-        _run_side(theirs, b, now),
+        _run_side(first, a, now),
+        _run_side(second, b, now),
         differs,
         found[:MOST_CHANGES_OF_A_RUN],
     )

@@ -98,17 +98,17 @@ def find_limit(store: LimitStore, key: str) -> LimitView:
     return view(found[0])
 
 
-def set_limit(store: LimitStore, key: str, wish: LimitRequest, principal: str) -> LimitView:
+def set_limit(store: LimitStore, key: str, request: LimitRequest, principal: str) -> LimitView:
     """Set a limit. Raises InvalidInputError for an invalid key or limit."""
     _key(key)
-    if wish.concurrent is None and wish.rate is None:
+    if request.concurrent is None and request.rate is None:
         hint = "give concurrent (how many at once), or rate (how many every `per` seconds), or both"
         raise InvalidInputError("the limit bounds nothing", code="invalid_limit", hint=hint)
-    _between("concurrent", wish.concurrent, 0, _HIGHEST)
-    _between("rate", wish.rate, 1e-6, 1e9)
-    _between("per", wish.per, 1e-3, 366 * 86_400)
-    _between("burst", wish.burst, 1, _HIGHEST)
-    store.set_limit(key, Numbers(wish.concurrent, wish.rate, wish.per, wish.burst), principal)
+    _between("concurrent", request.concurrent, 0, _HIGHEST)
+    _between("rate", request.rate, 1e-6, 1e9)
+    _between("per", request.per, 1e-3, 366 * 86_400)
+    _between("burst", request.burst, 1, _HIGHEST)
+    store.set_limit(key, Numbers(request.concurrent, request.rate, request.per, request.burst), principal)
     return find_limit(store, key)
 
 

@@ -21,8 +21,8 @@ def dead_letters(execution_id: int, deliveries: Deliveries | None) -> Iterator[F
         return
     try:
         found = deliveries.dead_letters(execution_id)
-    except InfrastructureError as away:
-        yield Finding("queues_unknown", "info", f"its dead letters could not be read: {away}")
+    except InfrastructureError as outage:
+        yield Finding("queues_unknown", "info", f"its dead letters could not be read: {outage}")
         return
     for letter in found:
         text, next_ = reason_of(letter)

@@ -67,9 +67,9 @@ def deliver(value: Any, results: ResultStore, *, most: int) -> Delivered:
 
     Raises TaskError and InfrastructureError.
     """
-    told = divided(value, results)
-    if told.whole:
-        return told
+    response = divided(value, results)
+    if response.whole:
+        return response
     left = most
     hydrate = make_hydrate(results, cache_bytes=0)
 
@@ -81,11 +81,11 @@ def deliver(value: Any, results: ResultStore, *, most: int) -> Delivered:
         return hydrate(ref)
 
     try:
-        whole = read_execution.resolve_with(told.value, read)
+        whole = read_execution.resolve_with(response.value, read)
     except _TooMuchError:
-        return told
+        return response
     if len(codec.encode(whole)) > most:
-        return told
+        return response
     return Delivered(whole, True, {str(ref["ref"]): ref for ref in map(canonical, _references(whole))})
 
 

@@ -130,16 +130,16 @@ class Secrets:
 
     def behind(self) -> dict[str, str]:
         """Map the entries of the keychain to the credentials that they mean in this execution."""
-        return {entry.name: self._meant(entry) for entry in self._program.keychain}
+        return {entry.name: self._entry_text(entry) for entry in self._program.keychain}
 
     def _resolve(self, name: str) -> str:
         """Return the credential behind a keychain entry; any other name is a credential's own."""
         for entry in self._program.keychain:
             if entry.name == name:
-                return self._meant(entry)
+                return self._entry_text(entry)
         return name
 
-    def _meant(self, entry: KeychainEntry) -> str:
+    def _entry_text(self, entry: KeychainEntry) -> str:
         return credential_of(entry, render(entry.params, MappingScope({"workload": self._workload})))
 
     # --- taking secrets out -----------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Secrets:
             return value
         return self._without_spellings(_mapped(value, _masking(self._found_in(encoded))))
 
-    def redact_told(self, value: Any) -> Any:
+    def redact_text(self, value: Any) -> Any:
         """Redact a message of a failure, or printed text.
 
         The code that reported such a text may have cut it within a secret. So this also removes the part of a secret beside a cut.
@@ -167,7 +167,7 @@ class Secrets:
         """Return an error without secrets."""
         if not self._forms:
             return error
-        return codec.convert(self.redact_told(msgspec.to_builtins(error)), ErrorInfo)
+        return codec.convert(self.redact_text(msgspec.to_builtins(error)), ErrorInfo)
 
     def redact_outcome(self, outcome: Outcome) -> Outcome:
         """Return an outcome without secrets.
@@ -332,5 +332,5 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
         return [_mapped(entry, change) for entry in value]
     if type(value) is int and value > 99999:
         shown = str(value)
-        return value if (told := change(shown)) == shown else told
+        return value if (changed := change(shown)) == shown else changed
     return value

@@ -107,17 +107,17 @@ class KnownSecrets:
 
 
 def _cached(token: re.Match[bytes]) -> bytes:
-    """``_meant``, remembered by the escape: texts have few different ones."""
+    """``_decoded``, remembered by the escape: texts have few different ones."""
     text = token[0]
     known = _MEANT.get(text)
     if known is None:
-        known = _meant(token)
+        known = _decoded(token)
         if len(_MEANT) < 4096 and len(text) < 16:
             _MEANT[text] = known
     return known
 
 
-def _meant(token: re.Match[bytes]) -> bytes:
+def _decoded(token: re.Match[bytes]) -> bytes:
     """Return the bytes that an escape means."""
     kind, digits = token.lastgroup, token[token.lastgroup or 0]
     if kind is None:
@@ -145,11 +145,11 @@ def _traced(escape: re.Pattern[bytes], data: bytes, spans: list[Span]) -> list[S
     given: list[int] = [0]
     """… and in ``data``."""
     for token in escape.finditer(data):
-        meant = _meant(token)
-        if meant == token[0]:
+        decoded = _decoded(token)
+        if decoded == token[0]:
             continue  # The name of no character: what stands there is the text itself, and its end may be a secret.
         before = undone[-1] + token.start() - given[-1]
-        undone += [before, before + len(meant)]
+        undone += [before, before + len(decoded)]
         given += [token.start(), token.end()]
     undone.append(undone[-1] + len(data) - given[-1])
     given.append(len(data))

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Self, cast
 import msgspec
 
 from noetl.domain.errors import NotFoundError, TaskError
-from noetl.domain.kinds import ArtifactFormat, Redaction, ResultWish
+from noetl.domain.kinds import ArtifactFormat, Redaction, ResultOptions
 from noetl.domain.results.references import (
     MEDIA_TYPES,
     PREVIEW_LIMIT,
@@ -64,7 +64,7 @@ class TaskArtifacts:
         *,
         max_bytes: int,
         folder: str | None = None,
-        wish: ResultWish | None = None,
+        options: ResultOptions | None = None,
         name: Callable[[], str] = fresh_name,
         masking: Masking = _no_secrets,
         run: int = 0,
@@ -75,29 +75,29 @@ class TaskArtifacts:
         self._step = step
         self._max_bytes = max_bytes
         self._folder = folder
-        self._wish = wish
+        self._options = options
         self._name = name
         self._masking = masking
         self._run = run
         self._note = note
 
     def create(
-        self, format: ArtifactFormat, content_type: str = "", wish: ResultWish | None = None
+        self, format: ArtifactFormat, content_type: str = "", options: ResultOptions | None = None
     ) -> _Writer:
-        wish = wish or self._wish or ResultWish()
-        life = lifetime(wish.scope, wish.ttl)
-        uri, told = result_name(self._execution_id, self._step, self._run, f"artifact/{self._name()}", life)
-        place = _Place(self._results, uri, wish.store)
+        options = options or self._options or ResultOptions()
+        life = lifetime(options.scope, options.ttl)
+        uri, meta = result_name(self._execution_id, self._step, self._run, f"artifact/{self._name()}", life)
+        place = _Place(self._results, uri, options.store)
         ref: dict[str, Any] = {
             "uri": uri,
             "format": format,
             "content_type": content_type or MEDIA_TYPES[format],
-            "scope": wish.scope or "execution",
+            "scope": options.scope or "execution",
             "ttl": life[1] if life else None,
-            "told": told,
+            "extra_meta": meta,
         }
         kept = KeptResult(uri, "", self._step, 0, *life) if life is not None else None
-        return _Writer(place, ref, wish.compression, self._max_bytes, self._masking, kept, self._note)
+        return _Writer(place, ref, options.compression, self._max_bytes, self._masking, kept, self._note)
 
     @contextlib.contextmanager
     def open(self, ref: Mapping[str, Any]) -> Iterator[BinaryIO]:
@@ -145,10 +145,10 @@ class _Place:
     What stays small is held in memory, and is stored in the tier of small values.
     """
 
-    def __init__(self, results: ResultStore, uri: str, wish: str | None) -> None:
+    def __init__(self, results: ResultStore, uri: str, options: str | None) -> None:
         self._results = results
         self._uri = uri
-        self._wish = wish
+        self._options = options
         self._held = bytearray()
         self._tier: ResultStore | None = None
         self._writer: ObjectWriter | None = None
@@ -178,7 +178,7 @@ class _Place:
         ``size``: of the whole artifact, when that is known.
         """
         if self._writer is None:
-            self._tier = self._results.choose(size, self._wish)
+            self._tier = self._results.choose(size, self._options)
             self._writer = self._tier.writer(self._uri)
             self._writer.write(bytes(self._held))
             self._held.clear()
@@ -242,7 +242,7 @@ class _Writer:
             self._keep(self._mask.end())
         digest = self._packed.commit()
         if self._packed.compression is not None:
-            self._ref["told"] |= {
+            self._ref["extra_meta"] |= {
                 "compression": self._packed.compression,
                 "stored_bytes": self._packed.stored,
             }

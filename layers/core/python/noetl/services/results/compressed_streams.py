@@ -27,10 +27,10 @@ class PackedWriter:
     ``wish``: ``gzip``, ``auto`` (which looks at the beginning first), or none.
     """
 
-    def __init__(self, writer: ObjectWriter, wish: str | None) -> None:
+    def __init__(self, writer: ObjectWriter, compression: str | None) -> None:
         self._writer = writer
-        self._undecided: bytearray | None = bytearray() if wish == "auto" else None
-        self._packer: Any = gzip_packer() if wish == "gzip" else None
+        self._undecided: bytearray | None = bytearray() if compression == "auto" else None
+        self._packer: Any = gzip_packer() if compression == "gzip" else None
         self._hash = hashlib.sha256()
         self.stored = 0
         """Bytes in the store so far."""

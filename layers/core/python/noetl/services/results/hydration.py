@@ -32,7 +32,7 @@ def make_hydrate(
     """Make a ``Hydrate`` over a result store. Thread-safe.
 
     ``most``: bytes of an artifact that is loaded as one value. It raises TaskError(code="REFERENCE_NOT_AVAILABLE", or
-    "result_too_large_to_load"), and ResultsAway.
+    "result_too_large_to_load"), and ResultsUnreachable.
     """
     return _Hydrator(results, cache_bytes, most)
 

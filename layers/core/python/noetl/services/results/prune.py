@@ -91,18 +91,18 @@ class Pruned(msgspec.Struct, frozen=True):
     results: int = 0
 
 
-def prune(wish: PruneRequest, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
+def prune(request: PruneRequest, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
     """Remove executions that ended before a moment.
 
     It ends when none is left or ``more_time`` says no.
 
     Raises InvalidInputError (codes ``retention_unset``, ``invalid_retention``), InfrastructureError (ask again).
     """
-    if wish.permanent:
-        return _prune_permanent(wish, deps, more_time)
+    if request.permanent:
+        return _prune_permanent(request, deps, more_time)
     now = deps.clock()
-    before = now - _seconds(wish, deps.days)
-    if wish.dry_run:
+    before = now - _seconds(request, deps.days)
+    if request.dry_run:
         found = deps.retention.old(before, COUNTED)
         status: Literal["complete", "partly"] = "complete" if len(found) < COUNTED else "partly"
         return Pruned(instant(before), True, status, len(found), 0, 0)
@@ -114,9 +114,9 @@ def prune(wish: PruneRequest, deps: PruneDeps, more_time: Callable[[], bool]) ->
     )
 
 
-def _prune_permanent(wish: PruneRequest, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
-    before = deps.clock() - _seconds(wish, RetentionDays())
-    if wish.dry_run:
+def _prune_permanent(request: PruneRequest, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
+    before = deps.clock() - _seconds(request, RetentionDays())
+    if request.dry_run:
         count = len(deps.retention.permanent(before, COUNTED))
         return Pruned(instant(before), True, "complete" if count < COUNTED else "partly", 0, 0, 0, count)
     removed, complete = remove_permanent(deps.retention, deps.results, before, more_time)
@@ -205,20 +205,20 @@ def _remove(
     return removed, False
 
 
-def _seconds(wish: PruneRequest, days: RetentionDays) -> float:
-    asked = days.executions if wish.older_than_days is None else wish.older_than_days
-    if asked is None:
+def _seconds(request: PruneRequest, days: RetentionDays) -> float:
+    age_days = days.executions if request.older_than_days is None else request.older_than_days
+    if age_days is None:
         raise InvalidInputError(
             "permanent results go by age alone: say how old they have to be"
-            if wish.permanent
+            if request.permanent
             else "executions are kept for ever here: say how old they have to be",
             code="retention_unset",
             hint="older_than_days (noetl prune --older-than 30d), or a setting: NOETL_RETENTION_DAYS",
         )
-    if not LEAST_SECONDS / DAY <= asked <= 36_500:
+    if not LEAST_SECONDS / DAY <= age_days <= 36_500:
         raise InvalidInputError(
-            f"{asked:g} days is not between an hour and a hundred years",
+            f"{age_days:g} days is not between an hour and a hundred years",
             code="invalid_retention",
             hint="such as 30, or 0.5 for half a day",
         )
-    return asked * DAY
+    return age_days * DAY

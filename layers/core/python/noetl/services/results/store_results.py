@@ -79,16 +79,16 @@ class Keeper:
         return kept["ref"] if is_ref(kept) else None
 
     def _limit(self, spec: ResultSpec | None) -> int:
-        wished = spec.inline_max_bytes if spec is not None else None
+        wanted = spec.inline_max_bytes if spec is not None else None
         if spec is not None and spec.scope == "permanent":
-            wished = 0
-        return self._inline if wished is None else min(wished, MAX_INLINE)
+            wanted = 0
+        return self._inline if wanted is None else min(wanted, MAX_INLINE)
 
     def note(self, kept: KeptResult) -> None:
         """Note a stored result whose retention differs from its execution's."""
         self._noted[kept.ref] = kept
 
-    def told(self, outcome: Outcome) -> Outcome:
+    def add_noted(self, outcome: Outcome) -> Outcome:
         """Add to ``outcome`` what the engine has to know of results stored since the last call."""
         if not self._noted and not self._reaches:
             return outcome
@@ -129,14 +129,14 @@ class Keeper:
                 code="result_too_large",
                 hint="return less, or write it to a table or file and return where it is",
             )
-        wish = spec.compression if spec is not None else None
-        data, compression = stored_as(encoded, wish)
+        requested = spec.compression if spec is not None else None
+        data, compression = stored_as(encoded, requested)
         tier = self._results.choose(len(data), spec.store if spec is not None else None)
         digest = hashlib.sha256(data).hexdigest()
         life = lifetime(spec.scope, spec.ttl) if spec is not None else None
-        uri, told = result_name(self._execution_id, self._step, self._run, digest, life)
+        uri, meta = result_name(self._execution_id, self._step, self._run, digest, life)
         if compression is not None:
-            told |= {"compression": compression, "stored_bytes": len(data)}
+            meta |= {"compression": compression, "stored_bytes": len(data)}
         tier.put(uri, data)
         self._reaches |= mentioned(encoded, self._execution_id)
         preview = PREVIEW_LIMIT if spec is None or spec.preview_max_bytes is None else spec.preview_max_bytes
@@ -150,7 +150,7 @@ class Keeper:
             encoded=encoded,
             scope=life[0] if life else (spec and spec.scope) or "execution",
             ttl=life[1] if life else None,
-            told=told,
+            extra_meta=meta,
         )
         if life is not None:
             self.note(KeptResult(uri, tier.name, self._step, len(encoded), *life))

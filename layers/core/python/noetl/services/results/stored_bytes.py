@@ -15,7 +15,7 @@ MOST = 64 * 1024 * 1024
 """Bytes of an artifact that a template may load."""
 
 
-class ResultsAway(BaseException):
+class ResultsUnreachable(BaseException):
     """The result store cannot be reached now; no author or task caused it.
 
     A BaseException, because it has to pass through template evaluation, which turns every Exception into an author's error. The
@@ -25,15 +25,15 @@ class ResultsAway(BaseException):
 
 @contextmanager
 def store_calls() -> Iterator[None]:
-    """Turn a temporary failure of the result store into ResultsAway.
+    """Turn a temporary failure of the result store into ResultsUnreachable.
 
-    Raises ResultsAway; an error that will not pass by itself is raised as it is.
+    Raises ResultsUnreachable; an error that will not pass by itself is raised as it is.
     """
     try:
         yield
     except InfrastructureError as error:
         if error.retryable:
-            raise ResultsAway(str(error)) from error
+            raise ResultsUnreachable(str(error)) from error
         raise
 
 
@@ -42,9 +42,9 @@ def outages() -> Iterator[None]:
     """Raise InfrastructureError where a result store was unavailable during hydration."""
     try:
         yield
-    except ResultsAway as away:
-        assert isinstance(away.__cause__, InfrastructureError)
-        raise away.__cause__ from None
+    except ResultsUnreachable as outage:
+        assert isinstance(outage.__cause__, InfrastructureError)
+        raise outage.__cause__ from None
 
 
 def fetch(results: ResultStore, ref: Mapping[str, Any], most: int = MOST) -> bytes:

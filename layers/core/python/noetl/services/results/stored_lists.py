@@ -51,7 +51,7 @@ def object_key(ref: Mapping[str, Any]) -> tuple[Hashable, ...]:
 class StoredLists:
     """The lists of one result store. Thread-safe.
 
-    Methods that read raise TaskError(code="REFERENCE_NOT_AVAILABLE"), InfrastructureError, and ResultsAway inside a template.
+    Methods that read raise TaskError(code="REFERENCE_NOT_AVAILABLE"), InfrastructureError, and ResultsUnreachable inside a template.
     """
 
     def __init__(self, results: ResultStore, cache_bytes: int = CACHE_BYTES) -> None:

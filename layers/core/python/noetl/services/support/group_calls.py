@@ -7,24 +7,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-Asked = TypeVar("Asked")
+Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True, eq=False)
-class _Call(Generic[Asked]):
+class _Call(Generic[Request]):
     """A call that waits for its group.
 
     ``woken``: held while its thread waits. ``settled``: the call was handled; ``answers`` holds the answer, or nothing when it failed.
     """
 
-    asked: Asked
+    request: Request
     woken: threading.Lock = field(default_factory=threading.Lock)
     settled: bool = False
     answers: Sequence[Any] = ()
 
 
-class GroupedCalls(Generic[Asked, Answer]):
+class GroupedCalls(Generic[Request, Answer]):
     """Grouped calls of several threads.
 
     ``work`` answers many calls at once, in their order. A call that comes while no thread works is done at once, in its own thread. Calls
@@ -33,10 +33,10 @@ class GroupedCalls(Generic[Asked, Answer]):
     When ``work`` fails for several, each of them is done alone: one that fails harms only itself. ``most``: calls at once.
     """
 
-    def __init__(self, work: Callable[[Sequence[Asked]], Sequence[Answer]], most: int) -> None:
+    def __init__(self, work: Callable[[Sequence[Request]], Sequence[Answer]], most: int) -> None:
         self._work, self._most = work, most
         self._lock = threading.Lock()
-        self._waiting: list[_Call[Asked]] = []
+        self._waiting: list[_Call[Request]] = []
         self._busy = False
 
     @property
@@ -44,9 +44,9 @@ class GroupedCalls(Generic[Asked, Answer]):
         """How many calls wait for those that are under way."""
         return len(self._waiting)
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, request: Request) -> Answer:
         """Raises what ``work`` raises for this call."""
-        call = _Call(asked)
+        call = _Call(request)
         with self._lock:
             waits, self._busy = self._busy, True
             self._waiting.append(call)
@@ -56,7 +56,7 @@ class GroupedCalls(Generic[Asked, Answer]):
             call.woken.acquire()
         if not call.settled:
             self._lead()
-        return call.answers[0] if call.answers else self._work([asked])[0]
+        return call.answers[0] if call.answers else self._work([request])[0]
 
     def _lead(self) -> None:
         """Work for those who wait, of whom the calling thread is the first."""
@@ -65,7 +65,7 @@ class GroupedCalls(Generic[Asked, Answer]):
             del self._waiting[: self._most]
         answers: Sequence[Answer] = ()
         try:
-            answers = self._work([call.asked for call in calls])
+            answers = self._work([call.request for call in calls])
         except BaseException:
             # A panic of a compiled library is no Exception, and nobody else would wake the others.
             if len(calls) == 1:

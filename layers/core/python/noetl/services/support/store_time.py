@@ -24,24 +24,24 @@ class StoreTime:
     ) -> None:
         self._clock = clock
         self._wall = wall
-        self._said: tuple[float, float, float] | None = None
+        self._measured: tuple[float, float, float] | None = None
 
-    def heard(self, now: float) -> None:
+    def observe(self, now: float) -> None:
         """Take the store's word: it is ``now`` (epoch seconds)."""
-        self._said = (now, self._clock(), self._wall())
+        self._measured = (now, self._clock(), self._wall())
 
     def now(self, most_age: float = float("inf")) -> float | None:
         """Return the store's time; None when the store has to be asked.
 
         That is so before the first answer, after ``most_age`` seconds, and when the machine has slept since.
         """
-        if self._said is None:
+        if self._measured is None:
             return None
-        said, clock, wall = self._said
+        store_time, clock, wall = self._measured
         passed = self._clock() - clock
         if abs(self._wall() - wall - passed) > DRIFT_SECONDS or passed > most_age:
             return None
-        return said + passed
+        return store_time + passed
 
 
 def store_clock(load: Callable[[Sequence[LoadRequest]], Loaded]) -> Callable[[], float]:
@@ -49,12 +49,12 @@ def store_clock(load: Callable[[Sequence[LoadRequest]], Loaded]) -> Callable[[],
 
     ``load``: of the store. The clock raises InfrastructureError when it has to ask and the store is unreachable.
     """
-    told = StoreTime()
+    clock = StoreTime()
 
     def now() -> float:
-        found = told.now(EVERY_SECONDS)
+        found = clock.now(EVERY_SECONDS)
         if found is None:
-            told.heard(found := load([]).now)
+            clock.observe(found := load([]).now)
         return found
 
     return now

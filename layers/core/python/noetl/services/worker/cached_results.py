@@ -54,8 +54,8 @@ class CachedResults:
             if entry is None or not now < min(entry.until, entry.at + plan.ttl) or not is_ref(entry.ref):
                 return None
             value = decoded(fetch(self._results, entry.ref), entry.ref)
-        except InfrastructureError as away:
-            self._log(f"the cache cannot be read, so the task is run: {away}")
+        except InfrastructureError as outage:
+            self._log(f"the cache cannot be read, so the task is run: {outage}")
             return None
         except NoetlError:  # removed with its execution, or damaged
             return None
@@ -86,8 +86,8 @@ class CachedResults:
             )
         except TaskError:  # it is too large to be a result, and the step says so
             return
-        except InfrastructureError as away:
-            self._log(f"a result is not cached: {away}")
+        except InfrastructureError as outage:
+            self._log(f"a result is not cached: {outage}")
 
 
 def source_of(entry: CachedResult) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class _Job:
     """A command of the batch and how far it is.
 
     ``back``: seconds until the queue offers the command again; None while it is not returned. ``tries``: how often it was begun, with
-    this time; 0 before. ``away``: the reason it is returned for, when that is no fault of its own. ``leased``: when it came in the answer
+    this time; 0 before. ``outage``: the reason it is returned for, when that is no fault of its own. ``leased``: when it came in the answer
     to a request, or its lease was extended last; None for what came from the queue.
     """
 
@@ -68,7 +68,7 @@ class _Job:
     ended: bool = False
     back: int | None = None
     tries: int = 0
-    away: str = ""
+    outage: str = ""
     leased: float | None = None
 
     @property
@@ -157,8 +157,8 @@ class _Batch:
             raise InvalidInputError("it holds no command", code="message_invalid")
         except NewerMessageError as newer:
             self._refuse(delivery, newer)
-        except InfrastructureError as away:
-            self._refuse(delivery, away)
+        except InfrastructureError as outage:
+            self._refuse(delivery, outage)
         except (InvalidInputError, NotFoundError) as invalid:
             if delivery.received < BROKEN_TRIES:
                 self._refuse(delivery, invalid)
@@ -259,8 +259,8 @@ class _Batch:
             else:
                 self._broken(job, BROKEN)
                 return
-        except InfrastructureError as away:
-            self._fail(job, f"is tried again: {away}", str(away))
+        except InfrastructureError as outage:
+            self._fail(job, f"is tried again: {outage}", str(outage))
         except BaseException as error:
             self._broken(job, f"{type(error).__name__}: {error}")
         else:
@@ -310,17 +310,17 @@ class _Batch:
         self.waiting.append((job, message))
         self.changed.notify_all()
 
-    def _fail(self, job: _Job, why: str, away: str = "") -> None:
+    def _fail(self, job: _Job, why: str, outage: str = "") -> None:
         """Return a command to the queue.
 
-        ``away``: the dependency that was unavailable, so that this was no try.
+        ``outage``: the dependency that was unavailable, so that this was no try.
         """
         with self.changed:
             if job.ended:
                 return
             self.worker.log(f"command {job.command.command_id} {why}")
             self.worked.failures += 1
-            job.away = away
+            job.outage = outage
             self._end(job, back=self.deps.back_off.after(job.delivery.received))
 
     def _broken(self, job: _Job, why: str) -> None:
@@ -330,8 +330,8 @@ class _Batch:
             return
         try:
             self._emit(job, worker_lost(job.command, why))
-        except InfrastructureError as away:
-            self._fail(job, f"is lost, but its outcome could not be sent: {away}", str(away))
+        except InfrastructureError as outage:
+            self._fail(job, f"is lost, but its outcome could not be sent: {outage}", str(outage))
             return
         self.worker.log(f"command {job.command.command_id} is lost: {why}")
         with self.changed:
@@ -415,13 +415,13 @@ class _Batch:
         if not self._may_ask():
             return batch
         # Items of loops are many, and never wait for one another: the queue gathers them.
-        asked = [place for place, (job, _) in enumerate(batch) if job.command.loop is None]
-        if not asked:
+        places = [place for place, (job, _) in enumerate(batch) if job.command.loop is None]
+        if not places:
             return batch
         self.worked.sends += 1
-        answer = direct.decide([batch[place][1].body for place in asked], self.takes)
-        left = {asked[place]: lease for place, lease in answer.left.items() if 0 <= place < len(asked)}
-        decided = [batch[place][0] for place in asked if place not in left]
+        answer = direct.decide([batch[place][1].body for place in places], self.takes)
+        left = {places[place]: lease for place, lease in answer.left.items() if 0 <= place < len(places)}
+        decided = [batch[place][0] for place in places if place not in left]
         with self.changed:
             self.worked.events += len(decided)
             self.worked.direct += len(decided)
@@ -431,7 +431,7 @@ class _Batch:
         return [
             (job, msgspec.structs.replace(message, body=unanswered(message.body, left.get(place, ""))))
             for place, (job, message) in enumerate(batch)
-            if place in left or place not in asked
+            if place in left or place not in places
         ]
 
     def _take_on(self, texts: Sequence[str]) -> None:
@@ -493,8 +493,8 @@ class _Batch:
         self.worked.sends += 1
         try:
             unsent = set(self.deps.events.send([message for _, message in batch]))
-        except InfrastructureError as away:
-            self.worker.log(f"{len(batch)} outcome(s) could not be sent: {away}")
+        except InfrastructureError as outage:
+            self.worker.log(f"{len(batch)} outcome(s) could not be sent: {outage}")
             unsent = set(range(len(batch)))
         except InvalidInputError as refused:
             if len(batch) > 1:
@@ -512,7 +512,7 @@ class _Batch:
         """Mark a job, under the lock, whose outcome did not arrive: its command has to run again."""
         if job.back is None:
             self.worked.failures += 1
-            job.away = "its outcome could not be sent"
+            job.outage = "its outcome could not be sent"
             pause = self.deps.back_off.after(job.delivery.received)
             if job.ended:
                 job.back = pause
@@ -532,8 +532,8 @@ class _Batch:
         if held:
             try:
                 self.deps.commands.nack(held, seconds)
-            except InfrastructureError as away:
-                self.worker.log(f"the leases of {len(held)} command(s) could not be extended: {away}")
+            except InfrastructureError as outage:
+                self.worker.log(f"the leases of {len(held)} command(s) could not be extended: {outage}")
         if leased and self.deps.direct is not None and self._may_ask():
             self.deps.direct.hold([job.heartbeat for job in leased])
             for job in leased:
@@ -564,17 +564,17 @@ class _Batch:
             for job in returned:
                 self.backs.setdefault(job.back or 0, []).extend((job.delivery, *job.twins))
         for job in returned:
-            if job.back is not None and job.tries and job.away:
-                self.tries.excuse(job.command, job.tries, job.delivery.received, job.away)
+            if job.back is not None and job.tries and job.outage:
+                self.tries.excuse(job.command, job.tries, job.delivery.received, job.outage)
             elif job.back is not None and not job.tries:
-                self.tries.pass_over(job.command, job.delivery.received, job.away or NOT_BEGUN)
+                self.tries.pass_over(job.command, job.delivery.received, job.outage or NOT_BEGUN)
         for delay, deliveries in self.backs.items():
             self.worked.give_back += [delivery.message_id for delivery in deliveries]
             try:
                 self.deps.commands.nack(deliveries, delay)
-            except InfrastructureError as away:
+            except InfrastructureError as outage:
                 self.worker.log(
-                    f"{len(deliveries)} message(s) are delivered again later than intended: {away}"
+                    f"{len(deliveries)} message(s) are delivered again later than intended: {outage}"
                 )
         # Last: the engine may not answer, and what came from queues must not wait for it.
         if leased and self.deps.direct is not None and self._may_ask():

@@ -75,9 +75,9 @@ class DirectOutcomes:
         lease = secrets.token_hex(16)
         try:
             found = self.decisions.decide(DecideRequest(VERSION, list(outcomes[:count]), max(0, most), lease))
-        except InfrastructureError as away:
-            self._note_failure(f"{count} outcome(s) go through the queue", away)
-            refused = away.code in NOT_ASKED
+        except InfrastructureError as outage:
+            self._note_failure(f"{count} outcome(s) go through the queue", outage)
+            refused = outage.code in NOT_ASKED
             return RequestAnswer(dict.fromkeys(range(count), "" if refused else lease) | left)
         self._failed = 0
         return RequestAnswer(dict.fromkeys(found.left, "") | left, found.commands)
@@ -98,17 +98,17 @@ class DirectOutcomes:
     def _send(self, request: DecideRequest) -> None:
         try:
             self.decisions.decide(request)
-        except InfrastructureError as away:
+        except InfrastructureError as outage:
             self.log(
-                f"leases of {len(request.held) + len(request.back)} command(s) expire without being extended or ended: {away}"
+                f"leases of {len(request.held) + len(request.back)} command(s) expire without being extended or ended: {outage}"
             )
 
-    def _note_failure(self, what: str, away: InfrastructureError) -> None:
+    def _note_failure(self, what: str, outage: InfrastructureError) -> None:
         with self._lock:
             self._failed += 1
             pause = PAUSES.after(self._failed)
             self._until = self.clock() + pause
-        self.log(f"{what}, as will all outcomes of the next {pause} s: {away}")
+        self.log(f"{what}, as will all outcomes of the next {pause} s: {outage}")
 
 
 def heartbeat(command: Command, token: str) -> str:

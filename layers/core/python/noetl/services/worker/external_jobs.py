@@ -64,19 +64,19 @@ class ExternalJobs:
             hint="give it more time with `spec.timeout` of the task",
         )
 
-    def goes_on(self, op: RunTask, asked: PollRequest, whole: float, context: TaskContext) -> TaskOutcome:
+    def continues(self, op: RunTask, poll: PollRequest, whole: float, context: TaskContext) -> TaskOutcome:
         """Build what the pipeline learns of an external job that continues.
 
         Raises TaskError when the job cannot be waited for, and NotWantedError when no execution waits for it: in both cases the job is
         stopped.
         """
-        problem = find_unfit(asked.state)
+        problem = find_unfit(poll.state)
         if problem is None and not self.deps.unwanted(self.command):
             now = self.deps.now()
             since, until = (op.pending.since, op.pending.until) if op.pending else (now, now + whole)
-            delay = max(0.0, min(asked.delay, LONGEST_DELAY, until - now))
-            return TaskOutcome(pending=Pending(asked.state, since, until), delay=delay)
-        self._end(op, asked.state, context)
+            delay = max(0.0, min(poll.delay, LONGEST_DELAY, until - now))
+            return TaskOutcome(pending=Pending(poll.state, since, until), delay=delay)
+        self._end(op, poll.state, context)
         if problem is not None:
             raise TaskError(
                 f"{op.label} cannot be waited for: {problem}", kind="schema", code="unstorable_state"

@@ -48,7 +48,7 @@ RETRY_SECONDS = (1.0, 5.0, 20.0)
 def read_collection(command: Command, program: Program, step: Step, deps: WorkerDeps) -> Outcome:
     """Run a command of stage ``collection`` and return its outcome.
 
-    Raises InfrastructureError and ResultsAway when the result store is unavailable.
+    Raises InfrastructureError and ResultsUnreachable when the result store is unavailable.
     """
     loop = step.loop
     if loop is None:
@@ -90,13 +90,13 @@ class _Reading:
     def refused(self, error: NoetlError, loop: Loop) -> Outcome:
         """Build an error with the place of ``in``; a transient one is retried a few times."""
         place = getattr(loop.collection, "pos", loop.pos)
-        told = positioned(error_of(error, self.program.source_name), place, self.program.source_name)
-        told = self.secrets.redact_error(told)
+        info = positioned(error_of(error, self.program.source_name), place, self.program.source_name)
+        info = self.secrets.redact_error(info)
         tries = int((self.command.machine or {}).get("tries", 0))
-        if told.retryable and tries < len(RETRY_SECONDS):
+        if info.retryable and tries < len(RETRY_SECONDS):
             again = Suspend(machine={"tries": tries + 1}, delay=RETRY_SECONDS[tries])
             return Outcome("suspended", suspend=again)
-        return Outcome("error", error=short_error(told))
+        return Outcome("error", error=short_error(info))
 
     def _scope(self) -> EngineScope:
         """Build the names that ``loop.in`` sees, as the engine sees them."""

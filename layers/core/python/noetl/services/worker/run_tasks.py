@@ -16,7 +16,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
-from noetl.domain.kinds import ResultWish, TaskContext, TaskResult
+from noetl.domain.kinds import ResultOptions, TaskContext, TaskResult
 from noetl.domain.outcomes.outcomes import (
     CallbackRequest,
     ErrorInfo,
@@ -167,7 +167,7 @@ class TaskRunner:
         except Exception as error:
             self._log(f"defect in step {self.command.step} of {self.prefix}: {type(error).__name__}: {error}")
             outcome = self.failed(internal(error))
-        outcome = self.keeper.told(outcome)
+        outcome = self.keeper.add_noted(outcome)
         if item is None:
             outcome.meta["duration_ms"] = round((deps.clock() - began) * 1000, 3)
         elif outcome.meta:
@@ -264,7 +264,7 @@ class TaskRunner:
             context = self._context(op, run, given, timeout)
             answer = deps.registry.run(op.kind, params, context)
             if isinstance(answer, PollRequest):
-                return self.external.goes_on(op, answer, whole, context)
+                return self.external.continues(op, answer, whole, context)
         except NotWantedError:
             raise
         except NoetlError as error:
@@ -309,14 +309,16 @@ class TaskRunner:
     def _made_artifacts(self, label: str) -> TaskArtifacts:
         deps, command = self.deps, self.command
         spec = self.specs.get(label) or self.spec
-        wish = ResultWish(spec.store, spec.scope, spec.ttl, spec.compression) if spec is not None else None
+        options = (
+            ResultOptions(spec.store, spec.scope, spec.ttl, spec.compression) if spec is not None else None
+        )
         return TaskArtifacts(
             deps.results,
             command.execution_id,
             command.step,
             max_bytes=self.settings.artifact_max_bytes,
             folder=self.settings.work_dir,
-            wish=wish,
+            options=options,
             masking=self.secrets.mask_of_stream,
             run=command.run,
             note=self.keeper.note,
@@ -358,7 +360,7 @@ class TaskRunner:
             self.settings,
             self.secrets.credential,
             lambda: self.deps.revoked(command.execution_id, command.run),
-            partial(self._told, op.label, op.attempt, None if item is None else item.index),
+            partial(self._log_line, op.label, op.attempt, None if item is None else item.index),
             given,
             lambda name: self._lookup(run, name),
             self.secrets.conceal,
@@ -388,11 +390,11 @@ class TaskRunner:
         self.deps.registry.run("secrets", params, context)
 
     def _log(self, line: str) -> None:
-        self.deps.log(self.placed(self.secrets.redact_told(line)))
+        self.deps.log(self.placed(self.secrets.redact_text(line)))
 
-    def _told(self, task: str, attempt: int, index: int | None, line: str) -> None:
+    def _log_line(self, task: str, attempt: int, index: int | None, line: str) -> None:
         """Log a line of a task's own output."""
-        self.deps.log(self.placed(line := self.secrets.redact_told(line)))
+        self.deps.log(self.placed(line := self.secrets.redact_text(line)))
         if self.lines is not None:
             self.lines.add(task, attempt, index, line)
 
@@ -431,10 +433,12 @@ class TaskRunner:
     def _suspended(self, outcome: Outcome, suspend: Suspend) -> Outcome:
         machine = self.keeper.pack(self.secrets.seal(suspend.machine))
         bare = msgspec.structs.replace(outcome, suspend=None)
-        kept = msgspec.structs.replace(suspend, machine=machine, callback=self._asked(suspend.callback))
+        kept = msgspec.structs.replace(
+            suspend, machine=machine, callback=self._requested_callback(suspend.callback)
+        )
         return msgspec.structs.replace(self.secrets.redact_outcome(bare), suspend=kept)
 
-    def _asked(self, callback: CallbackRequest | None) -> CallbackRequest | None:
+    def _requested_callback(self, callback: CallbackRequest | None) -> CallbackRequest | None:
         """Remove secrets and the callback's own address from a request, which is stored and shown."""
         if callback is None or not self.secrets.holds_secret(callback):
             return callback

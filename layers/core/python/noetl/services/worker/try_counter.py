@@ -72,5 +72,5 @@ class TryCounter:
             return
         try:
             self.store.put(command, CommandTries(began, received, self.now(), why[:SHOWN]))
-        except InfrastructureError as away:
-            self.log(f"command {command.command_id} counts as tried: {away}")
+        except InfrastructureError as outage:
+            self.log(f"command {command.command_id} counts as tried: {outage}")

@@ -56,15 +56,15 @@ def answer_lost(
         deadline=lambda: math.inf if command.loop is not None else 0.0,
         log=log,
     )
-    told: list[Event] = []
+    events: list[Event] = []
     try:
-        run_command(command, deps, told.append)
+        run_command(command, deps, events.append)
     except InfrastructureError:
         raise
     except Exception as error:
         log(f"rules of step {command.step} cannot answer its loss: {type(error).__name__}: {error}")
         return [worker_lost(command, reason)]
-    return told
+    return events
 
 
 class _Lost(msgspec.Struct, frozen=True):

@@ -279,7 +279,7 @@ class PostgresExecutionStore(PostgresFigures):
         self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
     ) -> Sequence[Command]:
         self._settle_doubts(owner)
-        asked = {
+        params = {
             "owner": text(owner),
             "limit": number(limit),
             **handover_params.offer(offer),
@@ -288,7 +288,7 @@ class PostgresExecutionStore(PostgresFigures):
         unread = RowReader()
         found = [
             unread.command(int(row[0] or b""), (row[1] or b"").decode(), partial(self._claimed, row))
-            for row in self.database.run("claim_commands", asked)
+            for row in self.database.run("claim_commands", params)
         ]
         unread.set_aside(self.database, owner)
         return [command for command in found if command is not None]

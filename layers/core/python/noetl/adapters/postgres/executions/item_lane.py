@@ -187,10 +187,12 @@ class Counting:
         ]
         if self._owner is None:
             return answers, Committed()
-        asked = [(number, event) for number, batch in enumerate(self._batches, 1) for event in batch.outbox]
+        numbered = [
+            (number, event) for number, batch in enumerate(self._batches, 1) for event in batch.outbox
+        ]
         outbox = [
             event
-            for place, (number, event) in enumerate(asked, 1)
+            for place, (number, event) in enumerate(numbered, 1)
             if number in counted
             and place not in repeated
             and (posted is None or (event.execution_id, event.event_id) in posted)

@@ -29,8 +29,8 @@ def ask_again(database: Database, polls: Sequence[Poll], owner: str | None) -> l
     by_key: dict[Key, Poll] = {(poll.execution_id, poll.command_id): poll for poll in latest}
     if not by_key:
         return []
-    asked = list(by_key.values())
-    rows = database.run("read_open_commands", _fences(asked))
+    wanted = list(by_key.values())
+    rows = database.run("read_open_commands", _fences(wanted))
     commands: dict[Key, Command] = {}
     unread = RowReader()
     for execution, identity, counts, body, child, loop in rows:
@@ -39,7 +39,7 @@ def ask_again(database: Database, polls: Sequence[Poll], owner: str | None) -> l
         if whole is not None:
             commands[key] = msgspec.structs.replace(whole, machine=by_key[key].machine, child=None)
     unread.set_aside(database, owner or "")
-    kept = [poll for poll in asked if (poll.execution_id, poll.command_id) in commands]
+    kept = [poll for poll in wanted if (poll.execution_id, poll.command_id) in commands]
     if not kept:
         return []
     bodies = [payload(stripped(commands[poll.execution_id, poll.command_id])).decode() for poll in kept]

@@ -30,18 +30,18 @@ _MOST_TOLD = 1000
 _LOG = logging.getLogger("noetl.store")
 
 
-_told: dict[str, float] = {}
+_reported: dict[str, float] = {}
 
 
 def report(row: Unreadable | str) -> None:
     """Log which row cannot be read; the same again only after ``ASIDE_SECONDS``."""
-    said, now = str(row), time.monotonic()
-    if now - _told.get(said, -ASIDE_SECONDS) < ASIDE_SECONDS:
+    text, now = str(row), time.monotonic()
+    if now - _reported.get(text, -ASIDE_SECONDS) < ASIDE_SECONDS:
         return
-    if len(_told) >= _MOST_TOLD:
-        _told.clear()
-    _told[said] = now
-    _LOG.error("%s", said)
+    if len(_reported) >= _MOST_TOLD:
+        _reported.clear()
+    _reported[text] = now
+    _LOG.error("%s", text)
 
 
 def moment(column: bytes | None, what: str) -> float | None:

@@ -33,7 +33,7 @@ class FormatOptions:
     as_json: bool = False
 
 
-def fmt(targets: Sequence[str], wishes: FormatOptions) -> int:
+def fmt(targets: Sequence[str], options: FormatOptions) -> int:
     """Format files (folders: every playbook below), or stdin for ``-``.
 
     All are read before the first is written.
@@ -45,24 +45,24 @@ def fmt(targets: Sequence[str], wishes: FormatOptions) -> int:
             hint="name files, or - alone",
         )
     if list(targets) == [STDIN]:
-        return _stdin(wishes)
-    read = [(path, text, _formatted(text, str(path), wishes)) for path, text in _texts(targets)]
+        return _stdin(options)
+    read = [(path, text, _formatted(text, str(path), options)) for path, text in _texts(targets)]
     if any(made is None for _, _, made in read):
         for path, text, made in read:
-            if made is not None and wishes.as_json:
-                _tell(str(path), text, made, wishes)
+            if made is not None and options.as_json:
+                _print(str(path), text, made, options)
         return errors.USAGE
     for path, text, made in read:
         assert made is not None
-        _tell(str(path), text, made, wishes)
-        if made.text != text and not (wishes.check or wishes.diff):
+        _print(str(path), text, made, options)
+        if made.text != text and not (options.check or options.diff):
             write_whole(path, made.text)
     changed = sum(made is not None and made.text != text for _, text, made in read)
-    if not wishes.as_json and len(read) > 1:
+    if not options.as_json and len(read) > 1:
         note(
-            f"{len(read)} playbooks, {changed} {'would change' if wishes.check or wishes.diff else 'changed'}"
+            f"{len(read)} playbooks, {changed} {'would change' if options.check or options.diff else 'changed'}"
         )
-    return errors.FAILED if changed and (wishes.check or wishes.diff) else errors.DONE
+    return errors.FAILED if changed and (options.check or options.diff) else errors.DONE
 
 
 def _texts(targets: Sequence[str]) -> list[tuple[Path, str]]:
@@ -76,36 +76,36 @@ def _texts(targets: Sequence[str]) -> list[tuple[Path, str]]:
     return found
 
 
-def _stdin(wishes: FormatOptions) -> int:
+def _stdin(options: FormatOptions) -> int:
     try:
         text = sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidInputError(
             f"stdin is not UTF-8 text (byte {error.start})", code="not_a_playbook"
         ) from None
-    made = _formatted(text, "<stdin>", wishes)
+    made = _formatted(text, "<stdin>", options)
     if made is None:
         return errors.USAGE
-    asking = wishes.check or wishes.diff
-    if asking or wishes.as_json:
-        _tell("<stdin>", text, made, wishes)
+    asking = options.check or options.diff
+    if asking or options.as_json:
+        _print("<stdin>", text, made, options)
     else:
-        _tell_kept("<stdin>", made)
+        _print_kept("<stdin>", made)
         out_text(made.text)
     return errors.FAILED if asking and made.text != text else errors.DONE
 
 
-def _formatted(text: str, name: str, wishes: FormatOptions) -> Formatted | None:
+def _formatted(text: str, name: str, options: FormatOptions) -> Formatted | None:
     """Return the formatted text; None when it cannot be read, after reporting every problem."""
     from noetl.dsl.diagnostics import InvalidPlaybookError
     from noetl.formatting.format import canonical_text, format_text
 
     try:
-        if wishes.canonical:
+        if options.canonical:
             return canonical_text(text, source_name=name, kinds=runtime_access.kinds())
         return format_text(text, source_name=name)
     except InvalidPlaybookError as invalid:
-        if wishes.as_json:
+        if options.as_json:
             found = [as_dict(one, name, strict=False) for one in invalid.diagnostics]
             out_json({"file": name, "valid": False, "changed": False, "diagnostics": found})
         else:
@@ -113,13 +113,13 @@ def _formatted(text: str, name: str, wishes: FormatOptions) -> Formatted | None:
         return None
 
 
-def _tell(name: str, text: str, made: Formatted, wishes: FormatOptions) -> None:
+def _print(name: str, text: str, made: Formatted, options: FormatOptions) -> None:
     changed = made.text != text
-    if wishes.as_json:
+    if options.as_json:
         out_json(_report(name, changed, made))
         return
-    _tell_kept(name, made)
-    if wishes.diff and changed:
+    _print_kept(name, made)
+    if options.diff and changed:
         lines = difflib.unified_diff(
             text.splitlines(keepends=True), made.text.splitlines(keepends=True), name, f"{name} (formatted)"
         )
@@ -129,10 +129,10 @@ def _tell(name: str, text: str, made: Formatted, wishes: FormatOptions) -> None:
             ).rstrip("\n")
         )
     elif changed:
-        out(f"{'would change' if wishes.check else 'changed'} {name}")
+        out(f"{'would change' if options.check else 'changed'} {name}")
 
 
-def _tell_kept(name: str, made: Formatted) -> None:
+def _print_kept(name: str, made: Formatted) -> None:
     for kept in made.kept:
         note(f"{name}:{kept.line}: step {kept.step} stays in the event form: {kept.reason}")
 

@@ -45,14 +45,14 @@ class _Read:
     problems: tuple[Any, ...] = ()
 
 
-def migrate(targets: Sequence[str], wishes: MigrateOptions) -> int:
+def migrate(targets: Sequence[str], options: MigrateOptions) -> int:
     """Rewrite playbooks (folders: every playbook below; ``-``: stdin).
 
     A file that would not run afterwards is left as it is.
 
     0: nothing to do, or all that was asked for is done. 1: with ``check``, a file would change. 2: a file cannot be rewritten.
     """
-    if wishes.check and wishes.write:
+    if options.check and options.write:
         raise InvalidInputError("--check writes nothing", code="usage", hint="give --check or --write")
     if STDIN in targets and len(targets) > 1:
         raise InvalidInputError(
@@ -61,24 +61,24 @@ def migrate(targets: Sequence[str], wishes: MigrateOptions) -> int:
             hint="name files, or - alone",
         )
     if list(targets) == [STDIN]:
-        return _stdin(wishes)
+        return _stdin(options)
     read = [_migrated(playbook_text(path), str(path), path) for path in playbook_files(targets)]
     for one in read:
         if (
             one.path is not None
             and one.made is not None
-            and wishes.write
+            and options.write
             and one.made.changed
             and one.made.runs
         ):
             write_whole(one.path, one.made.text)
-        _tell(one, wishes)
-    if len(read) > 1 and not wishes.as_json:
-        note(_summary(read, wishes))
-    return _code(read, wishes)
+        _print(one, options)
+    if len(read) > 1 and not options.as_json:
+        note(_summary(read, options))
+    return _code(read, options)
 
 
-def _stdin(wishes: MigrateOptions) -> int:
+def _stdin(options: MigrateOptions) -> int:
     try:
         text = sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -86,11 +86,11 @@ def _stdin(wishes: MigrateOptions) -> int:
             f"stdin is not UTF-8 text (byte {error.start})", code="not_a_playbook"
         ) from None
     one = _migrated(text, "<stdin>", None)
-    if wishes.check or wishes.diff or wishes.as_json or one.made is None or not one.made.runs:
-        _tell(one, wishes)
+    if options.check or options.diff or options.as_json or one.made is None or not one.made.runs:
+        _print(one, options)
     else:
         out_text(one.made.text)
-    return _code([one], wishes)
+    return _code([one], options)
 
 
 def _migrated(text: str, name: str, path: Path | None) -> _Read:
@@ -145,34 +145,34 @@ def migrated_text(path: Path) -> str:
     return made.text
 
 
-def _code(read: Sequence[_Read], wishes: MigrateOptions) -> int:
+def _code(read: Sequence[_Read], options: MigrateOptions) -> int:
     if any(one.made is None or not one.made.runs for one in read):
         return errors.USAGE
-    if wishes.check and any(one.made is not None and one.made.changed for one in read):
+    if options.check and any(one.made is not None and one.made.changed for one in read):
         return errors.FAILED
     return errors.DONE
 
 
-def _summary(read: Sequence[_Read], wishes: MigrateOptions) -> str:
+def _summary(read: Sequence[_Read], options: MigrateOptions) -> str:
     refused = sum(one.made is None or not one.made.runs for one in read)
     changed = sum(one.made is not None and one.made.changed and one.made.runs for one in read)
-    verb = "rewritten" if wishes.write else "would be rewritten"
+    verb = "rewritten" if options.write else "would be rewritten"
     return f"{len(read)} playbooks: {changed} {verb}, {refused} refused, {len(read) - changed - refused} as they should be"
 
 
 # --- what is shown ---
 
 
-def _tell(one: _Read, wishes: MigrateOptions) -> None:
-    if wishes.as_json:
-        out_json(_report(one, wishes))
+def _print(one: _Read, options: MigrateOptions) -> None:
+    if options.as_json:
+        out_json(_report(one, options))
         return
     made = one.made
     if made is None:
         note(errors.describe_diagnostics(one.problems, one.name))
         return
     name = errors.near(one.name)
-    if wishes.diff:
+    if options.diff:
         _diff(name, made)
     else:
         for change in made.changes:
@@ -184,10 +184,10 @@ def _tell(one: _Read, wishes: MigrateOptions) -> None:
         note(f"{name}:{refusal.line}:{refusal.column}: refused: {refusal.message}{hint}")
     if made.problems:
         note(errors.describe_diagnostics(made.problems, one.name))
-    _verdict(name, made, wishes)
+    _verdict(name, made, options)
 
 
-def _verdict(name: str, made: Migrated, wishes: MigrateOptions) -> None:
+def _verdict(name: str, made: Migrated, options: MigrateOptions) -> None:
     if not made.runs:
         left = len(made.refusals) + len(made.problems)
         places = "1 place is" if left == 1 else f"{left} places are"
@@ -196,9 +196,9 @@ def _verdict(name: str, made: Migrated, wishes: MigrateOptions) -> None:
         out(f"{name}: nothing to rewrite")
     else:
         count = len(made.changes)
-        verb = "rewritten" if wishes.write else "would be rewritten"
+        verb = "rewritten" if options.write else "would be rewritten"
         proof = "it does the same as before" if made.proved else "the result compiles"
-        hint = "" if wishes.write or wishes.check else "; --write saves it"
+        hint = "" if options.write or options.check else "; --write saves it"
         out(f"{name}: {verb} at {count} {'place' if count == 1 else 'places'}: {proof}{hint}")
 
 
@@ -229,14 +229,14 @@ def _diff(name: str, made: Migrated) -> None:
         out(text.rstrip("\n"))
 
 
-def _report(one: _Read, wishes: MigrateOptions) -> dict[str, Any]:
+def _report(one: _Read, options: MigrateOptions) -> dict[str, Any]:
     made = one.made
     problems = one.problems if made is None else made.problems
     report: dict[str, Any] = {
         "file": one.name,
         "runs": made is not None and made.runs,
         "changed": made is not None and made.changed,
-        "written": bool(made and wishes.write and made.changed and made.runs and one.path),
+        "written": bool(made and options.write and made.changed and made.runs and one.path),
         "proved": made is not None and made.proved,
         "changes": [],
         "notes": [],
@@ -260,6 +260,6 @@ def _report(one: _Read, wishes: MigrateOptions) -> dict[str, Any]:
         }
         for each in made.refusals
     ]
-    if not wishes.write:
+    if not options.write:
         report["text"] = made.text
     return report

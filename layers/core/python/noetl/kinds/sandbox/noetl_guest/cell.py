@@ -131,14 +131,14 @@ class _Cell:
                 else:
                     self._obey(*receive(self._control))
             if self._task and self._status is not None:
-                self._end(asked=False)
+                self._end(requested=False)
 
     def _obey(self, mode: bytes, descriptors: list[int]) -> None:
         if mode in (SERVE, LAUNCH) and not self._task:
             self._start(mode, descriptors)
         elif mode == END:
             if self._task:
-                self._end(asked=True)
+                self._end(requested=True)
         else:
             os._exit(0)
 
@@ -151,7 +151,7 @@ class _Cell:
         for descriptor in descriptors:
             os.close(descriptor)
 
-    def _end(self, *, asked: bool) -> None:
+    def _end(self, *, requested: bool) -> None:
         """End every process of the task, report its end, and continue if it has left nothing.
 
         A task that crashed is the last one of its cell.
@@ -163,7 +163,7 @@ class _Cell:
         self._uses -= 1
         status = int(_signal.SIGKILL) if self._status is None else self._status
         task, self._task = self._task, 0
-        fit = self._uses > 0 and (asked or os.WIFEXITED(status))
+        fit = self._uses > 0 and (requested or os.WIFEXITED(status))
         serves_on = fit and self._lasting_state is not None and self._lasting_state.is_same(task)
         os.write(self._control.fileno(), ENDED + status.to_bytes(4, "little") + bytes((serves_on,)))
         if not serves_on:
@@ -179,7 +179,7 @@ class _Cell:
                 pid, status = os.waitpid(-1, options)
                 if pid == 0:
                     return
-                # One that asked to be traced by its parent shows where it stops, too.
+                # One that requested to be traced by its parent shows where it stops, too.
                 if pid == self._task and not os.WIFSTOPPED(status):
                     self._status = status
 

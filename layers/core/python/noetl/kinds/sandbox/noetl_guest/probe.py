@@ -57,9 +57,9 @@ def _try(action: Callable[[], object], fork: Callable[[], int] = os.fork) -> str
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
-        told = stream.read().decode()
+        answer = stream.read().decode()
     os.waitpid(child, 0)
-    return told[:-1] if told else "the process that tried was ended"
+    return answer[:-1] if answer else "the process that tried was ended"
 
 
 def _namespaces(folder: str, then: Callable[[], None] = lambda: None) -> None:

@@ -49,7 +49,7 @@ def part_from_supervisor(
     elif subreaper:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_DUMPABLE, 0)
-    ends, theirs = os.pipe()
+    ends, child_end = os.pipe()
     child = os.fork()
     if child:
         keep_only((lifeline, ends))
@@ -66,8 +66,8 @@ def part_from_supervisor(
             sys.stderr.flush()
             os._exit(SETUP_FAILED)
         if guest:
-            _first_process(guest, theirs)
-    os.close(theirs)
+            _first_process(guest, child_end)
+    os.close(child_end)
     os.setsid()
 
 
@@ -160,8 +160,8 @@ class _Supervisor:
     def _end_likewise(self) -> NoReturn:
         status = self._status
         if self._namespaces:
-            told = os.read(self._report, 4)
-            status = int.from_bytes(told, "little") if len(told) == 4 else status
+            read = os.read(self._report, 4)
+            status = int.from_bytes(read, "little") if len(read) == 4 else status
         if status is None:
             status = _signal.SIGKILL
         if os.WIFSIGNALED(status):

@@ -56,8 +56,8 @@ def _entry(page: Page, item: Entry) -> Entry | None:
         page.note(item, f"this entry of `retry` is for {one}; its guard may be for {other}")
     event = "event.name == 'call.error'" if failed else "event.name == 'call.done'"
     when = Text(both(event, guard))
-    wish = Entry("retry", then, "retry", line=item.line, column=item.column)
-    actions = Map([wish])
+    retry = Entry("retry", then, "retry", line=item.line, column=item.column)
+    actions = Map([retry])
     entries = [Entry("when", when, "when", line=item.line), Entry("then", actions, "then", line=item.line)]
     return Entry(None, Map(entries), lead=item.lead, trail=item.trail, line=item.line, column=item.column)
 
@@ -69,9 +69,9 @@ def _last(step: str, entries: List) -> list[Entry]:
         if isinstance(collect, Map):
             block = dict(plain(collect))
             block.setdefault("into", f"{step}_pages")
-            wish = {"when": "{{ event.name == 'call.done' }}", "then": {"collect": made(block)}}
+            rule = {"when": "{{ event.name == 'call.done' }}", "then": {"collect": made(block)}}
             return [
-                Entry(None, made(wish, flow=False), line=item.entries[0].line if isinstance(item, Map) else 0)
+                Entry(None, made(rule, flow=False), line=item.entries[0].line if isinstance(item, Map) else 0)
             ]
     return []
 

@@ -16,9 +16,9 @@ def apply(page: Page) -> None:
     for one in page.maps():
         for entry in one.entries:
             if entry.key in _GUARDS and isinstance(entry.value, Text):
-                meant = compared(entry.value.value)
-                if meant is not None:
-                    rewrite(entry.value, meant)
+                guard = compared(entry.value.value)
+                if guard is not None:
+                    rewrite(entry.value, guard)
                     page.note(entry, "texts are compared: a number or a boolean is compared as it is written")
 
 

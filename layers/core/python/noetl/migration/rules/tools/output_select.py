@@ -34,10 +34,14 @@ def apply(page: Page) -> None:
         _put(owner, entry, "select", made(select))
 
 
-def _threshold(page: Page, owner: Map, entry: Entry, wish: Map) -> None:
+def _threshold(page: Page, owner: Map, entry: Entry, block: Map) -> None:
     """Write the size up to which a result is part of the event."""
-    size = plain(wish.get("threshold_kb"))
-    if plain(wish.get("strategy")) != "size_threshold" or not isinstance(size, int) or isinstance(size, bool):
+    size = plain(block.get("threshold_kb"))
+    if (
+        plain(block.get("strategy")) != "size_threshold"
+        or not isinstance(size, int)
+        or isinstance(size, bool)
+    ):
         page.refuse(
             entry, "this `output_select` is not known", "write spec: { result: { inline_max_bytes: … } }"
         )
