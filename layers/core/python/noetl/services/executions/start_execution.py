@@ -164,7 +164,10 @@ class _Attempt:
         raise ConflictError("too many executions start in this millisecond", code="busy", retryable=True)
 
     def _may_begin_at_once(self, created: CreatedExecution) -> bool:
-        """Check whether nothing has to be stored before the engine decides the start: no key, label, limit or later time."""
+        """Check whether the engine may begin it before anything is stored.
+
+        A key, a label, a limit and a later time have to be stored first.
+        """
         waits = created.starts_at is not None or self.program.concurrency is not None
         return not (waits or self.key is not None or created.labels)
 
