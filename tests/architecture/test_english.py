@@ -94,7 +94,8 @@ def test_first_docstring_lines_are_short(package: str) -> None:
 
 
 REFUSED_NAMES = re.compile(
-    r"_*(?:told|tells?|telling|asked|wish|wishes|wished|heard|said|says|ours|theirs|mine|things?|away|goes|meant)(?:_\w+)?"
+    r"_*(?:told|tells?|telling|asked|wish|wishes|wished|heard|said|says|ours|theirs|mine|things?|away|goes|meant)(?:_\w+)?",
+    re.IGNORECASE,
 )
 STORED_NAMES = {"asked", "heard", "told", "tells_around"}
 """Fields of stored documents and of answers: their names are theirs for good."""

@@ -8,7 +8,7 @@ from noetl.domain.facts import facts as f
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.state import ExecutionState, Slots, encode_state
 from noetl.engine.folds.apply import evolve
-from noetl.engine.folds.compensation import LONGEST, MOST_TOLD, REPORT
+from noetl.engine.folds.compensation import LONGEST, MOST_REPORTED, REPORT
 
 BROKEN = ErrorInfo(message="no" * 1000, kind="auth", code="refused")
 
@@ -92,13 +92,13 @@ def test_state_does_not_grow_with_the_number_of_runs() -> None:
 
 
 def test_the_report_is_bounded_and_prefers_what_failed() -> None:
-    count = MOST_TOLD + 30
+    count = MOST_REPORTED + 30
     late = {3, 7, 11}
     undone = [fact for run in range(count, 0, -1) for fact in undo_of(run, BROKEN if run in late else None)]
     _, slots = fold(*all_runs(count), f.Compensating(BROKEN, "bad"), *undone)
     report = slots[REPORT]
 
-    assert (len(report["told"]), report["more"]) == (MOST_TOLD, 30)
+    assert (len(report["told"]), report["more"]) == (MOST_REPORTED, 30)
     failed = [entry for entry in report["told"] if entry["status"] == "failed"]
     assert [entry["run"] for entry in failed] == [11, 7, 3]
     assert all(len(entry["error"]["message"]) == LONGEST for entry in failed)

@@ -114,7 +114,7 @@ def test_told_to_end_it_hears_out_what_ends_in_time():
 
 
 def test_a_queue_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(worker_loop, "AWAY_SECONDS", (0.01,))
+    monkeypatch.setattr(worker_loop, "RECONNECT_SECONDS", (0.01,))
     bench = Bench()
     send(bench, 1)
     receive, calls = bench.commands.receive, []

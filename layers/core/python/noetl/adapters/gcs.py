@@ -23,7 +23,7 @@ PART_BYTES = 8 * 1024 * 1024
 """Of one request, and most that is held; parts of an upload are multiples of 256 KiB."""
 SECONDS = 60.0
 TYPE = "application/octet-stream"
-_GOES_ON = 308
+_RESUME_INCOMPLETE = 308
 """The answer to a part that is not the last."""
 
 
@@ -216,7 +216,7 @@ class _Writer:
                 if error.status == 412:
                     return False
                 raise
-        if total == "*" and answer.status != _GOES_ON:
+        if total == "*" and answer.status != _RESUME_INCOMPLETE:
             raise InfrastructureError(f"{self._name}: the upload ended early", code="gcs_failed")
         self._sent += len(part)
         return True

@@ -37,7 +37,7 @@ from noetl.pipeline.retry import holds
 from noetl.templating import is_true, unwrap
 
 BOUNDARIES = ("loop.done", "step.exit")
-_TOLD = (SetAction, CollectAction, NextAction)
+_EVIDENT = (SetAction, CollectAction, NextAction)
 """Actions that need no ``case.evaluated``: ``ctx.patched`` and ``next.evaluated`` tell of them, as they do in the canonical form."""
 STAGE_NAMES = ("event", "result", "error")
 """Names of the moment that travel to tasks of an entry; the worker makes ``response``, ``this`` and ``outcome`` of them."""
@@ -105,7 +105,7 @@ def _take(
     d: Decider, step: Step, token: Token, event: str, index: int, rule: Rule, scope: EngineScope
 ) -> str | None:
     taken(rule)
-    if not all(isinstance(action, _TOLD) for action in rule.actions):
+    if not all(isinstance(action, _EVIDENT) for action in rule.actions):
         d.emit(CaseEvaluated(token.run, step.name, event, index))
     if any(isinstance(action, (RunAction, SinkAction)) for action in rule.actions):
         _issue_stage(d, step, token, index, scope)

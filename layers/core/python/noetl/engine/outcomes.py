@@ -36,7 +36,7 @@ from noetl.engine.routing import exit_step, fail_step, patch_context
 from noetl.engine.scopes.boundary_scope import boundary_scope
 from noetl.engine.scopes.scope import freeze
 
-Said = TypeVar("Said")
+Value = TypeVar("Value")
 
 
 def superseded(
@@ -391,7 +391,7 @@ def replaced_ids(
     }
 
 
-def with_ids(value: Said, shape: type[Said], names: Mapping[str, str]) -> Said:
+def with_ids(value: Value, shape: type[Value], names: Mapping[str, str]) -> Value:
     """Replace ids (``replaced_ids``) everywhere in ``value``.
 
     Without any, it returns ``value`` itself.

@@ -8,7 +8,7 @@ from noetl.dsl.boundaries import CASE_EVENTS, tests_event, unnamed_events
 from noetl.dsl.expressions import Analysis, analyse, has_template
 from noetl.dsl.model.event import ACTIONS
 from noetl.formatting.nodes import Entry, List, Value, items_of, map_of, plain
-from noetl.formatting.templates import CannotSayError, Moment, names_in, simplified
+from noetl.formatting.templates import Moment, NoSpellingError, names_in, simplified
 
 _OUTCOME = frozenset({"response", "result", "data", "status_code"})
 _SUCCESS = frozenset({"response"})
@@ -50,7 +50,7 @@ class Case:
 
 
 def read_cases(block: Value | None, *, loops: bool, calls: bool) -> list[Case]:
-    """Read the entries of a step's ``case``. Raises CannotSayError."""
+    """Read the entries of a step's ``case``. Raises NoSpellingError."""
     return [
         _case(entry, loops=loops, calls=calls) for entry in (block.entries if isinstance(block, List) else ())
     ]
@@ -75,16 +75,16 @@ def _case(entry: Entry, *, loops: bool, calls: bool) -> Case:
         if left is not False:
             case.at[name] = left
     if "step.enter" in case.at:
-        raise CannotSayError("an entry answers `step.enter`")
+        raise NoSpellingError("an entry answers `step.enter`")
     if "loop.item" in case.at:
-        raise CannotSayError("an entry answers `loop.item`")
+        raise NoSpellingError("an entry answers `loop.item`")
     return case
 
 
 def _unnamed(case: Case, guard: object, analysis: Analysis | None) -> Case:
     """Place an entry whose guard tests no event at the step's end."""
     if unnamed_events(analysis, answers_calls=case.has("retry", "call")) != ("step.exit",):
-        raise CannotSayError("an entry answers calls, or a failure, and names no event")
+        raise NoSpellingError("an entry answers calls, or a failure, and names no event")
     left = simplified(guard, Moment(CASE_EVENTS["step.exit"]))
     if left is not False:
         case.at["step.exit"] = left
@@ -98,7 +98,7 @@ def _late(guard: object, left: bool | str) -> bool | str:
     if not names_in(f"{{{{ {left} }}}}") & _OUTCOME:
         return left
     if analyse(f"{{{{ {left} }}}}").guarded & _OUTCOME or " or " in left:
-        raise CannotSayError("a guard looks at the response of a call that may have failed")
+        raise NoSpellingError("a guard looks at the response of a call that may have failed")
     return False
 
 
@@ -107,7 +107,7 @@ def _actions(then: Value | None) -> list[Action]:
     for block in items_of(then) if isinstance(then, List) else [then]:
         for entry in map_of(block).entries:
             if map_of(block).has("kind") or entry.key not in ACTIONS:
-                raise CannotSayError("an entry runs inline tasks")
+                raise NoSpellingError("an entry runs inline tasks")
             found.append(Action(str(entry.key), entry.value, entry))
     return found
 

@@ -15,7 +15,7 @@ from noetl.formatting.order import order
 from noetl.formatting.reading import read
 from noetl.formatting.spelling import respell
 from noetl.formatting.steps import Converter, UnconvertedStep
-from noetl.formatting.templates import CannotSayError
+from noetl.formatting.templates import NoSpellingError
 from noetl.formatting.writing import write
 
 
@@ -86,7 +86,7 @@ def _changes(document: Document, kinds: KindLookup) -> tuple[list[_Change], list
         name = text_of(before.get("step")) or ""
         try:
             changes.append(_Change(name, entry, before, converter.convert(entry)))
-        except CannotSayError as reason:
+        except NoSpellingError as reason:
             kept.append(UnconvertedStep(name, entry.line, str(reason)))
     return changes, kept
 

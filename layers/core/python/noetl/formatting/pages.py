@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from noetl.domain.kinds import KindSpec
 from noetl.dsl.expressions import has_template
 from noetl.formatting.nodes import Entry, Map, Text, Value, plain
-from noetl.formatting.templates import CannotSayError, expression_of
+from noetl.formatting.templates import NoSpellingError, expression_of
 from noetl.formatting.unparse import quote
 from noetl.formatting.words import after_call, reworded
 
@@ -29,10 +29,10 @@ class Pages:
     def turn(self, overrides: Map) -> list[Entry]:
         """Return the writes of ``iter`` that make the next call differ by ``overrides``.
 
-        Raises CannotSayError.
+        Raises NoSpellingError.
         """
         if overrides.has("step"):
-            raise CannotSayError("`call` goes to another step")
+            raise NoSpellingError("`call` goes to another step")
         return self._leaves(overrides, self.tool, ())
 
     def _leaves(self, overrides: Map, below: Map, path: tuple[str, ...]) -> list[Entry]:
@@ -40,16 +40,16 @@ class Pages:
         for entry in overrides.entries:
             key = str(entry.key)
             if not path and self.spec is not None and key in self.spec.raw_fields + self.spec.sql_fields:
-                raise CannotSayError(f"`call` replaces `{key}`, whose text is not an ordinary value")
+                raise NoSpellingError(f"`call` replaces `{key}`, whose text is not an ordinary value")
             place = below.entry(key)
             if place is None:
-                raise CannotSayError(
+                raise NoSpellingError(
                     f"`call` adds `{'.'.join((*path, key))}`, which the first call does not have"
                 )
             if isinstance(entry.value, Map) and isinstance(place.value, Map):
                 found += self._leaves(entry.value, place.value, (*path, key))
             elif isinstance(entry.value, Map) or isinstance(place.value, Map):
-                raise CannotSayError("`call` replaces a mapping by something else")
+                raise NoSpellingError("`call` replaces a mapping by something else")
             else:
                 found.append(self._leaf((*path, key), place, entry.value))
         return found
@@ -78,10 +78,10 @@ def _literal(value: object) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     if not isinstance(value, str):
-        raise CannotSayError("`call` replaces a list")
+        raise NoSpellingError("`call` replaces a list")
     if not has_template(value):
         return quote(value)
     inner = expression_of(value)
     if inner is None:
-        raise CannotSayError("`call` replaces a text with a template inside")
+        raise NoSpellingError("`call` replaces a text with a template inside")
     return inner

@@ -9,7 +9,7 @@ from noetl.dsl.expressions import analyse
 from noetl.formatting.cases import Case, texts_of
 from noetl.formatting.nodes import Entry, List, Map, Text, Value, made, map_of, text_of
 from noetl.formatting.rules import writes
-from noetl.formatting.templates import CannotSayError, Replace, names_in, substitute
+from noetl.formatting.templates import NoSpellingError, Replace, names_in, substitute
 from noetl.formatting.words import at_exit, reworded
 
 _CHANGING = frozenset({"ctx", "vars", "iter", "step", "loop", "_attempt", "attempt", "_prev"})
@@ -27,16 +27,16 @@ class Routes:
     """An arc without a guard is among them: what follows is never taken."""
 
     def after_calls(self, cases: list[Case], *, loops: bool) -> None:
-        """Convert ``next`` on the success of a call. Raises CannotSayError."""
+        """Convert ``next`` on the success of a call. Raises NoSpellingError."""
         before: list[Case] = []
         for case in cases:
             if case.ok is False:
                 continue
             if case.has("next"):
                 if loops:
-                    raise CannotSayError("`next` breaks the loop")
+                    raise NoSpellingError("`next` breaks the loop")
                 if any(not earlier.has("next", "call", "retry") for earlier in before):
-                    raise CannotSayError("an entry above the one with `next` may win over it")
+                    raise NoSpellingError("an entry above the one with `next` may win over it")
                 self._check_stable(case, [*before, case])
                 self._go(case, case.ok, _of_calls)
             before.append(case)
@@ -51,19 +51,19 @@ class Routes:
         read = {name for text in texts for name in names_in(text)}
         read |= {name for action in case.all("next") for name in _names(action.value)}
         if read & _MOMENT or (writing and read & _CHANGING):
-            raise CannotSayError("a guard of `next` reads what changes before the step ends")
+            raise NoSpellingError("a guard of `next` reads what changes before the step ends")
 
     def at_boundary(self, cases: list[Case], event: str) -> None:
-        """Entries on ``loop.done`` or ``step.exit``. Raises CannotSayError."""
+        """Entries on ``loop.done`` or ``step.exit``. Raises NoSpellingError."""
         for case in cases:
             left = case.at.get(event, False)
             if left is False:
                 continue
             if not {action.name for action in case.actions} <= {"set", "collect", "next"}:
                 name = next(a.name for a in case.actions if a.name not in ("set", "collect", "next"))
-                raise CannotSayError(f"`{name}` on `{event}`")
+                raise NoSpellingError(f"`{name}` on `{event}`")
             if event == "loop.done" and case.has("next"):
-                raise CannotSayError("`next` on `loop.done`")
+                raise NoSpellingError("`next` on `loop.done`")
             self._take(case, left)
             if left is True:
                 if not case.has("next"):
@@ -80,17 +80,17 @@ class Routes:
                 block.entries[0].lead = [*case.entry.lead, *block.entries[0].lead]
             self.sets.entries += block.entries
         else:
-            raise CannotSayError("an entry on `step.exit` writes only sometimes, and goes nowhere")
+            raise NoSpellingError("an entry on `step.exit` writes only sometimes, and goes nowhere")
 
     def _go(self, case: Case, left: bool | str, change: Replace) -> None:
         names = [action.name for action in case.actions]
         if names.index("next") != len(names) - 1 or names.count("next") > 1:
-            raise CannotSayError("an entry does something after its `next`")
+            raise NoSpellingError("an entry does something after its `next`")
         targets = _targets(case.actions[-1].value)
         sets = writes(case.actions, change, parallel=False) if change is at_exit else Map([], flow=True)
         if len(targets) != 1:
             if left is not True or self.arcs:
-                raise CannotSayError("a guarded `next` goes to several steps")
+                raise NoSpellingError("a guarded `next` goes to several steps")
             self.inclusive = True
             self.sets.entries += sets.entries
             sets = Map([], flow=True)
@@ -102,12 +102,12 @@ class Routes:
         self.closed = self.closed or left is True
 
     def structural(self, following: Value | None) -> None:
-        """Convert ``next`` of the step. Raises CannotSayError."""
+        """Convert ``next`` of the step. Raises NoSpellingError."""
         targets = _targets(following) if following is not None else []
         if self.closed or not targets:
             return
         if len(targets) > 1 and self.arcs:
-            raise CannotSayError("`next` goes to several steps when no entry does")
+            raise NoSpellingError("`next` goes to several steps when no entry does")
         self.inclusive = len(targets) > 1
         self.arcs += [_structural(target) for target in targets]
 
@@ -126,7 +126,7 @@ class Routes:
 def _of_calls(name: str, attribute: str | None) -> tuple[str, bool] | None:
     """Names of a call's success as they are at the end of the step."""
     if name == "response" and attribute in (None, "data", "status_code", "headers", "url", "elapsed"):
-        raise CannotSayError("a guard of `next` looks at what is around the response")
+        raise NoSpellingError("a guard of `next` looks at what is around the response")
     return at_exit(name, attribute)
 
 
@@ -145,7 +145,7 @@ def _arc(target: Entry, left: bool | str, change: Replace) -> Map:
     if isinstance(left, str):
         guard = substitute(f"{{{{ {left} }}}}", change)
         if answers_failure(analyse(guard)):
-            raise CannotSayError("a guard looks at the status or error of the step")
+            raise NoSpellingError("a guard looks at the status or error of the step")
         arc.put("when", Text(guard))
     given = block.get("args", "input")
     if given is not None:

@@ -9,7 +9,7 @@ from noetl.dsl.expressions import has_template
 from noetl.formatting.cases import Action, Case, touches_outcome
 from noetl.formatting.nodes import Entry, Map, Text, Value, made, map_of, plain, text_of
 from noetl.formatting.pages import Pages
-from noetl.formatting.templates import CannotSayError, Replace, expression_of, substitute
+from noetl.formatting.templates import NoSpellingError, Replace, expression_of, substitute
 from noetl.formatting.words import after_call, reworded
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*\Z")
@@ -28,7 +28,7 @@ class Rules:
     sets: Map | None = None
 
     def cases(self, cases: list[Case]) -> None:
-        """Convert all entries that answer a call. Raises CannotSayError."""
+        """Convert all entries that answer a call. Raises NoSpellingError."""
         successes = [case for case in cases if case.ok is not False]
         for place, case in enumerate(successes):
             if case.has("retry"):
@@ -51,32 +51,32 @@ class Rules:
         for place, case in enumerate(failed):
             open_end = bool(failed[place + 1 :] or late)
             if case.has("next"):
-                raise CannotSayError(
+                raise NoSpellingError(
                     "a failure is answered by `next`: the step ends as done there, as failed here"
                 )
             if case.has("retry"):
                 self._failed(case, case.failed, limited=open_end)
             elif not case.answers and late:
-                raise CannotSayError("a failure is offered to two entries")
+                raise NoSpellingError("a failure is offered to two entries")
             else:
                 self._failed(case, case.failed, limited=False)
         for place, case in enumerate(late):
             rest = late[place + 1 :]
             if case.actions and touches_outcome(case.actions[0].value) and not case.has("retry"):
                 if rest:
-                    raise CannotSayError("an entry that needs the response is above one for failures")
+                    raise NoSpellingError("an entry that needs the response is above one for failures")
                 return
             if case.has("next"):
-                raise CannotSayError(
+                raise NoSpellingError(
                     "a failure is answered by `next`: the step ends as done there, as failed here"
                 )
             if any(touches_outcome(action.value) for action in case.actions):
-                raise CannotSayError("an entry for failures needs the response")
+                raise NoSpellingError("an entry for failures needs the response")
             self._failed(case, case.late, limited=bool(rest))
 
     def _failed(self, case: Case, left: bool | str, *, limited: bool) -> None:
         if case.has("call"):
-            raise CannotSayError("a failure is answered by `call`")
+            raise NoSpellingError("a failure is answered by `call`")
         if limited and case.has("retry"):
             self._with_limit(case, FAILED, left, _retried(case))
         else:
@@ -88,7 +88,7 @@ class Rules:
         When its tries are used up it is no match, and the entries below it are evaluated.
         """
         if case.actions[0].name != "retry":
-            raise CannotSayError("an entry writes before it retries, and others follow it")
+            raise NoSpellingError("an entry writes before it retries, and others follow it")
         wanted = plain(block.get("attempts"))
         total = _spoken(str(3 if wanted is None else wanted))
         self._rule(case, status, left, limit=f"_attempt < {total}")
@@ -127,7 +127,7 @@ class Rules:
         if writes.entries:
             keys = writes.keys()
             if len(set(keys)) != len(keys):
-                raise CannotSayError("an entry writes the same name twice")
+                raise NoSpellingError("an entry writes the same name twice")
             found = {**{k: v for k, v in found.items() if k == "do"}, "set": writes, **found}
         return found or {"do": "continue"}
 
@@ -143,7 +143,7 @@ class Rules:
     def sink(self, block: Value) -> None:
         """Convert a step-level sink: once for every success that ends the task.
 
-        Raises CannotSayError.
+        Raises NoSpellingError.
         """
         closed = False
         for entry in self.rules:
@@ -158,7 +158,7 @@ class Rules:
             ):
                 continue
             if then.has("sink"):
-                raise CannotSayError("an entry and the step have a sink each")
+                raise NoSpellingError("an entry and the step have a sink each")
             then.put("sink", reworded(block, after_call))
             closed = closed or when == f"{{{{ {OK} }}}}"
         if not closed:
@@ -189,17 +189,17 @@ def _check_order(case: Case) -> None:
     others = [place for place, name in enumerate(names) if name not in ("set", "collect", "sink")]
     last_write = max((place for place, name in enumerate(names) if name in ("set", "collect")), default=-1)
     if others and last_write > others[0]:
-        raise CannotSayError("an entry writes after its other actions")
+        raise NoSpellingError("an entry writes after its other actions")
     if len(set(names) - {"set", "collect"}) != len(
         [name for name in names if name not in ("set", "collect")]
     ):
-        raise CannotSayError("an entry does the same thing twice")
+        raise NoSpellingError("an entry does the same thing twice")
     if len({"retry", "call", "fail", "skip", "result"} & set(names)) > 1:
-        raise CannotSayError("an entry answers in two ways")
+        raise NoSpellingError("an entry answers in two ways")
 
 
 def writes(actions: list[Action], change: Replace, *, parallel: bool) -> Map:
-    """Write ``set`` and ``collect`` as one ``set`` block. Raises CannotSayError."""
+    """Write ``set`` and ``collect`` as one ``set`` block. Raises NoSpellingError."""
     found = Map([], flow=True)
     for action in actions:
         if action.name == "set":
@@ -215,11 +215,11 @@ def _collected(block: Map, change: Replace, *, parallel: bool) -> Entry:
     mode = text_of(block.get("mode")) or text_of(block.get("strategy")) or "append"
     inner = block.get("from", "path")
     if inner is None:
-        raise CannotSayError("`collect` has no source")
+        raise NoSpellingError("`collect` has no source")
     value = source(made({"from": inner}), change)
     if mode == "replace":
         if parallel:
-            raise CannotSayError("`collect` with `mode: replace` in a parallel loop")
+            raise NoSpellingError("`collect` with `mode: replace` in a parallel loop")
         return Entry(f"ctx.{into}", value, f"ctx.{into}")
     return Entry(f"ctx.{into}", made({_REDUCERS[mode]: value}), f"ctx.{into}")
 
@@ -227,7 +227,7 @@ def _collected(block: Map, change: Replace, *, parallel: bool) -> Entry:
 def source(value: Value, change: Replace) -> Value:
     """Convert ``{from: …}`` or a value: a path becomes a template.
 
-    Raises CannotSayError.
+    Raises NoSpellingError.
     """
     block = map_of(value)
     inner = block.get("from")
@@ -238,7 +238,7 @@ def source(value: Value, change: Replace) -> Value:
         return reworded(inner, change)
     rooted = _ROOTED.match(text)
     if rooted is None and not _PATH.match(text):
-        raise CannotSayError(f"{text[:60]!r} is not a path")
+        raise NoSpellingError(f"{text[:60]!r} is not a path")
     path = f"response{rooted.group(1)}" if rooted else text
     return Text(substitute(f"{{{{ {path} }}}}", change))
 
@@ -275,7 +275,7 @@ def _spoken(total: str) -> str:
         return total
     inner = expression_of(total)
     if inner is None:
-        raise CannotSayError("`attempts` is not one expression")
+        raise NoSpellingError("`attempts` is not one expression")
     return f"({inner})"
 
 

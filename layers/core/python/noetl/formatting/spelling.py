@@ -22,7 +22,7 @@ from noetl.formatting.nodes import (
     text_of,
 )
 from noetl.formatting.order import tasks_of
-from noetl.formatting.templates import CannotSayError, substitute
+from noetl.formatting.templates import NoSpellingError, substitute
 
 _INPUTS = ("args", "with", "input")
 RETRY_WORDS = {
@@ -281,7 +281,7 @@ def _templates(block: Map, raw: frozenset[str], old: set[str]) -> None:
         if has_template(value.value):
             try:
                 rewrite(value, substitute(value.value, change))
-            except CannotSayError:
+            except NoSpellingError:
                 continue
 
 

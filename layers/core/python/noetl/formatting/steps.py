@@ -25,7 +25,7 @@ from noetl.formatting.pages import Pages
 from noetl.formatting.routes import Routes
 from noetl.formatting.rules import Rules
 from noetl.formatting.spelling import kind_of, move_mode
-from noetl.formatting.templates import CannotSayError, names_in
+from noetl.formatting.templates import NoSpellingError, names_in
 from noetl.formatting.words import after_call, reworded
 
 _MARKS = ("case", "vars", "sink")
@@ -57,7 +57,7 @@ class Converter:
     def convert(self, entry: Entry) -> Map:
         """Convert the step to the canonical form, as a new tree; ``entry`` stays as it is.
 
-        Raises CannotSayError.
+        Raises NoSpellingError.
         """
         step: Map = copy.deepcopy(map_of(entry.value))
         tool = self._tool(step)
@@ -72,11 +72,11 @@ class Converter:
         if tool is not None:
             self._calls(step, tool, cases, parallel=mode == "parallel")
         if any(case.has("skip") for case in cases) and any(case.at for case in cases):
-            raise CannotSayError("a step that may be skipped has entries on `step.exit`")
+            raise NoSpellingError("a step that may be skipped has entries on `step.exit`")
         if self._continues(step) and any(
             case.at or (case.ok is not False and case.has("next")) for case in cases
         ):
-            raise CannotSayError("after a failure `on_error: continue` takes arcs, and no entries of `case`")
+            raise NoSpellingError("after a failure `on_error: continue` takes arcs, and no entries of `case`")
         routes.after_calls(cases, loops=bool(loop.entries))
         if loop.entries:
             routes.at_boundary(cases, "loop.done")
@@ -93,9 +93,9 @@ class Converter:
         if tool is None:
             return None
         if not isinstance(tool, Map):
-            raise CannotSayError("the step mixes both forms")
+            raise NoSpellingError("the step mixes both forms")
         if text_of(tool.get("kind")) == "iterator":
-            raise CannotSayError("`kind: iterator` keeps variables of its own; a `loop` does not")
+            raise NoSpellingError("`kind: iterator` keeps variables of its own; a `loop` does not")
         return tool
 
     def _kind(self, tool: Map, seen: tuple[str, ...] = ()) -> str:
@@ -106,10 +106,10 @@ class Converter:
         name = text_of(tool.get("task", "name")) or ""
         found = self._workbook().get(name)
         if found is None or name in seen:
-            raise CannotSayError("which workbook task is called is not known before it runs")
+            raise NoSpellingError("which workbook task is called is not known before it runs")
         inner = map_of(found.get("tool")) if found.has("tool") else found
         if map_of(inner.get("spec")).has("policy"):
-            raise CannotSayError("the workbook task has rules of its own")
+            raise NoSpellingError("the workbook task has rules of its own")
         return self._kind(inner, (*seen, name))
 
     def _workbook(self) -> dict[str, Map]:
@@ -128,7 +128,7 @@ class Converter:
         rules.cases(cases)
         if sink is not None:
             if self._continues_unmatched(step):
-                raise CannotSayError("`on_unmatched: continue` would let failures pass")
+                raise NoSpellingError("`on_unmatched: continue` would let failures pass")
             rules.sink(sink)
         if rules.sets is not None:
             writes.entries = [*rules.sets.entries, *writes.entries]
@@ -158,7 +158,7 @@ class Converter:
         strict = plain(executor.get("no_next_is_error")) is True
         following = routes.block()
         if strict and following is not None and step.get("next") is None and not routes.closed:
-            raise CannotSayError("`no_next_is_error` would fail the step when none of its arcs is taken")
+            raise NoSpellingError("`no_next_is_error` would fail the step when none of its arcs is taken")
         if routes.sets.entries:
             step.put("set", routes.sets)
         if following is None:
@@ -182,12 +182,12 @@ def is_event_form(step: Map) -> bool:
 
 
 def _vars(step: Map, cases: list[Case]) -> Map:
-    """Convert ``vars`` to writes of the task. Raises CannotSayError."""
+    """Convert ``vars`` to writes of the task. Raises NoSpellingError."""
     block = map_of(step.get("vars"))
     if set(block.keys()) & {"before", "after"}:
-        raise CannotSayError("`vars: {before, after}` are written whether the call succeeds or not")
+        raise NoSpellingError("`vars: {before, after}` are written whether the call succeeds or not")
     if block.entries and cases:
-        raise CannotSayError("`vars` are evaluated after the entries of `case`")
+        raise NoSpellingError("`vars` are evaluated after the entries of `case`")
     found = Map([], flow=block.flow)
     for entry in block.entries:
         name = f"vars.{entry.key}"

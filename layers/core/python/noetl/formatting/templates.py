@@ -17,7 +17,7 @@ _ENVIRONMENT = Environment(autoescape=False, keep_trailing_newline=True)
 _LITERAL = re.compile(r"""(['"])(?P<name>[A-Za-z_]\w*)\1\Z""")
 
 
-class CannotSayError(Exception):
+class NoSpellingError(Exception):
     """The canonical form has no words for this; the text says why."""
 
 
@@ -28,7 +28,7 @@ Replace = Callable[[str, str | None], tuple[str, bool] | None]
 def substitute(text: str, change: Replace) -> str:
     """Replace names in a template text.
 
-    Raises CannotSayError when ``change`` does, or when the template binds names itself.
+    Raises NoSpellingError when ``change`` does, or when the template binds names itself.
     """
     if not has_template(text):
         return text
@@ -51,7 +51,7 @@ def substitute(text: str, change: Replace) -> str:
             place += 1
             continue
         if _is_bound(tokens, place):
-            raise CannotSayError(f"a template assigns the name {value!r} a meaning of its own")
+            raise NoSpellingError(f"a template assigns the name {value!r} a meaning of its own")
         out.append(made[0])
         place = after if made[1] else place + 1
     return "".join(out)
@@ -102,7 +102,7 @@ class Moment:
 def simplified(guard: object, moment: Moment) -> bool | str:
     """Simplify a guard at a boundary to True, False, or an expression.
 
-    Raises CannotSayError for text around a template.
+    Raises NoSpellingError for text around a template.
     """
     if (
         guard is None
@@ -115,16 +115,16 @@ def simplified(guard: object, moment: Moment) -> bool | str:
     try:
         analysis = analyse(guard)
     except TemplateProblem as problem:
-        raise CannotSayError("a guard cannot be read") from problem
+        raise NoSpellingError("a guard cannot be read") from problem
     if analysis.root is None:
-        raise CannotSayError("a guard is more than one expression")
+        raise NoSpellingError("a guard is more than one expression")
     left = _folded(analysis.root, analysis, moment)
     if isinstance(left, bool):
         return left
     try:
         return unparse(left)
     except UnsayableError as kind:
-        raise CannotSayError(f"a guard has an expression that is not written back ({kind})") from None
+        raise NoSpellingError(f"a guard has an expression that is not written back ({kind})") from None
 
 
 def _folded(node: nodes.Expr, analysis: Analysis, moment: Moment) -> bool | nodes.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.dsl.expressions import has_template
 from noetl.formatting.nodes import Entry, List, Map, Text, Value
-from noetl.formatting.templates import CannotSayError, Replace, substitute
+from noetl.formatting.templates import NoSpellingError, Replace, substitute
 
 _AROUND = {"status_code": "output.http.status", "headers": "output.http.headers", "url": "output.http.url"}
 _STATUS = "('success' if output.status == 'ok' else 'error')"
@@ -20,17 +20,17 @@ _THIS = {
 def after_call(name: str, attribute: str | None) -> tuple[str, bool] | None:
     """Rename a ``case`` rule's ``response``, ``result``, ``error`` and ``this``.
 
-    Raises CannotSayError.
+    Raises NoSpellingError.
     """
     if name == "result":
         return "output.data", False
     if name == "error":
         return "output.error", False
     if name == "event":
-        raise CannotSayError("a template uses `event` for more than its name")
+        raise NoSpellingError("a template uses `event` for more than its name")
     if name == "this":
         if attribute not in _THIS:
-            raise CannotSayError("a template uses `this` as a whole")
+            raise NoSpellingError("a template uses `this` as a whole")
         return _THIS[attribute], True
     return _response(attribute) if name == "response" else None
 
@@ -38,21 +38,21 @@ def after_call(name: str, attribute: str | None) -> tuple[str, bool] | None:
 def _response(attribute: str | None) -> tuple[str, bool]:
     """Rename ``response``, where the body's keys come first, then what is around the body."""
     if attribute is None:
-        raise CannotSayError("a template uses `response` as a whole")
+        raise NoSpellingError("a template uses `response` as a whole")
     if attribute == "data":
         return "(output.data.data | default(output.data))", True
     around = _AROUND.get(attribute)
     if around is not None:
         return f"(output.data.{attribute} | default({around}))", True
     if attribute in ("elapsed", "status", "error", "meta"):
-        raise CannotSayError(f"`response.{attribute}` may come from the body or from around it")
+        raise NoSpellingError(f"`response.{attribute}` may come from the body or from around it")
     return f"output.data.{attribute}", True
 
 
 def at_exit(name: str, attribute: str | None) -> tuple[str, bool] | None:
     """At the end of a step the names are the same in both forms; ``result`` has a newer one."""
     if name == "event":
-        raise CannotSayError("a template uses `event` for more than its name")
+        raise NoSpellingError("a template uses `event` for more than its name")
     if name == "response" and (attribute in _AROUND or attribute in (None, "data", "elapsed")):
         return None
     return ("output.data", False) if name in ("result", "response") else None
@@ -61,7 +61,7 @@ def at_exit(name: str, attribute: str | None) -> tuple[str, bool] | None:
 def reworded(value: Value, change: Replace) -> Value:
     """Copy the value with other names in its templates (comments go with it).
 
-    Raises CannotSayError.
+    Raises NoSpellingError.
     """
     if isinstance(value, Text):
         text = value.value
@@ -72,7 +72,7 @@ def reworded(value: Value, change: Replace) -> Value:
     if isinstance(value, (Map, List)):
         entries = [_entry(entry, reworded(entry.value, change)) for entry in value.entries]
         return Map(entries, value.flow) if isinstance(value, Map) else List(entries, value.flow)
-    raise CannotSayError("it contains an alias")
+    raise NoSpellingError("it contains an alias")
 
 
 def _entry(entry: Entry, value: Value) -> Entry:

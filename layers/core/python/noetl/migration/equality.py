@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from noetl.dsl.program import Program
-from noetl.formatting.templates import CannotSayError, substitute
+from noetl.formatting.templates import NoSpellingError, substitute
 
 _PLACES = frozenset({"pos", "hash", "source_name", "code_pos", "code_lines"})
 _TEMPLATES = frozenset({"expr", "text", "sql"})
@@ -39,7 +39,7 @@ def _named(source: str, *, braces: bool) -> str:
     text = f"{{{{ {source} }}}}" if braces else source
     try:
         return substitute(text, _newest)
-    except CannotSayError:
+    except NoSpellingError:
         return text
 
 

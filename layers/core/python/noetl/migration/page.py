@@ -9,7 +9,7 @@ from noetl.domain.kinds import KindLookup
 from noetl.dsl.expressions import has_template
 from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, items_of, map_of, text_of
 from noetl.formatting.spelling import rewrite
-from noetl.formatting.templates import CannotSayError, Replace, substitute
+from noetl.formatting.templates import NoSpellingError, Replace, substitute
 
 _DATA = frozenset(
     {
@@ -133,7 +133,7 @@ class Page:
         for text in self.texts():
             try:
                 rewrite(text, substitute(text.value, change))
-            except CannotSayError:
+            except NoSpellingError:
                 continue
 
 

@@ -22,7 +22,7 @@ MAX_DELAY = 366 * 86_400.0
 """Seconds; a longer delay is cut to this."""
 FULL_JITTER = 0.5
 """The part of a delay that ``jitter: true`` leaves to chance."""
-ASKED_AT_MOST = 3600.0
+MOST_REQUESTED = 3600.0
 """Seconds that a service may ask for with Retry-After where the playbook names no ``max_delay``."""
 _MISCONFIGURED = frozenset(
     {
@@ -78,7 +78,7 @@ def _delay(run: Run, action: RetryAction, tried: int, chance: float, retry_after
         delay *= tried
     elif action.backoff == "exponential":
         delay *= _power(_number(run.render(action.multiplier), "multiplier"), tried - 1)
-    longest, longest_requested = MAX_DELAY, ASKED_AT_MOST
+    longest, longest_requested = MAX_DELAY, MOST_REQUESTED
     if action.max_delay is not None and (limit := run.render(action.max_delay)) is not None:
         longest = longest_requested = min(_seconds(limit, "max_delay"), MAX_DELAY)
     delay = min(delay, longest)

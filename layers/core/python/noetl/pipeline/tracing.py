@@ -32,7 +32,7 @@ from noetl.pipeline.state import Frame, State
 if TYPE_CHECKING:
     from noetl.pipeline.run import Run
 
-_TOLD = (ContinueAction, SetAction, CollectAction, NextAction, RetryAction, SinkAction)
+_EVIDENT = (ContinueAction, SetAction, CollectAction, NextAction, RetryAction, SinkAction)
 """Actions that need no ``case.evaluated``: ``ctx.patched``, ``next.evaluated``, ``retry.scheduled``, ``sink.started`` tell of them."""
 
 
@@ -114,7 +114,7 @@ def rule_taken(run: Run, frame: Frame, task: Task) -> None:
     A rule that only continues, writes, routes, retries or sends to a sink costs no row, however many iterations take it.
     """
     actions = task.rules[frame.rule].actions
-    if all(isinstance(action, _TOLD) or _changes_nothing(run, frame, action) for action in actions):
+    if all(isinstance(action, _EVIDENT) or _changes_nothing(run, frame, action) for action in actions):
         return
     release(run.state)
     tags = [action.__struct_config__.tag for action in actions]

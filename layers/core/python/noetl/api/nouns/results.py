@@ -14,7 +14,7 @@ from noetl.api.http.result_bodies import Download, ResultAnswer
 from noetl.api.nouns.executions import escaped_size
 from noetl.domain.results.references import leads_to_object
 from noetl.domain.results.result_bytes import compression_of
-from noetl.domain.results.tiers import KNOWN_WISHES
+from noetl.domain.results.tiers import KNOWN_TIERS
 from noetl.ports.results import ObjectReader
 from noetl.services.queries import read_execution
 from noetl.services.queries.result_response import Delivered, deliver, divided, in_parts
@@ -78,7 +78,7 @@ def _one_part(deps: ApiDeps, execution_id: int, uri: str, store: str) -> ResultA
             code="invalid_parameter",
             hint="the reference names the execution that made it; ask that execution",
         )
-    if store not in KNOWN_WISHES:
+    if store not in KNOWN_TIERS:
         raise BadRequestError(
             f"store={store[:40]!r} is not a tier",
             code="invalid_parameter",

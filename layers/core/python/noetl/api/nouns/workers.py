@@ -209,7 +209,7 @@ def _workers(deps: ApiDeps) -> Claims:
 
 _REF = Parameter("ref", "The reference: noetl://execution/…/result/….")
 _STORE = Parameter("store", "The tier that the reference names; without it, the default one.")
-_WISH = Parameter("wish", "The tier that the playbook asks for.")
+_TIER = Parameter("wish", "The tier that the playbook asks for.")
 
 
 def _post(path: str, name: str, about: str, endpoint: Endpoint, body: Any, answer: Any) -> Route:
@@ -314,7 +314,7 @@ ROUTES: tuple[Route, ...] = (
         put_object,
         {200: bodies.KeptResult},
         "workers",
-        query=(_WISH,),
+        query=(_TIER,),
         any_body=True,
         takes=BYTES,
         refuses=(409,),

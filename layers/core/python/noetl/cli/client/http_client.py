@@ -34,7 +34,7 @@ PAGE = 500
 PATIENCE = 60.0
 """Seconds that a server may be unavailable (503, no connection) before a command fails."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
-LONGEST_WISH = 60.0
+LONGEST_RETRY_AFTER = 60.0
 """A ``Retry-After`` beyond this is not waited for."""
 TIMEOUT = urllib3.Timeout(connect=10.0, read=60.0)
 _PASSING = frozenset({429, 502, 503, 504})
@@ -179,7 +179,7 @@ class Client:
                     raise error
                 retry_after = _retry_after(reply.headers)
             wait = pause * random.uniform(0.5, 1.0) if retry_after is None else retry_after
-            if wait > LONGEST_WISH or self._clock() + wait > until:
+            if wait > LONGEST_RETRY_AFTER or self._clock() + wait > until:
                 raise error
             self._sleep(wait)
             pause = min(pause * 2, LONGEST_PAUSE)

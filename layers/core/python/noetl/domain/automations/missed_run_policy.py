@@ -23,7 +23,7 @@ CatchUp = Literal["once", "all", "none"]
 Overlap = Literal["allow", "skip", "cancel_previous"]
 """What a firing does while the execution that the schedule started before still runs: start beside it, start nothing, or cancel it."""
 LATE_SECONDS = 60.0
-TOLD_LATE_SECONDS = 180.0
+LATE_DELIVERY_SECONDS = 180.0
 """The same limit for EventBridge Scheduler: it delivers a moment within the minute, and a cold start comes on top."""
 MOST_CAUGHT_UP = 100
 """``catch_up_max`` unless given."""
@@ -111,7 +111,7 @@ def too_late(conduct: SchedulePolicy, timing: Timing, at: float, last_at: float 
 
     ``last_at``: the newest moment that was fired.
     """
-    if now - at < TOLD_LATE_SECONDS or at == last_at:
+    if now - at < LATE_DELIVERY_SECONDS or at == last_at:
         return ""
     if conduct.catch_up == "none":
         return "it was missed, and catch_up is none"

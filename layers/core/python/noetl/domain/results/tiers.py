@@ -13,7 +13,7 @@ MOST = {"kv": KV_BYTES, "memory": MEMORY_BYTES}
 """Largest value by tier; the others take any."""
 TIERS = ("memory", "kv", "disk", "file", "s3", "minio", "gcs", "pvc", "db")
 AUTO = frozenset({"", "auto"})
-KNOWN_WISHES = frozenset(TIERS) | AUTO | {"object"}
+KNOWN_TIERS = frozenset(TIERS) | AUTO | {"object"}
 
 Remark = Literal["", "renamed", "unknown", "absent", "too_large"]
 

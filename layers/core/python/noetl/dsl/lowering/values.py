@@ -6,7 +6,7 @@ import re
 from typing import Literal, get_args
 
 from noetl.domain.outcomes.outcomes import PatchScope
-from noetl.domain.results.tiers import KNOWN_WISHES, TIERS
+from noetl.domain.results.tiers import KNOWN_TIERS, TIERS
 from noetl.domain.sizes.table import NAME
 from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.program import Pos, ResultSpec, SetAction
@@ -164,7 +164,7 @@ def _tier(lowering: Lowering, tree: Tree | None) -> str | None:
     A tier that only this place lacks is reported where the playbook runs.
     """
     tier = text_of(tree)
-    if tree is not None and tier and tier.strip().lower() not in KNOWN_WISHES:
+    if tree is not None and tier and tier.strip().lower() not in KNOWN_TIERS:
         message = f"there is no tier {tier!r}: what asks for it goes to the default one"
         hint = lowering.diagnostics.suggest(tier.strip().lower(), TIERS, f"one of auto, {', '.join(TIERS)}")
         lowering.diagnostics.warning("no-effect", message, tree.pos, hint=hint)

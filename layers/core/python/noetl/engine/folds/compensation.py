@@ -16,7 +16,7 @@ from noetl.engine.folds.slots import SlotSpace, drop_callbacks, drop_scope, erro
 
 UNDO = "undo"
 REPORT = (UNDO, "0")
-MOST_TOLD = 100
+MOST_REPORTED = 100
 """Compensations that the error of an execution lists; history has all of them."""
 LONGEST = 200
 """Characters of a message in that list."""
@@ -51,7 +51,7 @@ def undone(state: ExecutionState, slots: SlotSpace, run: int, step: str, error: 
     if error is not None:
         short = {"message": error.message[:LONGEST], "kind": error.kind, "code": error.code}
         entry = {**entry, "status": "failed", "error": short}
-    if len(entries) < MOST_TOLD:
+    if len(entries) < MOST_REPORTED:
         entries.append(entry)
     else:
         report["more"] += 1

@@ -15,7 +15,7 @@ from noetl.domain.sizes.gate import find_unfit
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_OURS = frozenset(
+_RESERVED = frozenset(
     {"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _FORM_TYPE = "application/x-www-form-urlencoded"
@@ -35,7 +35,7 @@ class Headers:
         """Set a header. Raises TaskError(kind="client_error", code="header_invalid")."""
         if not _NAME.fullmatch(name):
             raise _bad_header(f"{name[:80]!r} is not a header name")
-        if name.lower() in _OURS:
+        if name.lower() in _RESERVED:
             raise _bad_header(f"the header {name!r} is written by the HTTP client itself", "leave it out")
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise _bad_header(f"the header {name!r} must be text or a number, not a {type(value).__name__}")

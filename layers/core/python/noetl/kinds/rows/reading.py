@@ -28,7 +28,7 @@ ROW_BYTES = 16 * 1024 * 1024
 ROWS_MEMBER = "rows"
 """Where a JSON mapping has its rows: as the results of SQL kinds do."""
 _BLOCK = 256 * 1024
-_GOES_ON = frozenset(("", ".", "e", "E"))
+_MAY_CONTINUE = frozenset(("", ".", "e", "E"))
 """What may stand behind a number that is cut off: ``1.`` and ``1e-`` are read as 1 until their digits are there."""
 _Rows = TypeVar("_Rows", list[dict[str, Any]], Sequence[Mapping[str, Any]])
 
@@ -298,7 +298,7 @@ class _JsonList:
         while True:
             try:
                 value, end = self._decode(self._text, self._at)
-                if self._ended or self._text[end : end + 1] not in _GOES_ON or len(self._text) - end > 2:
+                if self._ended or self._text[end : end + 1] not in _MAY_CONTINUE or len(self._text) - end > 2:
                     size, self._at = end - self._at, end
                     return value, size
             except json.JSONDecodeError as error:

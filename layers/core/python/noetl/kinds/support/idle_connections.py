@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from noetl.kinds.support.call_deadline import CallDeadline
 
 Key = TypeVar("Key", bound=Hashable)
-Thing = TypeVar("Thing")
+Connection = TypeVar("Connection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ def read_clocks() -> Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry(Generic[Key, Thing]):
+class _Entry(Generic[Key, Connection]):
     key: Key
-    connection: Thing
+    connection: Connection
     since: Moment
 
 
-class Idle(Generic[Key, Thing]):
+class Idle(Generic[Key, Connection]):
     """Idle connections by key, safe to share between threads.
 
     A forked process starts with none. Above the limit, the connection that has been idle longest is closed. One that is too old is closed
@@ -53,7 +53,7 @@ class Idle(Generic[Key, Thing]):
         self,
         most: int,
         seconds: float,
-        close: Callable[[Thing], None],
+        close: Callable[[Connection], None],
         now: Callable[[], Moment] = read_clocks,
     ) -> None:
         self._most = most
@@ -64,7 +64,7 @@ class Idle(Generic[Key, Thing]):
         self._process = os.getpid()
         self._left_behind: list[object] = []
         self._serial = 0
-        self._kept: dict[int, _Entry[Key, Thing]] = {}
+        self._kept: dict[int, _Entry[Key, Connection]] = {}
         """By serial number, and so from the one that has been idle longest to the latest one."""
         self._serials: dict[Key, list[int]] = {}
         self._sweep_is_set = False
@@ -72,7 +72,7 @@ class Idle(Generic[Key, Thing]):
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, key: Key, connection: Thing) -> None:
+    def keep(self, key: Key, connection: Connection) -> None:
         """Keep a connection that is ready for the next task."""
         now = self._now()
         with self._lock:
@@ -87,7 +87,7 @@ class Idle(Generic[Key, Thing]):
         if first:
             self._set_sweep(self._seconds)
 
-    def take(self, key: Key) -> Thing | None:
+    def take(self, key: Key) -> Connection | None:
         """Take the connection that was used last, or None; it is the caller's from now on."""
         now = self._now()
         with self._lock:
@@ -108,7 +108,7 @@ class Idle(Generic[Key, Thing]):
         """Close connections that no task used for so many seconds."""
         self._close_all(self._old(older_than))
 
-    def _old(self, seconds: float) -> list[_Entry[Key, Thing]]:
+    def _old(self, seconds: float) -> list[_Entry[Key, Connection]]:
         now = self._now()
         found = []
         with self._lock:
@@ -117,12 +117,12 @@ class Idle(Generic[Key, Thing]):
                 found.append(self._remove_first())
         return found
 
-    def _remove_first(self) -> _Entry[Key, Thing]:
+    def _remove_first(self) -> _Entry[Key, Connection]:
         serial, entry = next(iter(self._kept.items()))
         self._serials[entry.key].remove(serial)
         return self._remove(entry.key, serial)
 
-    def _remove(self, key: Key, serial: int) -> _Entry[Key, Thing]:
+    def _remove(self, key: Key, serial: int) -> _Entry[Key, Connection]:
         if not self._serials[key]:
             del self._serials[key]
         return self._kept.pop(serial)
@@ -134,7 +134,7 @@ class Idle(Generic[Key, Thing]):
             self._kept, self._serials, self._sweep_is_set = {}, {}, False
             self._process = os.getpid()
 
-    def _close_all(self, entries: list[_Entry[Key, Thing]]) -> None:
+    def _close_all(self, entries: list[_Entry[Key, Connection]]) -> None:
         for entry in entries:
             self._close(entry.connection)
 

@@ -19,7 +19,7 @@ from noetl.runtime.aws.worker import MARGIN_SECONDS, START_SECONDS, CloudWorker,
 POLL_SECONDS = 20.0
 NO_THREAD_SECONDS = 1
 """After which a command is offered again for which no thread could be started."""
-AWAY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+RECONNECT_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Pauses while the queue cannot be reached."""
 
 
@@ -69,7 +69,7 @@ class WorkerLoop:
                 found = self.worker.deps.commands.receive(free, self._poll_seconds())
             except InfrastructureError as error:
                 telemetry.log(f"no commands can be received: {error}", level="warning")
-                self._sleep(AWAY_SECONDS[min(failures, len(AWAY_SECONDS) - 1)])
+                self._sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
                 failures += 1
                 continue
             failures = 0

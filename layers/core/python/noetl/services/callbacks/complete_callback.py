@@ -40,7 +40,7 @@ from noetl.ports.executions.execution_store import ExecutionStore, LoadRequest
 from noetl.ports.results import ResultStore
 from noetl.services.history.execution_state import state_of
 
-_TOLD = 3
+_PROBLEMS_SHOWN = 3
 """Problems of a body in a message; ``details`` have more."""
 
 
@@ -342,7 +342,7 @@ def _check_schema(found: _Found, body: Any) -> None:
     problems = [] if schema is None else misfits(schema, body)
     if problems:
         raise InvalidInputError(
-            f"the body does not fit: {'; '.join(problems[:_TOLD])}",
+            f"the body does not fit: {'; '.join(problems[:_PROBLEMS_SHOWN])}",
             code="callback_schema",
             hint="GET the same address: it returns the schema",
             details={"problems": problems},

@@ -1,4 +1,4 @@
-"""Start an execution: check the payload, then keep the wish durably.
+"""Start an execution: check the request, then store it durably.
 
 A process that handles events itself (``start_event`` → ``handle_events``) makes the execution, its first facts and its first commands in
 one commit. Behind queues, ``start_execution`` makes the execution and its Start in one commit, and the engine takes it from there.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -33,7 +34,7 @@ MAX_AHEAD = AHEAD_SECONDS.value
 """Seconds between a request and the start it asks for."""
 TRIES = 5
 """Ids that are tried before giving up; two starts of one millisecond meet once in four million."""
-_TOLD = 3
+_PROBLEMS_SHOWN = 3
 """Problems of a payload in a message; ``details`` have more."""
 
 
@@ -109,8 +110,9 @@ def start_execution(
     "keychain_unresolved" or "invalid_trigger_at").
     """
     key = IdempotencyKey(request.key, fingerprint(request.identity)) if request.key else None
+    attempt = _Attempt(program, request, store, key, owner, now_ms, random_bits, again, names, begin, origin)
     try:
-        return _start(program, request, store, key, owner, now_ms, random_bits, again, names, begin, origin)
+        return attempt.start()
     except InvalidInputError:
         found = None if key is None else store.keyed(key)
         if found is None:
@@ -118,69 +120,95 @@ def start_execution(
         return Started(_same(found).execution_id, None)
 
 
-def _start(
-    program: Program,
-    request: StartRequest,
-    store: ExecutionStore,
-    key: IdempotencyKey | None,
-    owner: str,
-    now_ms: int,
-    random_bits: int,
-    again: bool,
-    names: CredentialNames | None,
-    begin: Begin | None,
-    origin: str,
-) -> Started:
-    # By the store's clock, which is what starts it then: a process that is ahead would start it now.
-    starts_at = None if request.at is None else _ahead(request.at, store.load([]).now)
-    check_labels(request.labels)
-    labels = fitting_labels(program.labels, request.labels)
-    if key is not None or starts_at is not None or program.concurrency is not None or labels:
-        begin = None
-    owner = owner if starts_at is None else later(starts_at)
-    created = CreatedExecution(
-        path=request.path or program.path,
-        name=program.name,
-        playbook_version="" if request.version is None else str(request.version),
-        principal=request.principal,
-        starts_at=starts_at,
-        labels=labels,
-    )
-    for number in range(TRIES):
-        bits = random_bits + number
-        start = start_event(
-            program,
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One call of ``start_execution``: it tries ids until one is free."""
+
+    program: Program
+    request: StartRequest
+    store: ExecutionStore
+    key: IdempotencyKey | None
+    owner: str
+    now_ms: int
+    random_bits: int
+    again: bool
+    names: CredentialNames | None
+    begin: Begin | None
+    origin: str
+
+    def start(self) -> Started:
+        request = self.request
+        # By the store's clock, which is what starts it then: a process that is ahead would start it now.
+        starts_at = None if request.at is None else _ahead(request.at, self.store.load([]).now)
+        check_labels(request.labels)
+        created = CreatedExecution(
+            path=request.path or self.program.path,
+            name=self.program.name,
+            playbook_version="" if request.version is None else str(request.version),
+            principal=request.principal,
+            starts_at=starts_at,
+            labels=fitting_labels(self.program.labels, request.labels),
+        )
+        begin = self.begin if self._may_begin_at_once(created) else None
+        for number in range(TRIES):
+            event = self._event(self.random_bits + number, created.path, kept=begin is None)
+            self._check(event, starts_at)
+            begun = begin(event) if begin is not None else None
+            if begun:
+                return Started(event.execution_id, None, begun)
+            if begun is False:
+                continue  # Another execution has this id.
+            started = self._create(event, created, in_doubt=begin is not None)
+            if started is not None:
+                return started
+        raise ConflictError("too many executions start in this millisecond", code="busy", retryable=True)
+
+    def _may_begin_at_once(self, created: CreatedExecution) -> bool:
+        """Check whether the engine may begin it before anything is stored.
+
+        A key, a label, a limit and a later time have to be stored first.
+        """
+        waits = created.starts_at is not None or self.program.concurrency is not None
+        return not (waits or self.key is not None or created.labels)
+
+    def _event(self, bits: int, path: str, *, kept: bool) -> Start:
+        request = self.request
+        return start_event(
+            self.program,
             request.payload,
-            now_ms=now_ms,
+            now_ms=self.now_ms,
             random_bits=bits,
             principal=request.principal,
             principal_kind=request.principal_kind,
             start_values=request.start_values,
             priority=request.priority,
             no_cache=request.no_cache,
-            origin=origin,
-            kept=begin is None,
-            found=(created.path, request.version),
+            origin=self.origin,
+            kept=kept,
+            found=(path, request.version),
         )
+
+    def _check(self, event: Start, starts_at: float | None) -> None:
+        """Refuse what exceeds a limit, and a keychain that names missing credentials."""
         if starts_at is None:
-            refuse_excess(program, start, store, now_ms / 1000)
-        if names is not None and program.keychain:
-            check_keychain(program, start, names, now_ms / 1000)
-        begun = begin(start) if begin is not None else None
-        if begun:
-            return Started(start.execution_id, None, begun)
-        if begun is False:
-            continue
-        found = _same(store.create(start, created, owner, key))
-        # Of an attempt in doubt: a key tells whether it was carried out; without one, its Start does.
-        own = again and not found.taken
-        if found.taken and key is None and (again or begin is not None):
-            own = _is_begun_by(start, store)
-        if found.fresh or (own and found.execution_id == start.execution_id):
-            return Started(found.execution_id, start if starts_at is None else None)
-        if not found.taken:
-            return Started(found.execution_id, None)
-    raise ConflictError("too many executions start in this millisecond", code="busy", retryable=True)
+            refuse_excess(self.program, event, self.store, self.now_ms / 1000)
+        if self.names is not None and self.program.keychain:
+            check_keychain(self.program, event, self.names, self.now_ms / 1000)
+
+    def _create(self, event: Start, created: CreatedExecution, *, in_doubt: bool) -> Started | None:
+        """Store the execution with its Start; None when another execution has the id.
+
+        ``in_doubt``: the engine may have begun it, although it could not say so.
+        """
+        owner = self.owner if created.starts_at is None else later(created.starts_at)
+        found = _same(self.store.create(event, created, owner, self.key))
+        # Of an attempt in doubt: a key shows whether it was carried out; without one, its Start does.
+        own = self.again and not found.taken
+        if found.taken and self.key is None and (self.again or in_doubt):
+            own = _is_begun_by(event, self.store)
+        if found.fresh or (own and found.execution_id == event.execution_id):
+            return Started(found.execution_id, event if created.starts_at is None else None)
+        return None if found.taken else Started(found.execution_id, None)
 
 
 def _is_begun_by(start: Start, store: ExecutionStore) -> bool:
@@ -311,9 +339,9 @@ def check_payload(program: Program, payload: Any) -> None:
         return
     problems = misfits(program.input_schema, payload)
     if problems:
-        more = f"; and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
+        more = f"; and {len(problems) - _PROBLEMS_SHOWN} more" if len(problems) > _PROBLEMS_SHOWN else ""
         raise InvalidInputError(
-            "; ".join(problems[:_TOLD]) + more,
+            "; ".join(problems[:_PROBLEMS_SHOWN]) + more,
             code="payload_invalid",
             hint=f"correct the payload: the playbook {program.name} declares what it accepts under `input`",
             details={"problems": problems},

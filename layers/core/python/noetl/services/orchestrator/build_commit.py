@@ -221,7 +221,7 @@ GIVEN_UP = "the step run that waited for it was given up"
 
 
 PARENT_FAILED = "the parent execution failed"
-MOST_TOLD = 300
+MOST_REPORTED = 300
 """Characters of a parent's error that its children receive."""
 
 
@@ -232,7 +232,7 @@ def _reason(event: MainEvent, decision: Decision) -> str:
     """
     for fact in decision.facts:
         if isinstance(fact, (Failed, Compensating, Ending)) and fact.error is not None:
-            return f"{PARENT_FAILED}: {plain_text(fact.error.message, MOST_TOLD)}"
+            return f"{PARENT_FAILED}: {plain_text(fact.error.message, MOST_REPORTED)}"
     if isinstance(event, Cancel):
         return event.reason or "the parent execution was cancelled"
     return ""

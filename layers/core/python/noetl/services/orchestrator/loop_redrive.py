@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAGE = 1000
 _OUTCOME = codec.decoder(Outcome)
 
-Told = tuple[int, Any, bool]
+ItemOutcome = tuple[int, Any, bool]
 """An item's index, its outcome, and whether what it wrote is in the context already."""
 
 
@@ -59,7 +59,7 @@ def outcomes(
     rows: list[LoopRow],
     applied: bool = False,
     read: Callable[[bytes], Any] = whole_outcome,
-) -> Iterator[Told]:
+) -> Iterator[ItemOutcome]:
     """Yield the outcomes of the items in index order, read in pages.
 
     ``applied``: what the newest run's items wrote is in the context.
@@ -85,13 +85,13 @@ def _owners(rows: list[LoopRow]) -> array[int]:
     return owner
 
 
-def _owned(outcomes: Iterator[Told], owner: array[int], number: int) -> Iterator[Told]:
+def _owned(outcomes: Iterator[ItemOutcome], owner: array[int], number: int) -> Iterator[ItemOutcome]:
     return (one for one in outcomes if owner[one[0]] == number)
 
 
 def _own(
     store: ExecutionStore, execution_id: int, row: LoopRow, applied: bool, read: Callable[[bytes], Any]
-) -> Iterator[Told]:
+) -> Iterator[ItemOutcome]:
     places = Places(row.picked)
     start = 0
     while True:

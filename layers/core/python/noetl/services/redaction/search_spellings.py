@@ -38,7 +38,7 @@ _ESCAPE_OR_QUOTES = re.compile(
 """Quotes that are doubled, too: looked for only where a secret has one."""
 _HEX_GAP = rb"(?:0[xX]|\\{1,8}[xnrt]|[ \t\r\n:,;.|/_=-]){0,8}"
 _LINE_GAP = rb"(?:\\{1,8}[nr]|[ \t\r\n]){0,8}"
-_MEANT: dict[bytes, bytes] = {}
+_DECODED: dict[bytes, bytes] = {}
 _LOWER = bytes(range(256)).lower()
 
 
@@ -109,11 +109,11 @@ class KnownSecrets:
 def _cached(token: re.Match[bytes]) -> bytes:
     """``_decoded``, remembered by the escape: texts have few different ones."""
     text = token[0]
-    known = _MEANT.get(text)
+    known = _DECODED.get(text)
     if known is None:
         known = _decoded(token)
-        if len(_MEANT) < 4096 and len(text) < 16:
-            _MEANT[text] = known
+        if len(_DECODED) < 4096 and len(text) < 16:
+            _DECODED[text] = known
     return known
 
 

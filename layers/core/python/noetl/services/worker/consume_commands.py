@@ -27,7 +27,7 @@ from noetl.domain.text.masking import loggable
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.messaging.large_messages import pack, unpack
 from noetl.services.worker.batch_deps import BatchDeps, CommandBatchResult
-from noetl.services.worker.direct_outcomes import ASKED_BYTES, REQUEST_SECONDS, heartbeat, unanswered
+from noetl.services.worker.direct_outcomes import LEASE_BYTES, REQUEST_SECONDS, heartbeat, unanswered
 from noetl.services.worker.direct_outcomes import SECONDS as DIRECT_SECONDS
 from noetl.services.worker.ready_commands import Turns
 from noetl.services.worker.run_command import run_command
@@ -295,7 +295,7 @@ class _Batch:
         body = pack(
             Message(VERSION, token=job.token, event=event),
             self.worker.results,
-            limit=self.deps.message_limit - ASKED_BYTES,
+            limit=self.deps.message_limit - LEASE_BYTES,
         )
         # By its text: a second run of a chunk may cut its items into other messages, under the same event ids.
         dedup = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()

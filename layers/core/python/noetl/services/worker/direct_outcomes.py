@@ -29,9 +29,9 @@ REQUEST_SECONDS = 28.0
 """Least time left to make a request: a request counts as unanswered after so long."""
 PAUSES = BackOff(first=1.0, most=60.0)
 """Pauses after consecutive requests that failed."""
-ASKED_BYTES = 64
+LEASE_BYTES = 64
 """Bytes by which ``unanswered`` makes a message longer, at most."""
-NOT_ASKED = frozenset({"aws_throttled", "aws_refused", "aws_not_configured"})
+NOT_SENT = frozenset({"aws_throttled", "aws_refused", "aws_not_configured"})
 """Failures of requests that did not reach the engine."""
 
 
@@ -77,7 +77,7 @@ class DirectOutcomes:
             found = self.decisions.decide(DecideRequest(VERSION, list(outcomes[:count]), max(0, most), lease))
         except InfrastructureError as outage:
             self._note_failure(f"{count} outcome(s) go through the queue", outage)
-            refused = outage.code in NOT_ASKED
+            refused = outage.code in NOT_SENT
             return RequestAnswer(dict.fromkeys(range(count), "" if refused else lease) | left)
         self._failed = 0
         return RequestAnswer(dict.fromkeys(found.left, "") | left, found.commands)

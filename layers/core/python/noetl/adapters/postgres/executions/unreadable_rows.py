@@ -26,7 +26,7 @@ Key = tuple[int, str]
 """(execution, id of the command or event)."""
 
 _LOOP = codec.decoder(LoopRow)
-_MOST_TOLD = 1000
+_MOST_REPORTED = 1000
 _LOG = logging.getLogger("noetl.store")
 
 
@@ -38,7 +38,7 @@ def report(row: Unreadable | str) -> None:
     text, now = str(row), time.monotonic()
     if now - _reported.get(text, -ASIDE_SECONDS) < ASIDE_SECONDS:
         return
-    if len(_reported) >= _MOST_TOLD:
+    if len(_reported) >= _MOST_REPORTED:
         _reported.clear()
     _reported[text] = now
     _LOG.error("%s", text)

@@ -8,7 +8,7 @@ from noetl.dsl.expressions import has_template
 from noetl.formatting.nodes import Entry, List, Map, Text, inside, made, map_of, plain, text_of
 from noetl.formatting.order import tasks_of
 from noetl.formatting.spelling import rewrite
-from noetl.formatting.templates import CannotSayError, substitute
+from noetl.formatting.templates import NoSpellingError, substitute
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
 
@@ -101,7 +101,7 @@ def _read_iteration(step: Map, iterator: str) -> None:
         if isinstance(value, Text) and isinstance(value.value, str) and has_template(value.value):
             try:
                 rewrite(value, substitute(value.value, change))
-            except CannotSayError:
+            except NoSpellingError:
                 continue
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.formatting.nodes import Map, Text, map_of
 from noetl.formatting.spelling import rewrite
-from noetl.formatting.templates import CannotSayError, substitute
+from noetl.formatting.templates import NoSpellingError, substitute
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
 
@@ -28,7 +28,7 @@ def _read_args(query: Text, names: set[str]) -> None:
 
     try:
         rewrite(query, substitute(query.value, change))
-    except CannotSayError:
+    except NoSpellingError:
         return
 
 
