@@ -33,6 +33,7 @@ ELSEWHERE = {
 """What is not alike: status of ``noetl serve``, and of a deployment."""
 REAL = (
     ('{kind: double, value: "{{ workload.n }}"}', '{kind: noop, args: {n: "{{ workload.n }}"}}'),
+    ('{kind: double, value: "{{ 6 / (iter.n % 3) }}"}', '{kind: noop, args: {n: "{{ 6 / (iter.n % 3) }}"}}'),
     ("{kind: double, value: 1}", "{kind: noop, args: {n: 1}}"),
     ("{kind: double, value: 4}", "{kind: noop, args: {n: 4}}"),
 )

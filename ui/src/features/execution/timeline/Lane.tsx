@@ -20,7 +20,9 @@ export function Lane({
   pick: () => void;
 }) {
   const end = toMillis(step.started_at) + step.duration_ms;
+  const from = scale.place(toMillis(step.started_at));
   const to = scale.place(end);
+  const side = sideOf(from, to);
   const tone = toneOf(step.status);
   return (
     <button
@@ -58,7 +60,7 @@ export function Lane({
             />
           ))
         )}
-        <span className="timeline-word" style={{ left: `${to * 100}%` }}>
+        <span className="timeline-word" data-inside={side === "inside" || undefined} style={worded(side, from, to)}>
           {durationText(step.duration_ms)}
           <span className="timeline-more">
             {step.loop ? ` · ${step.loop.done}/${step.loop.total}` : ""}
@@ -69,6 +71,20 @@ export function Lane({
       </span>
     </button>
   );
+}
+
+/** Shares of the track: what is left of it holds the words of a run. */
+const ROOM = 0.4;
+
+/** Where the words of a bar have room: behind it, in front of it, or nowhere beside it. */
+function sideOf(from: number, to: number): "behind" | "before" | "inside" {
+  if (1 - to >= ROOM) return "behind";
+  return from >= ROOM ? "before" : "inside";
+}
+
+function worded(side: ReturnType<typeof sideOf>, from: number, to: number) {
+  if (side === "behind") return { left: `${to * 100}%` };
+  return { right: `${(1 - (side === "before" ? from : to)) * 100}%` };
 }
 
 function placed(scale: Scale, from: number, to: number) {
