@@ -94,6 +94,8 @@ class SqlEscape(NamedTuple):
     end: int
     quoted: bool
     """The value is between quotes."""
+    through: str = ""
+    """The name that ``{% set %}`` gave the escaped value; the place is where it is used."""
 
 
 class KindLookup(Protocol):

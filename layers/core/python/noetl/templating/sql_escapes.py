@@ -27,9 +27,10 @@ _CODE = ("do", "create")
 
 
 def hand_escaped(source: str) -> tuple[SqlEscape, ...]:
-    """Return each place where the quotes of a value are doubled by hand.
+    """Return each place where the quotes of a value are doubled by hand, in order.
 
-    A text between quotes that has quotes itself is left out: it holds SQL of its own, which the doubling is for.
+    Or where a value is used whose quotes ``{% set %}`` has doubled. A text between quotes that has quotes itself is left out: it holds SQL
+    of its own, which the doubling is for.
     """
     from jinja2 import nodes
 
@@ -40,7 +41,13 @@ def hand_escaped(source: str) -> tuple[SqlEscape, ...]:
     try:
         pieces: list[Piece] = []
         found: list[nodes.Node] = []
-        for output in parse_template(source).find_all(nodes.Output):
+        parsed = parse_template(source)
+        escaped = {
+            one.target.name
+            for one in parsed.find_all(nodes.Assign)
+            if isinstance(one.target, nodes.Name) and _doubles(one.node)
+        }
+        for output in parsed.find_all(nodes.Output):
             for part in output.nodes:
                 if isinstance(part, nodes.TemplateData):
                     pieces.append(part.data)
@@ -48,17 +55,30 @@ def hand_escaped(source: str) -> tuple[SqlEscape, ...]:
                     pieces.append(Hole(len(found), part.lineno))
                     found.append(part)
         wanted = {number for number, node in enumerate(found) if _doubles(node)}
-        if not wanted:
+        through = {
+            number: node.name
+            for number, node in enumerate(found)
+            if isinstance(node, nodes.Name) and node.name in escaped
+        }
+        if not wanted and not through:
             return ()
         meter = Meter(SQL_LIMITS)
         quoted = dict(_places(tokens_of(pieces, meter), meter))
-        spans = list(_spans(token_places(source)))
+        tokens = list(token_places(source))
     except TemplateError:
         return ()
+    places = [
+        *((number, start, end, "") for number, start, end in _spans(tokens) if number in wanted),
+        *(
+            (number, start, end, through[number])
+            for number, start, end in _expressions(tokens)
+            if number in through
+        ),
+    ]
     return tuple(
-        SqlEscape(start, end, quoted[number])
-        for number, start, end in spans
-        if number in wanted and number in quoted
+        SqlEscape(start, end, quoted[number], name)
+        for number, start, end, name in sorted(places)
+        if number in quoted
     )
 
 
@@ -109,19 +129,34 @@ def _spans(tokens: Iterable[tuple[str, str, int]]) -> Iterator[tuple[int, int, i
     """Yield each filter and method that doubles quotes: its expression's number, start, end."""
     number = -1
     end = 0
+    inside = True
+    """No statement, whose words belong to no expression."""
     seen: list[tuple[str, str, int]] = []
     for kind, value, start in tokens:
         if kind == "whitespace":
             continue
+        inside = kind != "block_begin" and (inside or kind in ("variable_begin", "block_end"))
         if kind == "variable_begin":
             number += 1
-            seen = []
-        elif kind == "data":
+        if kind in ("variable_begin", "block_begin", "data"):
             seen = []
         seen = [*seen[-6:], (kind, value, end)]
         end = start + len(value)
-        if len(seen) == 7 and _is_replace([(one[0], one[1]) for one in seen]):
+        if inside and len(seen) == 7 and _is_replace([(one[0], one[1]) for one in seen]):
             yield number, seen[0][2], end
+
+
+def _expressions(tokens: Iterable[tuple[str, str, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield each expression: its number, where its first word starts, where its last one ends."""
+    number, start, end = -1, -1, -1
+    for kind, value, place in tokens:
+        if kind == "variable_begin":
+            number, start = number + 1, -1
+        elif kind == "variable_end":
+            yield number, start, end
+        elif kind != "whitespace":
+            start = place if start < 0 else start
+            end = place + len(value)
 
 
 def _is_replace(tokens: list[tuple[str, str]]) -> bool:

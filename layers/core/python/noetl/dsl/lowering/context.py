@@ -230,12 +230,23 @@ class Lowering:
         self.diagnostics.error("sql-template", message, place, hint=hint)
 
     def check_escapes(self, tree: Scalar) -> None:
-        """Refuse quotes that are doubled by hand: the value is bound, so both would be stored."""
+        """Report quotes that are doubled by hand: the value is bound, so both would be stored.
+
+        A value that ``{% set %}`` escapes may be used where that is right as well: of its use there is a warning.
+        """
         if self.semantics < 5:
             return
         text = str(tree.value)
         for found in self.kinds.sql_escapes(text):
             doubling = text[found.start : found.end].lstrip()
+            if found.through:
+                self.diagnostics.warning(
+                    "sql-escaped-by-hand",
+                    f"`{found.through}` has its quotes doubled by `set`, and is a value that needs no escaping: both are stored",
+                    tree.locate(found.start),
+                    hint="leave replace() out of the `set`: the value is a parameter",
+                )
+                continue
             self.diagnostics.error(
                 "sql-escaped-by-hand",
                 f"{doubling[:80]} doubles the quotes of a value that needs no escaping: both would be stored",

@@ -29,7 +29,7 @@ def _leave_out(page: Page, value: Value | None) -> None:
         return
     text = value.value
     for found in reversed(page.kinds.sql_escapes(text)):
-        if found.quoted:
+        if found.quoted and not found.through:
             text = text[: found.start].rstrip() + text[found.end :]
     rewrite(value, text)
 
