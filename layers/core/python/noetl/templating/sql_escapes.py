@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from noetl.domain.errors import TemplateError
@@ -64,22 +64,18 @@ def hand_escaped(source: str) -> tuple[SqlEscape, ...]:
             return ()
         meter = Meter(SQL_LIMITS)
         quoted = dict(_places(tokens_of(pieces, meter), meter))
-        tokens = list(token_places(source))
+        expressions = list(_expressions(token_places(source)))
     except TemplateError:
         return ()
-    places = [
-        *((number, start, end, "") for number, start, end in _spans(tokens) if number in wanted),
-        *(
-            (number, start, end, through[number])
-            for number, start, end in _expressions(tokens)
-            if number in through
-        ),
-    ]
-    return tuple(
-        SqlEscape(start, end, quoted[number], name)
-        for number, start, end, name in sorted(places)
-        if number in quoted
-    )
+    escapes: list[SqlEscape] = []
+    for number, words in enumerate(expressions):
+        if number not in quoted:
+            continue
+        if number in wanted:
+            escapes += [SqlEscape(start, end, quoted[number]) for start, end in _doublings(words)]
+        elif number in through:
+            escapes.append(SqlEscape(words[0][2], _end(words[-1]), quoted[number], through[number]))
+    return tuple(escapes)
 
 
 def _places(tokens: Iterable[Token], meter: Meter) -> Iterator[tuple[int, bool]]:
@@ -125,38 +121,30 @@ def _of_quotes(args: list[nodes.Expr]) -> bool:
     return len(values) == 2 and values[0] == "'" and values[1] in _ESCAPED
 
 
-def _spans(tokens: Iterable[tuple[str, str, int]]) -> Iterator[tuple[int, int, int]]:
-    """Yield each filter and method that doubles quotes: its expression's number, start, end."""
-    number = -1
-    end = 0
-    inside = True
-    """No statement, whose words belong to no expression."""
-    seen: list[tuple[str, str, int]] = []
-    for kind, value, start in tokens:
-        if kind == "whitespace":
+def _expressions(tokens: Iterable[tuple[str, str, int]]) -> Iterator[list[tuple[str, str, int]]]:
+    """Yield the words of each expression between braces, in order."""
+    words: list[tuple[str, str, int]] | None = None
+    for token in tokens:
+        if token[0] == "variable_begin":
+            words = []
+        elif words is None or token[0] == "whitespace":
             continue
-        inside = kind != "block_begin" and (inside or kind in ("variable_begin", "block_end"))
-        if kind == "variable_begin":
-            number += 1
-        if kind in ("variable_begin", "block_begin", "data"):
-            seen = []
-        seen = [*seen[-6:], (kind, value, end)]
-        end = start + len(value)
-        if inside and len(seen) == 7 and _is_replace([(one[0], one[1]) for one in seen]):
-            yield number, seen[0][2], end
+        elif token[0] == "variable_end":
+            yield words
+            words = None
+        else:
+            words.append(token)
 
 
-def _expressions(tokens: Iterable[tuple[str, str, int]]) -> Iterator[tuple[int, int, int]]:
-    """Yield each expression: its number, where its first word starts, where its last one ends."""
-    number, start, end = -1, -1, -1
-    for kind, value, place in tokens:
-        if kind == "variable_begin":
-            number, start = number + 1, -1
-        elif kind == "variable_end":
-            yield number, start, end
-        elif kind != "whitespace":
-            start = place if start < 0 else start
-            end = place + len(value)
+def _doublings(words: Sequence[tuple[str, str, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each filter or method that doubles quotes."""
+    for first in range(1, len(words) - 6):
+        if _is_replace([(kind, value) for kind, value, _ in words[first : first + 7]]):
+            yield _end(words[first - 1]), _end(words[first + 6])
+
+
+def _end(word: tuple[str, str, int]) -> int:
+    return word[2] + len(word[1])
 
 
 def _is_replace(tokens: list[tuple[str, str]]) -> bool:

@@ -112,13 +112,13 @@ class FileWatcher:
             self._look_for_feeding(row, source, newest)
 
     def _refuse(self, row: TriggerRow, source: FileSource) -> None:
-        told = (
+        message = (
             f"the trigger {row.name} watches {source.folder}, whose names are hidden from playbooks: it holds credentials or data of "
             "the engine, or is a hidden folder of the user; watch a folder of its own"
         )
-        if self._logged.get(row.name) != told:
-            self._triggers.fired(row.name, None, error=f"folder_hidden: {told}")
-        self._say(row.name, told)
+        if self._logged.get(row.name) != message:
+            self._triggers.fired(row.name, None, error=f"folder_hidden: {message}")
+        self._say(row.name, message)
 
     def _look_for_feeding(self, row: TriggerRow, source: FileSource, newest: float) -> None:
         """Report a trigger that starts for file after file written since its last start.

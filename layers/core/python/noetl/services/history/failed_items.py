@@ -11,6 +11,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.loop_resume import Places
 from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.services.history.history_pages import FIRST_ROUND
 from noetl.services.history.progress import StepRun
 
 NAMED = 10
@@ -20,7 +21,6 @@ COUNTED = 1000
 LOOPS = 20
 """Loops of one execution whose failed items are read: the latest ones."""
 _MESSAGE = 300
-_FIRST_ROUND = 1
 
 
 class FailedItem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -64,7 +64,7 @@ def failed_items(store: ExecutionStore, execution_id: int, runs: Sequence[StepRu
 
 def _of(store: ExecutionStore, execution_id: int, run: StepRun) -> FailedItems:
     rows = store.failed_items(execution_id, run.run, COUNTED)
-    started = store.loop_run(execution_id, run.run, _FIRST_ROUND) if rows else None
+    started = store.loop_run(execution_id, run.run, FIRST_ROUND) if rows else None
     places = Places(started.picked if started is not None else ())
     found = [failed_item(places.index(row.seq), codec.decode(row.facts)) for row in rows]
     codes = Counter(item.code for item in found)

@@ -75,7 +75,7 @@ def loop_items(
     turns = [list(group) for _, group in groupby(rows, key=attrgetter("seq"))]
     places = Places(loop.picked)
     shown = turns[:limit]
-    more = len(turns) > limit or (bool(turns) and len(rows) > limit)
+    more = len(rows) > limit
     return LoopItems([_item(group, places) for group in shown], shown[-1][0].seq if more else None)
 
 
