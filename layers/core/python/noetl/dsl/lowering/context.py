@@ -92,6 +92,8 @@ class TemplateUse:
     analysis: Analysis
     scalar: Scalar
     frame: Frame
+    sql: bool = False
+    """It is SQL, whose values are bound."""
 
 
 @dataclass(slots=True)
@@ -215,7 +217,7 @@ class Lowering:
         reads: tuple[str, ...] = ()
         analysis = self.analysis(tree) if has_template(tree.value) else None
         if analysis is not None:
-            self.uses.append(TemplateUse(analysis, tree, frame))
+            self.uses.append(TemplateUse(analysis, tree, frame, sql=True))
             reads = analysis.reads(self.ambiguous)
             self._check_sql(tree)
             self.check_escapes(tree)
