@@ -305,13 +305,21 @@ def test_the_server_has_nothing_of_its_starter_s_environment(folder):
     try:
         with open_embedded(folder) as server, psycopg.connect(server.dsn()):
             leader = processes.pid_file_line(folder, 0)
-            family = [leader, *Path(f"/proc/{leader}/task/{leader}/children").read_text().split()]
-            assert len(family) > 3, "the postmaster, its helpers and a backend"
-            for pid in family:
-                assert "canary" not in Path(f"/proc/{pid}/environ").read_bytes().decode()
+            children = Path(f"/proc/{leader}/task/{leader}/children").read_text().split()
+            read = {pid: environ for pid in (leader, *children) if (environ := environment_of(pid))}
+            assert leader in read and len(read) > 3, "the postmaster, its helpers and a backend"
+            assert not [pid for pid, environ in read.items() if b"canary" in environ]
     finally:
         finish(process)
     assert set(processes.environment()) <= {"PATH", "LANG", "LC_ALL", *processes.ENVIRONMENT}
+
+
+def environment_of(pid):
+    """Read the environment of a process; one that has ended meanwhile has none."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def test_the_password_is_for_the_owner_of_the_folder_only(folder):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl.domain.kinds import KindSpec, ParamProblem, SqlEscape
+from noetl.domain.kinds import JoinedList, KindSpec, ParamProblem, SqlEscape
 from noetl.dsl.compiler import Compiled, compile_playbook
 from noetl.dsl.program import Program
 from noetl.kinds.registry import default_registry
@@ -79,6 +79,9 @@ class FakeKinds:
 
     def sql_escapes(self, text: str) -> tuple[SqlEscape, ...]:
         return default_registry().sql_escapes(text)
+
+    def sql_lists(self, text: str) -> tuple[JoinedList, ...]:
+        return default_registry().sql_lists(text)
 
     def schema(self, name: str) -> dict[str, Any]:
         if name == REAL:

@@ -50,6 +50,9 @@ class AnyParams:
     def sql_escapes(self, text: str) -> tuple[()]:
         return ()
 
+    def sql_lists(self, text: str) -> tuple[()]:
+        return ()
+
     def schema(self, name: str) -> dict[str, Any]:
         return {"type": "object"}
 

@@ -98,6 +98,25 @@ class SqlEscape(NamedTuple):
     """The name that ``{% set %}`` gave the escaped value; the place is where it is used."""
 
 
+class JoinedList(NamedTuple):
+    """A place where a SQL text joins a list to the one text that ``IN ( … )`` holds."""
+
+    start: int
+    end: int
+    expression: str
+    """The list, without the join."""
+    negated: bool
+    """``NOT IN``."""
+    quoted: bool
+    """The joined text is between quotes."""
+
+    @property
+    def comparison(self) -> str:
+        """What compares with the items of the list instead."""
+        quote = "'" if self.quoted else ""
+        return f"{'<> ALL' if self.negated else '= ANY'}({quote}{{{{ {self.expression} }}}}{quote})"
+
+
 class KindLookup(Protocol):
     """The registry as the compiler needs it.
 
@@ -121,6 +140,9 @@ class KindLookup(Protocol):
 
     def sql_escapes(self, text: str) -> tuple[SqlEscape, ...]:
         """Return where a SQL text doubles the quotes of values by hand."""
+
+    def sql_lists(self, text: str) -> tuple[JoinedList, ...]:
+        """Return where a SQL text joins a list for ``IN ( … )``."""
 
     def schema(self, name: str) -> dict[str, Any]:
         """JSON Schema of the parameters (aliases included)."""

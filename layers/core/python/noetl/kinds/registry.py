@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import NoetlError, PlaybookError, TaskError
-from noetl.domain.kinds import KindSpec, ParamProblem, SqlEscape, TaskContext, TaskResult
+from noetl.domain.kinds import JoinedList, KindSpec, ParamProblem, SqlEscape, TaskContext, TaskResult
 from noetl.domain.outcomes.outcomes import ChildRequest, PollRequest, WaitRequest
 
 if TYPE_CHECKING:
@@ -140,6 +140,11 @@ class Registry:
         from noetl.templating.sql_escapes import hand_escaped
 
         return hand_escaped(text)
+
+    def sql_lists(self, text: str) -> tuple[JoinedList, ...]:
+        from noetl.templating.sql_lists import joined_lists
+
+        return joined_lists(text)
 
     def check(self, name: str, params: Mapping[str, Any]) -> list[ParamProblem]:
         """List every problem of ``params``; ``HOLE`` is used in the place of a template.

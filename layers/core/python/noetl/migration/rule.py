@@ -16,4 +16,4 @@ class Rule:
     summary: str
     apply: Callable[[Page], None]
     repairs: bool = False
-    """It changes programs that compile and can only fail where it does."""
+    """It changes programs that compile, where they can only fail or find nothing."""

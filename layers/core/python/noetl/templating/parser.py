@@ -109,6 +109,22 @@ def token_places(source: str) -> Iterator[tuple[str, str, int]]:
         at += len(value)
 
 
+def expression_words(source: str) -> Iterator[list[tuple[str, str, int]]]:
+    """Yield the tokens of each expression, its braces first and last, without white space.
+
+    Raises TemplateError(code="template_syntax").
+    """
+    words: list[tuple[str, str, int]] = []
+    for token in token_places(source):
+        if token[0] == "variable_begin":
+            words = [token]
+        elif words and token[0] != "whitespace":
+            words.append(token)
+            if token[0] == "variable_end":
+                yield words
+                words = []
+
+
 def _tokens(source: str) -> Iterator[tuple[int, str, str]]:
     try:
         yield from _ENVIRONMENT.lexer.tokeniter(source, None)

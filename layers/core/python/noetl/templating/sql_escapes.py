@@ -34,7 +34,7 @@ def hand_escaped(source: str) -> tuple[SqlEscape, ...]:
     """
     from jinja2 import nodes
 
-    from noetl.templating.parser import parse_template, token_places
+    from noetl.templating.parser import expression_words, parse_template
 
     if "replace" not in source:
         return ()
@@ -64,7 +64,7 @@ def hand_escaped(source: str) -> tuple[SqlEscape, ...]:
             return ()
         meter = Meter(SQL_LIMITS)
         quoted = dict(_places(tokens_of(pieces, meter), meter))
-        expressions = list(_expressions(token_places(source)))
+        expressions = [words[1:-1] for words in expression_words(source)]
     except TemplateError:
         return ()
     escapes: list[SqlEscape] = []
@@ -119,21 +119,6 @@ def _of_quotes(args: list[nodes.Expr]) -> bool:
 
     values = [one.value for one in args if isinstance(one, nodes.Const)]
     return len(values) == 2 and values[0] == "'" and values[1] in _ESCAPED
-
-
-def _expressions(tokens: Iterable[tuple[str, str, int]]) -> Iterator[list[tuple[str, str, int]]]:
-    """Yield the words of each expression between braces, in order."""
-    words: list[tuple[str, str, int]] | None = None
-    for token in tokens:
-        if token[0] == "variable_begin":
-            words = []
-        elif words is None or token[0] == "whitespace":
-            continue
-        elif token[0] == "variable_end":
-            yield words
-            words = None
-        else:
-            words.append(token)
 
 
 def _doublings(words: Sequence[tuple[str, str, int]]) -> Iterator[tuple[int, int]]:

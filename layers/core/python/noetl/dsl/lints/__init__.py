@@ -1,13 +1,14 @@
 """Lints: correct text that still cannot do what it says. One module per family.
 
 ``guards``: guards that never decide; ``flow``: routes, waits and races; ``names``: names that hold nothing where they are read.
-``rows``: code that tests a result for a list.
+``rows``: code that tests a result for a list; ``escapes``: values whose quotes are doubled before SQL binds them.
 ``deprecated`` and ``unused`` are asked for by ``noetl validate --strict`` only.
 """
 
 from __future__ import annotations
 
 from noetl.dsl.lints.deprecated import check_deprecated
+from noetl.dsl.lints.escapes import check_escapes
 from noetl.dsl.lints.flow import check_flow
 from noetl.dsl.lints.guards import check_guards
 from noetl.dsl.lints.names import check_known_names
@@ -27,6 +28,7 @@ def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:
     check_flow(lowering, program, root)
     check_known_names(lowering, program)
     check_rows(lowering, program)
+    check_escapes(lowering)
     if lowering.strict:
         check_deprecated(lowering, root)
         check_unused(lowering, root)

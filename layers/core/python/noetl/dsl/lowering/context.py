@@ -11,6 +11,7 @@ import msgspec
 from noetl.domain.durations import parse_duration, plain_seconds
 from noetl.domain.kinds import HOLE, KindLookup
 from noetl.domain.sizes.table import NAME, TEMPLATES, Size
+from noetl.dsl.code_templates import templates_in_code
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.expressions import Analysis, analyse, has_template
 from noetl.dsl.forms import Form
@@ -91,6 +92,8 @@ class TemplateUse:
     analysis: Analysis
     scalar: Scalar
     frame: Frame
+    sql: bool = False
+    """It is SQL, whose values are bound."""
 
 
 @dataclass(slots=True)
@@ -214,10 +217,11 @@ class Lowering:
         reads: tuple[str, ...] = ()
         analysis = self.analysis(tree) if has_template(tree.value) else None
         if analysis is not None:
-            self.uses.append(TemplateUse(analysis, tree, frame))
+            self.uses.append(TemplateUse(analysis, tree, frame, sql=True))
             reads = analysis.reads(self.ambiguous)
             self._check_sql(tree)
             self.check_escapes(tree)
+            self._check_lists(tree)
         return Sql(tree.value, tree.content_pos(), reads)
 
     def _check_sql(self, tree: Scalar) -> None:
@@ -252,6 +256,30 @@ class Lowering:
                 f"{doubling[:80]} doubles the quotes of a value that needs no escaping: both would be stored",
                 tree.locate(found.end - len(doubling)),
                 hint="leave it out, the value is a parameter; where doubled quotes are wanted, use replace() of SQL",
+            )
+
+    def _check_lists(self, tree: Scalar) -> None:
+        """Warn of a list that is joined to one text, which is one bound value of ``IN``."""
+        text = str(tree.value)
+        for found in self.kinds.sql_lists(text):
+            self.diagnostics.warning(
+                "sql-joined-list",
+                f"{text[found.start : found.end][:80]} compares with one text that has commas in it",
+                tree.locate(found.start),
+                hint=f"write {found.comparison[:80]}",
+            )
+
+    def check_code(self, tree: Tree) -> None:
+        """Warn of templates in code, which stay as they are."""
+        if not isinstance(tree, Scalar) or not isinstance(tree.value, str):
+            return
+        names = self.names.steps.keys() | set(self.names.iterators.values())
+        for found in templates_in_code(tree.value, names):
+            self.diagnostics.warning(
+                "template-in-code",
+                f"{found.text[:80]} is no template here: code stays as it is written",
+                tree.locate(found.start),
+                hint=f'name the value in the tool\'s input (x: "{found.text[:80]}"), and write x',
             )
 
     def analysis(self, tree: Tree | None) -> Analysis | None:

@@ -279,6 +279,8 @@ def lower_params(
         name = spec.aliases.get(key.text, key.text)
         if name in spec.raw_fields:
             node: Node = LiteralNode(value.plain())
+            if name == "code":
+                lowering.check_code(value)
         elif name in spec.sql_fields:
             node = lowering.sql(value, frame)
         elif isinstance(value, Mapping) and (inside := _sql_inside(name, spec)):

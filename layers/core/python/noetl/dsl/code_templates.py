@@ -1,0 +1,28 @@
+"""Templates in the text of a parameter that is no template: the code of a ``python`` task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+SCOPES = frozenset({"workload", "ctx", "iter", "vars", "args", "input", "keychain", "steps"})
+"""Names that templates read, and that no code has."""
+_TEMPLATE = re.compile(r"\{\{-?[ \t]*([A-Za-z_]\w*)([.\[|][^{}\n]*)?[ \t]*-?\}\}")
+
+
+class CodeTemplate(NamedTuple):
+    """A template in code, and where it starts."""
+
+    text: str
+    start: int
+
+
+def templates_in_code(code: str, names: Collection[str]) -> Iterator[CodeTemplate]:
+    """Yield each template that reads a scope or one of ``names``, in order.
+
+    Other double braces may be what the code wants: of an f-string, or of templates that it fills in itself.
+    """
+    for found in _TEMPLATE.finditer(code):
+        if (found[1] in SCOPES and found[2]) or found[1] in names:
+            yield CodeTemplate(found[0], found.start())
