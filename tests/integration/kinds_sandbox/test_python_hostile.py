@@ -214,7 +214,10 @@ def numbers():
     # itself, and the last of the processes that run its tasks
     found = []
     for stat in pathlib.Path('/proc').glob('[0-9]*/stat'):
-        pid, parent = int(stat.parent.name), int(stat.read_text().rpartition(')')[2].split()[1])
+        try:
+            pid, parent = int(stat.parent.name), int(stat.read_text().rpartition(')')[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended since it was listed
         if parent in (os.getpid(), *found):
             found.append(pid)
     return os.getpid(), found[-1]
