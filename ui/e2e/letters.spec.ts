@@ -73,7 +73,7 @@ test("a chosen letter is sent back with the keyboard after a dry run", async ({ 
   await page.keyboard.press("Space");
   await page.getByRole("button", { name: "Send back…" }).press("Enter");
   const dialog = page.getByRole("dialog");
-  await expect(dialog).toContainText("1 letter will be sent back to the queue that they came from. 1 stay.");
+  await expect(dialog).toContainText("1 letter will be sent back to the queue that it came from. 1 letter stays.");
   expect(asked).toEqual([{ ids: ["events:5fe0"], dry_run: true }]);
   await dialog.getByRole("button", { name: "Send back 1" }).press("Enter");
   await expect(page.getByText("1 letter sent back, 1 left.")).toBeVisible();

@@ -206,7 +206,7 @@ result = found
 """
 
 PARENT = """
-import json, os, pathlib, sys
+import contextlib, json, os, pathlib, sys
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds.registry import default_registry
 
@@ -214,12 +214,10 @@ def numbers():
     # itself, and the last of the processes that run its tasks
     found = []
     for stat in pathlib.Path('/proc').glob('[0-9]*/stat'):
-        try:
+        with contextlib.suppress(OSError):  # processes of others end meanwhile
             pid, parent = int(stat.parent.name), int(stat.read_text().rpartition(')')[2].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended since it was listed
-        if parent in (os.getpid(), *found):
-            found.append(pid)
+            if parent in (os.getpid(), *found):
+                found.append(pid)
     return os.getpid(), found[-1]
 
 def call(execution_id, code):

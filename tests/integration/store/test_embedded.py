@@ -294,13 +294,10 @@ def test_a_folder_of_an_earlier_version_loses_its_superuser_when_it_is_opened(ro
 def family(leader, sure):
     """Environments of a process and its children: of all in ``sure`` and more than three, or none.
 
-    A child may end after it was listed (then there is nothing to read), and a list that is read meanwhile may lack others.
+    A child may end after it was listed, and the list that the kernel makes meanwhile may lack others.
     """
-    read = {}
-    for pid in {*sure, *Path(f"/proc/{leader}/task/{leader}/children").read_text().split()}:
-        with suppress(FileNotFoundError, ProcessLookupError):
-            read[pid] = Path(f"/proc/{pid}/environ").read_bytes()
-    read = {pid: environment for pid, environment in read.items() if environment}
+    pids = {*sure, *Path(f"/proc/{leader}/task/{leader}/children").read_text().split()}
+    read = {pid: environ for pid in pids if (environ := environment_of(pid))}
     return read if read.keys() >= sure and len(read) > 3 else {}
 
 
@@ -326,6 +323,14 @@ def test_the_server_has_nothing_of_its_starter_s_environment(folder):
     finally:
         finish(process)
     assert set(processes.environment()) <= {"PATH", "LANG", "LC_ALL", *processes.ENVIRONMENT}
+
+
+def environment_of(pid):
+    """Read the environment of a process; one that has ended meanwhile has none."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def test_the_password_is_for_the_owner_of_the_folder_only(folder):

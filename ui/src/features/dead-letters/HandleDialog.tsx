@@ -9,7 +9,7 @@ import { Loaded } from "../../design/Loaded";
 import { Modal } from "../../design/Modal";
 import { Note } from "../../design/Note";
 import { handle } from "./queries";
-import { lettersText, outcomeText, type Verb, VERBS } from "./wording";
+import { lettersText, plannedText, outcomeText, type Verb, VERBS } from "./wording";
 
 export function HandleDialog({
   verb,
@@ -41,7 +41,7 @@ export function HandleDialog({
       done();
     },
   });
-  const { title: action, meant } = VERBS[verb];
+  const { title: action } = VERBS[verb];
   const count = preview.data?.ids.length ?? 0;
   return (
     <Modal title={`${action}: ${title}`} close={close}>
@@ -49,7 +49,7 @@ export function HandleDialog({
         {(answer) => (
           <>
             <p>
-              {lettersText(answer.ids.length)} {meant}. {answer.left} stay.
+              {plannedText(verb, answer.ids.length, answer.left)}
             </p>
             {answer.missing.length > 0 ? (
               <Note tone="warn">

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Schemas } from "../../api/client";
-import { outcomeText, unreadText } from "./wording";
+import { outcomeText, plannedText, unreadText } from "./wording";
 
 const done = (over: Partial<Schemas["DeadLettersDone"]> = {}): Schemas["DeadLettersDone"] => ({
   action: "retry",
@@ -25,6 +25,12 @@ test("an outcome names what did not succeed", () => {
   expect(outcomeText("retry", partly)).toBe(
     "0 letters sent back, 2 not taken by the queue, 1 not found, 2 left. There may be more: do it again.",
   );
+});
+
+test("a plan speaks of one letter or of several", () => {
+  expect(plannedText("retry", 1, 1)).toBe("1 letter will be sent back to the queue that it came from. 1 letter stays.");
+  expect(plannedText("retry", 2, 0)).toBe("2 letters will be sent back to the queues that they came from. 0 letters stay.");
+  expect(plannedText("delete", 1, 3)).toBe("1 letter will be deleted for good; its execution never receives it. 3 letters stay.");
 });
 
 test("queues that were read in part are named, others are not", () => {

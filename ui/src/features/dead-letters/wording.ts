@@ -6,13 +6,23 @@ export type Verb = "retry" | "delete";
 /** Ids that one request takes; `all` has no such limit. */
 export const MOST_IDS = 100;
 
-export const VERBS: Record<Verb, { title: string; done: string; meant: string }> = {
-  retry: { title: "Send back", done: "sent back", meant: "will be sent back to the queue that they came from" },
-  delete: { title: "Delete", done: "deleted", meant: "will be deleted for good; their executions never receive them" },
+export const VERBS: Record<Verb, { title: string; done: string }> = {
+  retry: { title: "Send back", done: "sent back" },
+  delete: { title: "Delete", done: "deleted" },
 };
 
 export function lettersText(count: number): string {
   return count === 1 ? "1 letter" : `${count} letters`;
+}
+
+/** What the dialog says before anything is done. */
+export function plannedText(verb: Verb, planned: number, left: number): string {
+  const one = planned === 1;
+  const what =
+    verb === "retry"
+      ? `will be sent back to the ${one ? "queue that it" : "queues that they"} came from`
+      : `will be deleted for good; ${one ? "its execution never receives it" : "their executions never receive them"}`;
+  return `${lettersText(planned)} ${what}. ${lettersText(left)} ${left === 1 ? "stays" : "stay"}.`;
 }
 
 /** One sentence for the notice after an action. */

@@ -8,6 +8,7 @@ import msgspec
 
 from noetl.domain.errors import InfrastructureError, NoetlError, TaskError, TemplateError
 from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.domain.text.excerpt import excerpt
 from noetl.dsl.program import Expr, Map, Node, Pos, Seq, Sql, Task, Text
 
 TEXT_LIMIT = 2000
@@ -117,8 +118,6 @@ def _error_info(error: NoetlError, kind: str, source_name: str, *, retryable: bo
 
 def short_details(details: dict[str, Any]) -> dict[str, Any]:
     """Return the plain values among an error's details, with long texts cut."""
-    return {
-        name: value if len(value) <= TEXT_LIMIT else value[: TEXT_LIMIT - 1] + "…"
-        for name, value in details.items()
-        if isinstance(value, str)
-    } | {name: value for name, value in details.items() if isinstance(value, (int, float, bool, type(None)))}
+    return {name: excerpt(value, TEXT_LIMIT) for name, value in details.items() if isinstance(value, str)} | {
+        name: value for name, value in details.items() if isinstance(value, (int, float, bool, type(None)))
+    }

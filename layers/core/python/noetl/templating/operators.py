@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from noetl.domain.errors import TemplateError
+from noetl.domain.text.excerpt import excerpt
 from noetl.templating.access import check_format, describe
 from noetl.templating.error_view import ErrorView
 from noetl.templating.limits import Meter, over_limit
@@ -49,8 +50,7 @@ def mismatch(symbol: str, left: Any, right: Any) -> TemplateError:
 def _show(value: Any) -> str:
     if isinstance(value, _CONTAINERS):
         return describe(value)
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
+    return excerpt(repr(value), 40)
 
 
 def add(meter: Meter, left: Any, right: Any) -> Any:

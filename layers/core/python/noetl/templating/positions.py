@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from noetl.domain.errors import NoetlError, TemplateError
+from noetl.domain.text.excerpt import excerpt
 from noetl.dsl.program import Expr, Pos, Sql, Text
 from noetl.templating.limits import over_limit
 
@@ -51,7 +52,7 @@ def _locate(error: TemplateError, source: str, pos: Pos, line: int, *, is_text: 
     if path and "name" in details:
         error.message = error.message.replace(repr(details["name"]), repr(path), 1)
         details["name"] = path
-    shown = source if len(source) <= _EXCERPT else f"{source[:_EXCERPT]}…"
+    shown = excerpt(source, _EXCERPT)
     details["template"] = shown if is_text else f"{{{{ {shown.strip()} }}}}"
     details["line"] = pos.line + line - 1 if pos.line else 0
     details["column"] = 0 if not pos.line else pos.column + offset if line == 1 or is_text else offset + 1

@@ -18,6 +18,7 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.results.references import select
+from noetl.domain.text.excerpt import excerpt
 from noetl.kinds.registry import Answer, Registry
 from noetl.testing.document import check_form, is_choice
 from noetl.testing.scripted import Call, ScriptedRegistry, call_of
@@ -176,17 +177,15 @@ def describe_call(call: Call) -> str:
     params = {name: value for name, value in call.params.items() if value not in (None, {}, [])}
     if call.kind == "http" and isinstance(params.get("url"), str):
         rest = {name: value for name, value in params.items() if name not in ("method", "url")}
-        return _short(f"{params.get('method', 'GET')} {params['url']} {shown(rest) if rest else ''}".strip())
-    return _short(shown(params))
+        return excerpt(
+            f"{params.get('method', 'GET')} {params['url']} {shown(rest) if rest else ''}".strip(), SHOWN
+        )
+    return excerpt(shown(params), SHOWN)
 
 
 def shown(value: Any) -> str:
     """A value as JSON."""
     return json.dumps(json.loads(codec.encode(value)), ensure_ascii=False)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def matches(part: Any, whole: Any) -> bool:

@@ -15,6 +15,7 @@ from noetl.cli.commands import database
 from noetl.cli.commands.database import open_database, place
 from noetl.cli.render.output import note, out, out_json, table
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.text.excerpt import excerpt
 
 _CELL = 80
 _PROMPT = "noetl=> "
@@ -126,5 +127,4 @@ def _run(dsn: str, statement: str, *, write: bool) -> tuple[list[str], list[tupl
 
 
 def _cell(value: Any) -> str:
-    text = "" if value is None else " ".join(str(value).split())
-    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"
+    return "" if value is None else excerpt(" ".join(str(value).split()), _CELL)

@@ -57,7 +57,7 @@ def show_items(
     else:
         note(f"no item of {loop.step} has {'failed' if failed else 'ended yet'}")
     if more:
-        note(f"there are more: --limit {10 * limit}, or --json with a larger limit")
+        note(f"there are more: --limit {10 * limit} shows them")
     return errors.DONE
 
 

@@ -13,6 +13,7 @@ from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import note, out, out_json, out_line, table
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.text.excerpt import excerpt
 from noetl.ports.history_sql import SqlTable
 
 MOST_CHARACTERS = 80
@@ -54,5 +55,4 @@ def _whole(value: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    text = " ".join(_whole(value).split())
-    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
+    return excerpt(" ".join(_whole(value).split()), MOST_CHARACTERS)

@@ -30,6 +30,7 @@ from noetl.domain.sizes.table import (
     NUMBER,
     SCHEMA_DEPTH,
 )
+from noetl.domain.text.excerpt import excerpt
 
 LAST_MOMENT = 253_402_300_799.0
 """Epoch seconds of the end of the year 9999."""
@@ -145,9 +146,7 @@ def short_error(error: ErrorInfo | None) -> ErrorInfo | None:
     """
     if error is None:
         return None
-    message, details = error.message, error.details
-    if len(message) > ERROR_MESSAGE.value:
-        message = message[: ERROR_MESSAGE.value - 1] + "…"
+    message, details = excerpt(error.message, ERROR_MESSAGE.value), error.details
     if details and len(codec.encode(details)) > ERROR_DETAILS.value:
         details = _short_details(details)
     if message is error.message and details is error.details:

@@ -13,6 +13,7 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.sizes.table import DOCUMENT_BYTES, DOCUMENT_KEYS, INTEGER_DIGITS, NAME, Size, Unit
+from noetl.domain.text.excerpt import excerpt
 
 CODE = "size_limit"
 """The code of everything that exceeds a limit at a door or in the engine; ``details["limit"]`` names the limit."""
@@ -211,6 +212,6 @@ def _keys(place: _Place) -> tuple[Any, ...]:
 def _pointer(keys: Sequence[Any]) -> str:
     """A JSON pointer; long keys, and the end of a long one, are left out."""
     parts = [str(key) for key in keys[:_PARTS]]
-    shown = [part if len(part) <= _SHOWN else f"{part[:_SHOWN]}…" for part in parts]
+    shown = [excerpt(part, _SHOWN) for part in parts]
     pointer = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in shown)
     return f"{pointer}/…" if len(keys) > _PARTS else pointer

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from noetl.domain.text.excerpt import excerpt
 from noetl.dsl.program import (
     EVERY_STEP,
     Expr,
@@ -191,5 +192,4 @@ def _guard(node: Node | None) -> str:
 
 def shortened(text: str) -> str:
     """On one line of at most ``MAX_LABEL`` characters."""
-    text = " ".join(text.split())
-    return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + "…"
+    return excerpt(" ".join(text.split()), MAX_LABEL)

@@ -14,6 +14,7 @@ from typing import Any
 from noetl.domain.errors import InvalidInputError, OverloadedError
 from noetl.domain.sizes.gate import find_too_deep
 from noetl.domain.sizes.table import SCHEMA_DEPTH, SCHEMA_NESTING, SCHEMA_OPERATIONS, Size
+from noetl.domain.text.excerpt import excerpt
 from noetl.dsl.json_schema.effort import Effort, EffortExceededError, NestingExceededError
 from noetl.dsl.json_schema.structure import SchemaProblem, find_problem, lookup_cost
 
@@ -81,7 +82,7 @@ def schema_problem(schema: dict[str, Any]) -> SchemaProblem | None:
         with counting(Effort()):
             wrong = next(counted(dialect)(dialect.META_SCHEMA, registry=_empty()).iter_errors(schema), None)
         if wrong is not None:
-            return SchemaProblem(tuple(wrong.absolute_path), _cut(wrong.message))
+            return SchemaProblem(tuple(wrong.absolute_path), excerpt(wrong.message, _LONGEST))
         return find_problem(schema)
     except EffortExceededError:
         return SchemaProblem((), "it is too large to be looked through")
@@ -118,8 +119,4 @@ def _empty() -> Any:
 
 
 def _problem_line(path: Any, message: Any, root: str = "payload") -> str:
-    return f"{'/'.join(str(part) for part in path) or root}: {_cut(str(message))}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return f"{'/'.join(str(part) for part in path) or root}: {excerpt(str(message), _LONGEST)}"

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain.sizes.table import SCHEMA_CHECKS
+from noetl.domain.text.excerpt import excerpt
 from noetl.dsl.json_schema.patterns import PatternError, compile_pattern
 
 Path = tuple[Any, ...]
@@ -76,8 +77,9 @@ def _pattern_problem(path: Path, pattern: Any) -> SchemaProblem | None:
     try:
         compile_pattern(pattern)
     except PatternError as error:
-        shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
-        return SchemaProblem(path, f"the pattern {shown!r} cannot be used: {error.message}", error.hint)
+        return SchemaProblem(
+            path, f"the pattern {excerpt(pattern, 80)!r} cannot be used: {error.message}", error.hint
+        )
     return None
 
 

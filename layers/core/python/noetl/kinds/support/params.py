@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Hole, KindSpec, ParamProblem
+from noetl.domain.text.excerpt import excerpt
 from noetl.kinds.support.base import KindParams
 
 SHOWN_CHARACTERS = 80
@@ -219,7 +220,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, (Mapping, list, tuple)):
         return f" is a {'mapping' if isinstance(value, Mapping) else 'list'} of {len(value)}"
     text = repr(value)
-    return f" is {text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + '…'}"
+    return f" is {excerpt(text, SHOWN_CHARACTERS)}"
 
 
 def _place(detail: ErrorDetails, given: Mapping[str, Any]) -> tuple[str | int, ...]:

@@ -10,6 +10,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.loop_resume import Places
+from noetl.domain.text.excerpt import excerpt
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.services.history.history_pages import FIRST_ROUND
 from noetl.services.history.progress import StepRun
@@ -80,7 +81,7 @@ def failed_item(index: int, outcome: Mapping[str, Any]) -> FailedItem:
     message = " ".join(str(error.get("message", "failed")).split())
     return FailedItem(
         index,
-        message if len(message) <= _MESSAGE else f"{message[: _MESSAGE - 1]}…",
+        excerpt(message, _MESSAGE),
         str(error.get("code") or error.get("kind") or "error"),
         str(error.get("kind") or ""),
         str(error.get("position") or ""),

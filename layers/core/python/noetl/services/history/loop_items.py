@@ -12,6 +12,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.errors import NotFoundError
 from noetl.domain.loop_resume import Places
+from noetl.domain.text.excerpt import excerpt
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.executions.execution_store import ExecutionStore, StoredEvent
 from noetl.services.history.failed_items import FailedItem, failed_item
@@ -106,8 +107,7 @@ def _outcome(row: StoredEvent) -> dict[str, Any]:
 
 
 def _preview(result: Any) -> str:
-    text = codec.encode(result).decode() if result is not None else ""
-    return text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…"
+    return excerpt(codec.encode(result).decode(), PREVIEW) if result is not None else ""
 
 
 def every_loop_item(

@@ -14,6 +14,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.state import TERMINAL, ExecutionState, Token
+from noetl.domain.text.excerpt import excerpt
 from noetl.dsl.program import Program
 from noetl.ports.deliveries import Deliveries
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore, LoopProgress, StoredEvent
@@ -367,6 +368,5 @@ def _shown(slots: Mapping[tuple[str, str], Any], key: str) -> str:
     """Return the current value of ``ctx.<key>``, shortened."""
     for scope in ("ctx", "vars"):
         if (scope, key) in slots:
-            text = codec.encode(slots[scope, key]).decode("utf-8", "replace")
-            return text if len(text) <= 80 else f"{text[:80]}…"
+            return excerpt(codec.encode(slots[scope, key]).decode("utf-8", "replace"), 80)
     return "not set"
