@@ -149,7 +149,7 @@ def test_every_route_answers_alike_here_and_there(deployment, database, tmp_path
         assert server.tokens is not None
         token = server.tokens.add("parity", ["admin", "worker"])
         here = visit(Door(server.address, local_keys(settings.home), "cpu", token))
-    there = visit(door := Door(deployment.url, token_keys(deployment), "python"))
+    there = visit(door := Door(deployment.url, token_keys(deployment), "mixed"))
     for left in (
         "/api/schedules/daily",
         "/api/schedules/hourly",
