@@ -12,8 +12,9 @@ from typing import Any
 
 PATIENCE = 150.0
 """Seconds after which what has not happened never will."""
-PAUSE = 0.02
-"""Seconds between two looks."""
+PAUSE, LONGEST_PAUSE = 0.02, 0.25
+"""Seconds between two looks: at first, and at most. In between it is a twentieth of the wait so far, because a look is often work for what is
+waited for."""
 
 
 def wait_until(check: Callable[[], Any], what: object = "it", *, seconds: float = PATIENCE) -> Any:
@@ -21,11 +22,12 @@ def wait_until(check: Callable[[], Any], what: object = "it", *, seconds: float 
 
     ``what`` names the thing in the AssertionError of a wait that is given up; a callable is asked then.
     """
-    until = time.monotonic() + seconds
+    began = time.monotonic()
     while not (found := check()):
-        if time.monotonic() > until:
+        waited = time.monotonic() - began
+        if waited > seconds:
             raise AssertionError(
                 f"{what() if callable(what) else what} did not happen within {seconds:.0f} s"
             )
-        time.sleep(PAUSE)
+        time.sleep(min(max(PAUSE, waited / 20), LONGEST_PAUSE))
     return found

@@ -105,14 +105,15 @@ class Deployment:
 
     def queue_depth(self, name: str) -> int:
         """Messages in a queue, waiting, delayed or being handled."""
-        counts = (
-            "ApproximateNumberOfMessages",
-            "ApproximateNumberOfMessagesDelayed",
-            "ApproximateNumberOfMessagesNotVisible",
-        )
-        answer = self.client("sqs").get_queue_attributes(
-            QueueUrl=self.queue_url(name), AttributeNames=list(counts)
-        )
+        return self._messages(name, "", "Delayed", "NotVisible")
+
+    def in_flight(self, name: str) -> int:
+        """Messages of a queue that are being handled."""
+        return self._messages(name, "NotVisible")
+
+    def _messages(self, name: str, *kinds: str) -> int:
+        counts = [f"ApproximateNumberOfMessages{kind}" for kind in kinds]
+        answer = self.client("sqs").get_queue_attributes(QueueUrl=self.queue_url(name), AttributeNames=counts)
         return sum(int(answer["Attributes"][count]) for count in counts)
 
     def database(self) -> str:

@@ -83,8 +83,7 @@ def test_what_is_too_large_for_an_answer_is_downloaded(remote: Remote, deploymen
 
 def test_cancelling_revokes_what_is_under_way(remote: Remote, deployment: Any) -> None:
     execution_id = remote.begin(LONG)
-    wait_until(lambda: remote.status(execution_id)["outstanding"]["commands"], "the command")
-    time.sleep(1)
+    wait_until(lambda: deployment.in_flight("commands-python"), "the worker's taking the command")
     answer = deployment.api("POST", f"/api/executions/{execution_id}/cancel", {"reason": "not needed"})
     assert answer.status == 202
     run = remote.follow(execution_id)
@@ -134,7 +133,7 @@ def test_timers_and_delays_are_kept(remote: Remote) -> None:
     assert (run.status, run.result) == ("completed", 2), run.error
     assert run.count("retry.scheduled") == 1
     summary = remote.status(run.execution_id)
-    assert 4.0 <= summary["duration_ms"] / 1000 < 20.0, "two seconds for the timer, two for the second try"
+    assert summary["duration_ms"] / 1000 >= 4.0, "two seconds for the timer, two for the second try"
 
 
 LOOPED = """\

@@ -1,7 +1,7 @@
 """Every example through the deployed API, held to what the tests of local runs say about it.
 
-The tests are those of ``tests/integration/examples``; here ``local`` is the deployment. ``make test`` plays one of each example here, and
-all of them there.
+The tests are those of ``tests/integration/examples``; here ``local`` is the deployment. ``make test`` plays a case of each example here,
+and all of them there.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tests.integration.examples import test_printed_examples as printed
 from tests.integration.examples import test_seattle_weather as weather
 from tests.integration.examples.api import Api, ApiServer
 from tests.integration.examples.conftest import sample_credentials
+from tests.parts import parted
 
 OTHERWISE = {"test_an_operator_decides"}
 """Has its own test, in ``test_control.py``: who decided is told by the API's authorizer."""
@@ -46,14 +47,27 @@ TESTS = _shared(by_hand) | _shared(printed) | _shared(weather)
 
 
 def _sample(tests: dict[str, Any]) -> dict[str, Any]:
-    """Leave to ``make test-full`` all but the first test of each example."""
+    """Leave to ``make test-full`` all but the first case of the first test of each example."""
     played: set[str] = set()
     found = {}
     for name, test in tests.items():
         examples = set(RUNS.findall(inspect.getsource(test)))
-        found[name] = test if examples - played else pytest.mark.full(_copy(test))
+        found[name] = _first_case(test) if examples - played else pytest.mark.full(_copy(test))
         played |= examples
     return found
+
+
+def _first_case(test: FunctionType) -> FunctionType:
+    copied = _copy(test)
+    copied.pytestmark = [_first_row(mark) for mark in getattr(test, "pytestmark", ())]  # type: ignore[attr-defined]
+    return copied
+
+
+def _first_row(mark: pytest.Mark) -> pytest.Mark:
+    if mark.name != "parametrize":
+        return mark
+    names, rows = mark.args
+    return pytest.mark.parametrize(names, parted(rows, rows[:1])).mark
 
 
 def _copy(test: FunctionType) -> FunctionType:

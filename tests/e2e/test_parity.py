@@ -54,10 +54,14 @@ class Reply:
 
 
 class Door:
-    """What ``exchange`` asks of a ground, over HTTP. Commands of others are not to be had there, so what they say is garbage."""
+    """What ``exchange`` asks of a ground, over HTTP. Commands of others are not to be had there, so what they say is garbage.
 
-    def __init__(self, address: str, keys: KeyRing, token: str = "") -> None:
-        self.keys = keys
+    ``pool``: of the worker that is registered. It runs nothing, so it has a pool that runs none of these playbooks: commands of its pool
+    wait for it until it is taken for dead.
+    """
+
+    def __init__(self, address: str, keys: KeyRing, pool: str, token: str = "") -> None:
+        self.keys, self.pool = keys, pool
         where = urlsplit(address)
         self.base = where.path.rstrip("/")
         self.http = http.client.HTTPConnection(where.hostname or "", where.port, timeout=PATIENCE)
@@ -69,6 +73,8 @@ class Door:
     def ask(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
         query = f"?{urlencode(options['query'])}" if options.get("query") else ""
         sent = {"content-type": "application/json", **options.get("headers", {})}
+        if isinstance(body, dict) and "pool" in body:
+            body = {**body, "pool": self.pool}
         if self.token:
             sent["authorization"] = f"Bearer {self.token}"
         data = body if isinstance(body, str) or body is None else json.dumps(body)
@@ -141,10 +147,9 @@ def test_every_route_answers_alike_here_and_there(deployment, database, tmp_path
     settings.make_home()
     with Server(settings, ServeSettings(port=0), on_log=lambda line: None) as server:
         assert server.tokens is not None
-        here = visit(
-            Door(server.address, local_keys(settings.home), server.tokens.add("parity", ["admin", "worker"]))
-        )
-    there = visit(door := Door(deployment.url, token_keys(deployment)))
+        token = server.tokens.add("parity", ["admin", "worker"])
+        here = visit(Door(server.address, local_keys(settings.home), "cpu", token))
+    there = visit(door := Door(deployment.url, token_keys(deployment), "mixed"))
     for left in (
         "/api/schedules/daily",
         "/api/schedules/hourly",

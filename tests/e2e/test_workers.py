@@ -157,9 +157,10 @@ def test_a_worker_outside_serves_a_pool_and_another_goes_on_when_it_is_killed(de
     late = {"name": "call.done", "payload": {"result": {"n": 0}}, "command": command["command"]}
     assert deployment.api("POST", "/api/events", late).status == 202, "it is heard, and counts for nothing"
 
+    known = set(alive(deployment))
     os.kill(first.pid, signal.SIGKILL)
     second = workers()
-    wait_until(lambda: len(alive(deployment)) >= 1 and second.poll() is None, what="the second worker")
+    wait_until(lambda: set(alive(deployment)) - known, what="the second worker's registration")
     run = remote.follow(remote.begin(WORK))
     assert (run.status, run.result) == ("completed", {"n": 42}), run.error
     second.send_signal(signal.SIGTERM)

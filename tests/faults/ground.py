@@ -146,13 +146,22 @@ class Ground:
     # --- the database ---
 
     def backends(self) -> list[int]:
-        """Processes of the server that serve the engine's connections."""
-        with psycopg.connect(self.server.dsn()) as connection:
-            query = (
-                "SELECT pid FROM pg_stat_activity"
-                " WHERE datname = 'noetl' AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
-            return [row[0] for row in connection.execute(query)]
+        """Processes of the server that serve the engine's connections.
+
+        Asks until the server answers: it takes connections for a moment after one of its processes was killed, before it recovers.
+        """
+        query = (
+            "SELECT pid FROM pg_stat_activity"
+            " WHERE datname = 'noetl' AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+
+        def answered() -> tuple[list[int]] | None:
+            with suppress(psycopg.OperationalError), psycopg.connect(self.server.dsn()) as connection:
+                return ([row[0] for row in connection.execute(query)],)
+            return None
+
+        (found,) = wait_until(answered, "an answer of the database")
+        return list(found)
 
     def leader(self) -> int:
         return int((self.data / "postmaster.pid").read_text().split()[0])

@@ -76,6 +76,15 @@ export class Server {
     return this.ask("POST", wait > 0 ? `/api/executions?wait=${wait}` : "/api/executions", { path, payload });
   }
 
+  /** Ask again until the execution has this status. */
+  async until(executionId: string, wanted: string): Promise<void> {
+    for (;;) {
+      const { status } = await this.ask<Started>("GET", `/api/executions/${executionId}/status`);
+      if (status === wanted) return;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
   async stop(): Promise<void> {
     const ended = new Promise((resolve) => this.process.once("exit", resolve));
     this.process.kill("SIGTERM");

@@ -3,7 +3,7 @@ import { COUNTER, ORDERS } from "./playbooks";
 import { expect, test } from "./test";
 import { write } from "./writing";
 
-test("a failed execution becomes a test; the mended playbook fails it until it expects success", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("a failed execution becomes a test; the mended playbook fails it until it expects success", async ({ page, server, ui }) => {
   const failing = ORDERS("tested/orders", 'raise ValueError("order 7 has no customer")');
   await server.register(failing);
   const { execution_id } = await server.run("tested/orders");

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -74,8 +76,13 @@ def rows(dsn: str) -> Iterator[tuple[str, bytes]]:
 def leaks(dsn: str, home: Path, said: dict[str, bytes]) -> list[tuple[str, list[str]]]:
     """Where a secret was found: rows, files (their names too), and whatever was said."""
     places = [*rows(dsn), *said.items()]
-    places += [(str(file), str(file).encode()) for file in home.rglob("*")]
-    places += [(str(file), file.read_bytes()) for file in home.rglob("*") if file.is_file()]
+    for folder, folders, files in os.walk(home):
+        names = [Path(folder, name) for name in (*folders, *files)]
+        places += [(str(path), str(path).encode()) for path in names]
+        for path in names:
+            with suppress(FileNotFoundError):  # The server may have removed it since it was listed.
+                if path.is_file():
+                    places.append((str(path), path.read_bytes()))
     return [(place, shown(text)) for place, text in places if found_in(text)]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from noetl.adapters.postgres.connection import Database
 from noetl.domain.errors import InfrastructureError
-from noetl.services.orchestrator import handle_events
+from noetl.services.orchestrator import failed_events, handle_events
 from tests.integration.api.test_serve import Client, Serve, client, serve, server  # noqa: F401
 
 pytestmark = pytest.mark.postgres
@@ -58,6 +58,7 @@ def test_a_start_that_breaks_the_engine_is_accepted_and_fails(
     monkeypatch: pytest.MonkeyPatch,
     headers: dict[str, str],
 ) -> None:
+    monkeypatch.setattr(failed_events, "AGAIN_SECONDS", (0.0, 0.0))
     client.register(TEXT)
     decide = handle_events.decide_one
 

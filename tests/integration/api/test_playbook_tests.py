@@ -36,8 +36,8 @@ workflow: [{ step: start, tool: { kind: noop, input: { n: "{{ workload.n }}" } }
 
 
 @pytest.fixture
-def client(tmp_path: Path) -> Iterator[Client]:
-    settings = Settings(home=tmp_path / "home")
+def client(database: str, tmp_path: Path) -> Iterator[Client]:
+    settings = Settings(tmp_path / "home", database)
     with Server(settings, ServeSettings(port=0, open_to_all=True), on_log=lambda line: None) as server:
         yield Client(server.address)
 

@@ -56,7 +56,8 @@ def run(words: list) -> None:
     if not (IMAGES / image.replace("/", "_")).exists():
         fail(f"Unable to find image {image!r} locally", 125)
     found.mkdir(parents=True)
-    (found / "about.json").write_text(json.dumps({**about, "argv": sys.argv}))
+    (found / "about.new").write_text(json.dumps({**about, "argv": sys.argv}))
+    (found / "about.new").rename(found / "about.json")
     if command and command[0] == "missing":
         (found / "error").write_text('exec: "missing": executable file not found in $PATH')
         fail("executable file not found in $PATH", 127)
@@ -65,7 +66,7 @@ def run(words: list) -> None:
     keeper = (
         "import pathlib, subprocess, sys; here = pathlib.Path(sys.argv[1]); log = open(here / 'log', 'wb');"
         "child = subprocess.Popen(sys.argv[2:], stdout=log, stderr=subprocess.STDOUT);"
-        "(here / 'pid').write_text(str(child.pid)); code = child.wait();"
+        "(here / 'new').write_text(str(child.pid)); (here / 'new').rename(here / 'pid'); code = child.wait();"
         "(here / 'new').write_text(str(code if code >= 0 else 128 - code)); (here / 'new').rename(here / 'code')"
     )
     subprocess.Popen(
@@ -115,9 +116,10 @@ def main() -> None:
         found.rename(HOME / f"removed-{found.name}")
     elif command == "ps":
         for found in CONTAINERS.iterdir():
-            about = json.loads((found / "about.json").read_text())
-            if state(found)["Status"] == "running":
-                print(found.name, about["label"][0].partition("=")[2])
+            with contextlib.suppress(FileNotFoundError):  # It is being made, or was removed meanwhile.
+                about = json.loads((found / "about.json").read_text())
+                if state(found)["Status"] == "running":
+                    print(found.name, about["label"][0].partition("=")[2])
     elif command != "container":
         fail(f"unknown command {command}")
 

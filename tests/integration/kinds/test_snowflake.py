@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -57,11 +58,16 @@ class Snowflake:
         self.cancelled: list[str] = []
         self.polls = 0
         self.slow = 0.0
+        self.now = 0.0
         self.lost = 0
         self.port = 0
         self.broken = 0
         self.waits: list[PollRequest] = []
         self.asked: Callable[[PollRequest], None] = lambda answer: None
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, which passes in no other way here."""
+        self.now += seconds
 
     def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any] | None:
         if (refused := self.authorised(headers)) is not None:
@@ -100,7 +106,7 @@ class Snowflake:
         if known is None or "retry" not in query:
             known = self.requests[query["requestId"]] = str(uuid.uuid4())
             self.orders.append(order)
-            self.statements[known] = {"ready": time.monotonic() + self.slow, **self.executed(order)}
+            self.statements[known] = {"ready": self.now + self.slow, **self.executed(order)}
         if self.lost:
             self.lost -= 1
             return None
@@ -172,7 +178,7 @@ class Snowflake:
     def told(self, handle: str, part: int) -> tuple[int, Any]:
         found = self.statements[handle]
         about = {"statementHandle": handle, "statementStatusUrl": f"/api/v2/statements/{handle}"}
-        if time.monotonic() < found["ready"]:
+        if self.now < found["ready"]:
             return 202, {"code": "333334", "message": "Asynchronous execution in progress.", **about}
         if "error" in found:
             return 422, {"code": "001003", "sqlState": "42000", "message": found["error"], **about}
@@ -185,8 +191,10 @@ class Snowflake:
 
 
 @pytest.fixture
-def server() -> Iterator[Snowflake]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Snowflake]:
     played = Snowflake()
+    clock = SimpleNamespace(monotonic=lambda: played.now, sleep=played.wait, time=time.time)
+    monkeypatch.setattr("noetl.kinds.snowflake.api.time", clock)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -237,10 +245,10 @@ def call(server, make_context):
         context = make_context(
             credentials=credentials, timeout=timeout, http_allow=("127.0.0.1",), output_max_bytes=10_000
         )
-        until, waits = time.monotonic() + timeout, list[PollRequest]()
+        until, waits = server.now + timeout, list[PollRequest]()
         while True:
             pending = waits[-1].state if waits else None
-            again = replace(context, pending=pending, left=until - time.monotonic())
+            again = replace(context, pending=pending, left=until - server.now)
             answer = default_registry().run("snowflake", {"auth": "warehouse", **params}, again)
             if not isinstance(answer, PollRequest):
                 server.waits = waits
@@ -248,7 +256,7 @@ def call(server, make_context):
             waits.append(answer)
             json.dumps(answer.state)
             server.asked(answer)
-            time.sleep(min(0.3, answer.delay))
+            server.wait(min(0.3, answer.delay))
 
     return call
 

@@ -96,7 +96,7 @@ def redis() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def noetl(site: Path, redis: int, tmp_path_factory: pytest.TempPathFactory):
+def noetl(site: Path, redis: int, module_database: str, tmp_path_factory: pytest.TempPathFactory):
     home = tmp_path_factory.mktemp("home")
     credential = {"type": "generic", "data": {"host": "127.0.0.1", "port": redis, "password": "sesame-open"}}
     (home / "credentials.json").write_text(json.dumps({"cache": credential}))
@@ -107,6 +107,7 @@ def noetl(site: Path, redis: int, tmp_path_factory: pytest.TempPathFactory):
     settings = {
         "PYTHONPATH": paths,
         "NOETL_HOME": str(home / "noetl"),
+        "NOETL_DATABASE_URL": module_database,
         "NOETL_CREDENTIALS": str(home / "credentials.json"),
     }
 

@@ -8,6 +8,7 @@ from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services.history.replay import replay
 from tests.bench import fan_out
+from tests.parts import repeated
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(1200)]
 
@@ -20,7 +21,7 @@ STALL = 240.0
     [
         # More loops in one batch than a store remembers.
         pytest.param(300, 20, id="children with loops"),
-        pytest.param(3000, 0, id="children of one step"),
+        pytest.param(repeated(gate=1000, full=3000), 0, id="children of one step"),
     ],
 )
 def test_everything_that_is_issued_comes_back(database, tmp_path, children, items):

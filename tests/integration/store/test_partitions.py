@@ -32,6 +32,7 @@ from noetl.services.results.prune import (
     keep_to,
     prune,
 )
+from tests.parts import repeated
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
@@ -143,11 +144,11 @@ def test_partitions_are_made_ahead_and_no_more_than_that(place):
 
 
 def test_history_goes_with_its_partition_and_nothing_else_does(place):
-    """Sixty days of executions, one of which runs all the time: what retention leaves of the others goes without a DELETE."""
+    """Weeks of executions, one of which runs all the time: what retention leaves of the others goes without a DELETE."""
     place.tidy()
     sleeping = place.run(NOW + 100, rows=5, status="running")
     made, most = [], 0
-    for hour in range(0, 60 * 24, 8):
+    for hour in range(0, repeated(gate=25, full=60) * 24, 8):
         place.now = NOW + hour * 3600.0
         made.append(place.run(place.now, rows=3))
         with_end = "UPDATE noetl.execution SET ended_at = to_timestamp(%s) WHERE execution_id = %s"
@@ -361,13 +362,13 @@ def test_a_partition_of_which_much_is_needed_waits_and_is_swept(place, monkeypat
 
 def test_there_are_never_many_partitions_however_long_they_wait(place, monkeypatch):
     monkeypatch.setattr(adapter, "MOST_MOVED", 0)
-    counts = []
-    for day in range(300):
+    counts, days = [], repeated(gate=160, full=300)
+    for day in range(days):
         place.now = NOW + day * DAY
         place.run(place.now, status="running")
         place.tidy()
         counts.append(len(place.parts()))
-    assert counts[150] < 45 and counts[299] < counts[150] + 8
+    assert counts[days // 2] < 45 and counts[-1] < counts[days // 2] + 8
 
 
 def test_history_that_is_left_goes_though_executions_are_kept_for_ever_now(place):

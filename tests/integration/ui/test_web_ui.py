@@ -16,6 +16,9 @@ UI = Path(__file__).parents[3] / "ui"
 REQUIRED = os.environ.get("NOETL_UI_TESTS") == "required"
 LONGEST = 800
 """Seconds; the suite takes a fraction of that on a quiet machine."""
+PLAIN = ("--workers", "1", "--trace", "off")
+"""Options of the run within `make test`, whose processes leave no processor idle: a second browser with a server of its own, and a recording
+of each page, are half of the work. A test that fails is played with its recording by `npm run e2e` in `ui`."""
 OLDEST_NODE = (20, 19)
 
 
@@ -81,7 +84,7 @@ def test_units(built: None) -> None:
 @pytest.mark.timeout(LONGEST + 60)
 def test_what_people_do_first_in_chromium(built: None) -> None:
     """Sign in, follow an execution, understand and mend a failure, approve, travel in time, ask in SQL; hostile texts; first load."""
-    _npm("run", "e2e", "--", "--grep", "@gate")
+    _npm("run", "e2e", "--", *PLAIN, "--grep", "@gate")
 
 
 @pytest.mark.full

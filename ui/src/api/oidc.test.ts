@@ -1,3 +1,4 @@
+// @vitest-environment jsdom
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { accessToken, beginSignIn, challengeOf, finishSignIn, hasSignedOut, type SignIn, signOut } from "./oidc";
