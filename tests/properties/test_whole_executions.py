@@ -29,8 +29,8 @@ EXECUTIONS = int(os.environ.get("NOETL_SOAK_EXECUTIONS", repeated(gate=50, full=
 STARTS = 10 if EXECUTIONS < 1000 else 30
 """Executions that a story starts."""
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
-GROWTH_MB = 400
-"""What the process may grow by; one story takes about one megabyte that is kept in caches, until those are full."""
+GROWTH_MB = 200
+"""What the process may grow by: caches fill, and a story of 40 executions adds some 200 kB to them, until those are full."""
 
 STORIES = st.builds(
     Story,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import io
 import json
@@ -125,7 +126,10 @@ class Served:
     def noetl(self, *words: str) -> tuple[int, str]:
         """Run a command line in this process, from the main thread. Exit code and what it printed; a defect of it is noted in ``wrong``."""
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        thresholds = gc.get_threshold()
         with pytest.MonkeyPatch.context() as patched:
+            # A command has a process of its own, whose garbage goes with it: what it froze in this one would stay.
+            patched.setattr(gc, "freeze", lambda: None)
             for name, value in self.environ.items():
                 patched.setenv(name, value)
             patched.setattr(sys, "argv", ["noetl", *words])
@@ -133,6 +137,7 @@ class Served:
                 patched.setattr(sys, stream, out)
             code = main.main()
             out.flush()
+        gc.set_threshold(*thresholds)
         told = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
         if code not in EXITS or "Traceback" in told:
             self.broke("no-server-error", f"noetl {words} ends with {code}: {told[:2000]}")

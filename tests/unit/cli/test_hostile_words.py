@@ -6,6 +6,7 @@ import pytest
 
 from noetl.cli.errors import USAGE
 from tests.integration.api.hostile_bodies import TEXTS
+from tests.parts import parted
 from tests.unit.cli.test_doors import both
 
 __all__ = ["both"]
@@ -38,7 +39,9 @@ COMMANDS = (
 LISTS = ("list", "credential list", "trigger list", "schedule list", "limit list", "vars list WAITING")
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize(
+    "text", parted(TEXTS.values(), [TEXTS["half of a pair"], TEXTS["control"]], ids=tuple(TEXTS))
+)
 def test_hostile_words_are_kept_or_refused_alike_and_every_list_is_shown(both, text: str) -> None:
     # No word of a command line holds NUL, or a half of a pair but those that stand for single bytes. It ends at white space.
     word = "".join(

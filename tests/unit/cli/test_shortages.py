@@ -39,6 +39,10 @@ def test_a_shortage_is_named_with_its_remedy(cause, reason, remedy, capsys, monk
     ("log", "reason"),
     [
         ('FATAL:  could not write lock file "postmaster.pid": No space left on device', "the disk is full"),
+        (
+            'PANIC:  could not extend file "base/1/2691": wrote only 4096 of 8192 bytes at block 9',
+            "the disk is full",
+        ),
         ("FATAL:  could not create shared memory segment: Cannot allocate memory", "no more memory"),
         (
             "LOG:  could not fork new process for connection: Resource temporarily unavailable",

@@ -269,7 +269,7 @@ def test_the_labels_of_one_start(both, over: int) -> None:
 
 LONG = {"schema", "values", "steps", "brackets", "bytes", "aliases"}
 """Playbooks that take long to compile: those that fit are compiled in ``tests/unit/dsl/test_sizes.py`` as well."""
-LONGEST = {"schema", "values"}
+LONGEST = {"schema", "values", "steps"}
 """Of them, those whose refusal takes seconds; that file has it, too."""
 
 

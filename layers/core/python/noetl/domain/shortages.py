@@ -36,7 +36,10 @@ _NUMBERS = {
     errno.ENFILE: FILES,
 }
 _TEXTS = (
-    (re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE), DISK),
+    (
+        re.compile(r"No space left on device|Disk quota exceeded|wrote only \d+ of \d+ bytes", re.IGNORECASE),
+        DISK,
+    ),
     (re.compile(r"could not fork|can't start new thread|Resource temporarily unavailable"), PROCESSES),
     (re.compile(r"Cannot allocate memory|out of memory|failed to map segment", re.IGNORECASE), MEMORY),
     (re.compile(r"Too many open files"), FILES),
