@@ -33,6 +33,7 @@ from noetl.runtime.aws.telemetry import Invocation, telemetry
 from noetl.runtime.stored_compiler import Compiler
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.catalog.find_playbook import find_playbook
+from noetl.services.messaging.outside_pools import OutsidePools
 from noetl.services.orchestrator.answer_requests import AnsweredRequest, answer_request
 from noetl.services.orchestrator.authenticate import MessageAuthenticator
 from noetl.services.orchestrator.consume_events import EventBatchResult, MessageDeps, handle_messages
@@ -201,7 +202,7 @@ def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
         clock=time.time,
         limit=limit,
         log=telemetry.log,
-        fetched=lambda: store.fetched,
+        fetched=OutsidePools(store, time.time),
         digests=programs.digest,
     )
     engine = EngineDeps(
