@@ -95,7 +95,9 @@ GOING_ON = """
 def stage(remote: Remote, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """All selected cases, started: those that hold a worker up one by one, those that wait for time after all others."""
     selected = {
-        item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")
+        item.callspec.params["name"]
+        for item in request.session.items
+        if item.path == request.path and hasattr(item, "callspec")
     }
     server = ScriptServer(lambda execution_id: _parent(remote, execution_id))
     with serving(server, remote.deployment.home), Stage(remote, server) as stage:
