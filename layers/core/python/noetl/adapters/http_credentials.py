@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.domain.kinds import Credential
-from noetl.domain.lru_cache import LruCache
 from noetl.domain.workers.command_token import HEADER, Capability
 from noetl.ports.credentials import Credentials
 

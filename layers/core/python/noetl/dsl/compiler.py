@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.kinds import KindLookup
-from noetl.domain.lru_cache import LruCache
 from noetl.domain.sizes.table import PLAYBOOK_BYTES
 from noetl.domain.text.version_text import split_version
 from noetl.dsl.checks import check_program

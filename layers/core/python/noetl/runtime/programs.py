@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from pathlib import PurePath
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import NotFoundError
 from noetl.domain.kinds import KindLookup
-from noetl.domain.lru_cache import LruCache
 from noetl.domain.sizes.table import PLAYBOOK_BYTES
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, CatalogEntry

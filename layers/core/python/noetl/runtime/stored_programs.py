@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
-from noetl.domain.lru_cache import LruCache
 from noetl.dsl.program import Program, decode
 from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore

@@ -14,7 +14,7 @@ from typing import Any
 
 from noetl.adapters.aead import not_sealed, seal, unseal
 from noetl.adapters.aws.clients import FAILURES, answering, error_code, unreachable
-from noetl.domain.lru_cache import LruCache
+from noetl.caching.lru_cache import LruCache
 
 VERSION = 1
 KEEP_SECONDS = 300.0

@@ -12,8 +12,8 @@ from noetl.adapters.aws.clients import FAILURES, answering, error_code, unreacha
 from noetl.adapters.aws.s3_streams import S3Reader, S3Writer, is_missing
 from noetl.adapters.program_hash import check_hash
 from noetl.adapters.result_uri import result_key
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
-from noetl.domain.lru_cache import LruCache
 from noetl.domain.results.retention import PERMANENT
 from noetl.dsl.program import PROGRAM_VERSION
 from noetl.ports.results import OneTier

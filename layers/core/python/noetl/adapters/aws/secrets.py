@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 from noetl.adapters.aws.clients import FAILURES, error_code, error_message, is_refusal, unreachable
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
 from noetl.domain.kinds import Credential
-from noetl.domain.lru_cache import LruCache
 
 KEEP_SECONDS = 60.0
 """How long a rotated secret may still be used by a process that read it before."""

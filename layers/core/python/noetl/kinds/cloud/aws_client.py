@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import aws_codes, codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential, TaskContext
-from noetl.domain.lru_cache import LruCache
 from noetl.kinds.support.base import KindParams
 
 MOST_CLIENTS = 64

@@ -19,8 +19,8 @@ from psycopg import adapt, pq
 from psycopg.abc import Transformer
 from psycopg.pq import DiagnosticField, ExecStatus
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
-from noetl.domain.lru_cache import LruCache
 from noetl.kinds.postgres.values import TEXT, UNTYPED, Wire, dump, dump_for, is_open, text_bytes
 from noetl.kinds.rows.database import Table
 from noetl.kinds.support.sql_params import first_line, native_text

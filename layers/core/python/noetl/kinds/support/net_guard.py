@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from urllib.parse import quote, urljoin
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
-from noetl.domain.lru_cache import LruCache
 from noetl.kinds.support.idle_connections import Moment, read_clocks
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

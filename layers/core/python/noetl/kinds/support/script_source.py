@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
-from noetl.domain.lru_cache import LruCache
 from noetl.domain.results.references import format_of, is_ref
 
 MOST_BYTES = 4 * 1024 * 1024

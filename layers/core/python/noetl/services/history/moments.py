@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.facts.facts import decode_facts
 from noetl.domain.long_work import begin_long_work
-from noetl.domain.lru_cache import LruCache
 from noetl.domain.state import ExecutionState, Slots, copy_state
 from noetl.domain.unreadable import demand
 from noetl.engine.folds.apply import evolve

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.commands import Command
-from noetl.domain.lru_cache import LruCache
 from noetl.ports.executions.execution_store import Change, Fence, Snapshot
 from noetl.services.support.store_time import StoreTime
 

@@ -6,8 +6,8 @@ import io
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
-from noetl.domain.lru_cache import LruCache
 from noetl.domain.results.manifests import is_manifest, join
 from noetl.domain.results.references import canonical, decoded, format_of, size_of
 from noetl.ports.results import ResultStore

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, TypeGuard, overload
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
-from noetl.domain.lru_cache import LruCache
 from noetl.domain.results.manifests import is_manifest
 from noetl.domain.results.paged_list import PartedList
 from noetl.domain.results.references import decoded

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.lru_cache import LruCache
 from noetl.ports.revocations import Revocations
 
 EVERY_SECONDS = 5.0

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.kinds import Credential
-from noetl.domain.lru_cache import LruCache
 from noetl.ports.credential_store import CredentialStore
 from noetl.ports.credentials import CredentialNames, Credentials
 from noetl.services.credentials.credentials import SUGGESTED_FROM, CredentialDeps, note_access, read_kept

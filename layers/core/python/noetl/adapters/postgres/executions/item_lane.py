@@ -21,10 +21,10 @@ from noetl.adapters.postgres.executions.outbox import outbox_parts
 from noetl.adapters.postgres.executions.permits import Slots, integers, moved_parts, result_parts
 from noetl.adapters.postgres.executions.unreadable_rows import RowReader
 from noetl.adapters.postgres.literals import documents, flags, numbers, records, text, texts
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
-from noetl.domain.lru_cache import LruCache
 from noetl.ports.executions.execution_store import Committed, ItemBatch, ItemsCommitted, LoopRow
 
 LoopKey = tuple[int, int, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from concurrent.futures import ThreadPoolExecutor
 
-from noetl.domain.lru_cache import LruCache
+from noetl.caching.lru_cache import LruCache
 
 
 def test_what_was_used_longest_ago_goes_first():
