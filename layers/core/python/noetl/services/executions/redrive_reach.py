@@ -15,7 +15,7 @@ _ARGUMENT = re.compile(r"""(?<![\w.])(?:args|input)\b(?:\s*\.\s*(\w+)|\s*\[\s*([
 
 
 def check_reach(program: Program, step: str, names: Iterable[str]) -> None:
-    """Refuse arguments that the step does not read, or that its own `args` replace.
+    """Refuse arguments that the step does not read, or that its own `input` replaces.
 
     Raises InvalidInputError(code="unread_argument").
     """
@@ -44,7 +44,7 @@ def unreached(program: Program, step: str, names: Iterable[str]) -> list[str]:
     for name in names:
         shown = name[:NAME_SHOWN]
         if name in own:
-            problems.append(f"{shown} has no effect: step {step} computes {shown} itself, in its args")
+            problems.append(f"{shown} has no effect: step {step} computes {shown} itself, in its input")
         elif not whole and name not in bare:
             near = nearest(name, bare)
             remedy = (
