@@ -319,6 +319,18 @@ def test_an_operators_numbers_win_and_are_told_with_who_holds_and_waits(make, ha
     assert store.limit_keys(after="api") == [] and store.waits_of(OTHER) == []
 
 
+def test_a_key_without_its_operator_has_what_playbooks_ask_for(make, store):
+    store.set_limit("api", Numbers(0), "root")
+    store.set_limit("unused", Numbers(0, rate=2, per=5, burst=3), "root")
+    issue(make, store, [make.command("1", limits=(Limit("api", 7, rate=4, per=2, burst=3),))])
+    assert store.remove_limit("api") and store.remove_limit("unused")
+    found = [(one.key, one.source, one.numbers) for one in store.limit_keys()]
+    assert found == [
+        ("api", "playbook", Numbers(7, rate=4, per=2, burst=3)),
+        ("unused", "playbook", Numbers()),
+    ]
+
+
 def test_a_moment_is_told(make, store):
     rated = (Limit("api", rate=1, per=60),)
     issue(make, store, [make.command(str(n), limits=rated) for n in (1, 2)])
