@@ -15,7 +15,7 @@ from noetl.adapters.postgres.connection import Session
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import LoopDone, Pause, Start
+from noetl.domain.events import Cancel, LoopDone, Pause, Start
 from noetl.domain.limits import Admission, Limit
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
@@ -248,6 +248,23 @@ def test_what_a_lost_answer_gave_away_is_found_again(store, make, lose_next_answ
     ]
     assert store.undelivered(ME, 10) == [start]
     assert store.claim(ME, 10) == [] and store.undelivered(ME, 10) == []
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_an_event_from_outside_whose_answer_was_lost_is_delivered_once(
+    store, make, lose_next_answer, carried_out
+):
+    """It belongs to this process, which answered its client with an error and never gave it to its engine."""
+    store.heartbeat(ME, 60)
+    others = range(EID + 1, EID + 3)
+    store.commit([make.change(0, one) for one in (EID, *others)], ME)
+    alone, *together = (Cancel(one, "ext:1", "prog", "why", "me") for one in (EID, *others))
+    for post in (lambda: store.post(alone, ME), lambda: store.post_all(together, ME)):
+        lose_next_answer(carried_out)
+        with pytest.raises(InfrastructureError):
+            post()
+    assert sorted(one.execution_id for one in store.undelivered(ME, 10)) == [EID, *others][: 3 * carried_out]
+    assert store.undelivered(ME, 10) == []
 
 
 def test_slots_that_a_lost_answer_gave_to_others_are_found_again(store, make, lose_next_answer):
