@@ -17,6 +17,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Cancel, LoopDone, Pause, Start
 from noetl.domain.limits import Admission, Limit
+from noetl.domain.workers.lease_owners import HELD, invocation
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
 from noetl.ports.executions.execution_store import (
@@ -24,6 +25,7 @@ from noetl.ports.executions.execution_store import (
     ExecutionIdTakenError,
     GateChange,
     LoadRequest,
+    Published,
     VersionConflictError,
 )
 from noetl.services.executions.start_execution import StartRequest, start_execution
@@ -288,6 +290,28 @@ def test_slots_that_a_lost_answer_gave_to_others_are_found_again(store, make, lo
     assert [(command.execution_id, command.attempt) for command in found] == [(other, 2)]
     assert store.undelivered(ME, 10) == [start]
     assert store.claim(ME, 10) == [] and store.undelivered(ME, 10) == []
+
+
+WATCH_DISK = """
+CREATE TABLE waits (for_disk TEXT);
+CREATE FUNCTION see() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO waits VALUES (current_setting('synchronous_commit')); RETURN NULL;
+END $$;
+CREATE TRIGGER watch AFTER UPDATE OF owner ON noetl.command FOR EACH ROW EXECUTE FUNCTION see();
+"""
+
+
+@pytest.mark.parametrize(
+    ("owner", "forgets"), [(ME, False), (HELD, False), (invocation(ids.EPOCH_MS / 1000, "engine"), True)]
+)
+def test_only_an_invocation_hands_over_what_a_crash_of_the_database_may_forget(
+    store, admin, make, owner, forgets
+):
+    """Its time ends. What a process has given away and has again, it would hold as long as it lives, without knowing of it."""
+    store.commit([make.change(issue=(make.command("1"),))], owner)
+    admin.execute(WATCH_DISK)
+    store.hand_over(owner, Published((make.command("1"),)))
+    assert admin.execute("SELECT for_disk FROM waits").fetchall() == [("off" if forgets else "on",)]
 
 
 KEYS = {"a": 1, "b": 2, "c": 1}

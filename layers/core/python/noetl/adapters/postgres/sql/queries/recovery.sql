@@ -96,8 +96,9 @@ SELECT w.execution_id, w.id, w.numbers, w.body, w.extra, w.loop, NULL, NULL, NUL
 FROM (SELECT WHERE :pool::text = '') own CROSS JOIN LATERAL noetl.wake_limits(:owner) w;
 
 -- name: hand_over
--- What an invocation has published belongs to the queue; what it could not publish has no owner. The commit does not wait for the disk: a
--- crash of the database that forgets it leaves the rows to their owner, whose time ends, and a sweep publishes them again.
+-- What an invocation has published belongs to the queue; what it could not publish has no owner. Its commit does not wait for the disk: a
+-- crash of the database that forgets it leaves the rows to their owner, whose time ends, and a sweep publishes them again. The time of
+-- other owners does not end, so theirs waits.
 WITH commands AS (
     UPDATE noetl.command c SET owner = b.heir
     FROM unnest(:command_executions::bigint[], :commands::text[], :command_heirs::text[]) AS b (execution_id, command_id, heir)
@@ -111,7 +112,7 @@ WITH commands AS (
     FROM unnest(:timer_executions::bigint[], :timers::text[], :timer_heirs::text[]) AS b (execution_id, timer, heir)
     WHERE t.execution_id = b.execution_id AND t.timer = b.timer AND t.owner = :owner
 )
-SELECT set_config('synchronous_commit', 'off', true);
+SELECT set_config('synchronous_commit', 'off', true) WHERE starts_with(:owner, 'until:');
 
 -- name: hold_events
 -- Events of paused executions wait in the outbox; the rows they came from go (a Start keeps its own), and no process claims a command whose turn they end. The
