@@ -192,6 +192,10 @@ class MemoryExecutionStore(MemoryFigures):
         answers = {event.execution_id: self.post(event, owner) for event in events}
         return {found: posted for found, posted in answers.items() if posted.status is not None}
 
+    def disown(self, events: Sequence[Event], owner: str | None = None) -> None:
+        if owner:
+            self.hand_over(owner, _NOTHING, Published(events=events))
+
     def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
         with self._lock:
             found = {one: self._tables.steering(one) for one in execution_ids}

@@ -221,6 +221,12 @@ class ExecutionStore(LimitStore, Figures, Protocol):
         Unknown executions are left out.
         """
 
+    def disown(self, events: Sequence[Event], owner: str | None = None) -> None:
+        """Note that ``owner`` will not hand these events of its outbox to its engine.
+
+        They have no owner when it next asks for undelivered events. No round trip: it works in an outage.
+        """
+
     def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
         """Return pauses and resumes in the outbox, by execution, in the order of acceptance.
 

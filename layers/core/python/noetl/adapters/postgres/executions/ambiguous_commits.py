@@ -102,6 +102,10 @@ class AmbiguousCommits:
             for doubt in doubts:
                 self._doubts.pop(doubt, None)
 
+    def add(self, doubts: Sequence[AmbiguousCommit]) -> None:
+        """Note work of this process that it will not do, although it had the answer."""
+        self._add(doubts, time.monotonic())
+
     def _add(self, doubts: Sequence[AmbiguousCommit], began: float) -> None:
         with self._lock:
             for doubt in doubts:
@@ -131,7 +135,7 @@ def of_start(start: Start, created: CreatedExecution, owner: str | None) -> list
 
 
 def of_events(events: Sequence[Event], owner: str | None) -> list[AmbiguousCommit]:
-    """Return the events from outside that were posted, and that the caller hands to its engine."""
+    """Return posted events, which the caller hands to its engine."""
     if not owner:
         return []
     return [

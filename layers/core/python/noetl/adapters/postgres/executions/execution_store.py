@@ -189,6 +189,9 @@ class PostgresExecutionStore(PostgresFigures):
             found[int(execution or b"")] = Posted(known, int(version or b""), posted == b"t")
         return found
 
+    def disown(self, events: Sequence[Event], owner: str | None = None) -> None:
+        self._doubts.add(ambiguous_commits.of_events(events, owner))
+
     def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
         found: dict[int, list[Steering]] = {}
         values = {"execution_ids": numbers(execution_ids)}
