@@ -25,13 +25,19 @@ TIMER_SECONDS = 0.25
 """Longest time between two looks at due timers."""
 AGAIN_SECONDS = 1.0
 """Pause before something that failed is tried again."""
-DOUBTFUL = frozenset({"database_unreachable", "outcome_unknown", "database_silent"})
-"""Codes of errors after which an answer of the store may have been lost, with the commands and events that it handed to this process."""
+DOUBTFUL = frozenset({"outcome_unknown", "database_silent"})
+"""Codes of errors after which an answer of the store may have been lost, with the commands and events that it handed to this process.
+After any other the statement did nothing. Who takes leases again has everything that runs done twice, so it is for these alone."""
 NO_THREAD_SECONDS = 1.0
 """Pause of a command for which no thread could be started."""
 TIDY_SECONDS = 300.0
 ADOPT = 1000
 """Most commands or events taken over at once."""
+
+
+def is_doubtful(error: BaseException) -> bool:
+    """Return whether an answer of the store may have been lost with ``error``."""
+    return isinstance(error, InfrastructureError) and error.code in DOUBTFUL
 
 
 class PeriodicDuty(msgspec.Struct):
@@ -111,13 +117,21 @@ class Keeper:
             return len(self._heap)
 
     def adopt(self) -> bool:
-        """Claim commands and events that no living process owns. Return whether there were some."""
+        """Claim commands and events that no living process owns. Return whether there were some.
+
+        Any thread may call it.
+        """
         if self.takes == "nothing":
             return False
-        commands = self.store.claim(self.owner, ADOPT, lost=self.takes == "everything")
-        self._hand_on(commands, ())
-        events = self.store.undelivered(self.owner, ADOPT)
-        self._hand_on((), events)
+        try:
+            commands = self.store.claim(self.owner, ADOPT, lost=self.takes == "everything")
+            self._hand_on(commands, ())
+            events = self.store.undelivered(self.owner, ADOPT)
+            self._hand_on((), events)
+        except InfrastructureError as error:
+            if is_doubtful(error):
+                self.doubt()
+            raise
         return bool(commands or events)
 
     def _hand_on(self, commands: Collection[Command], events: Collection[Event]) -> None:
@@ -172,9 +186,9 @@ class Keeper:
             while self.adopt():
                 # A slow claim must not outlast the lease: the next one would claim this process's own commands, in an endless loop.
                 self.store.heartbeat(self.owner, self.lease_seconds)
-        except Exception as error:
-            # Releasing alone brings back what was left. After it, a defect must not release again: that supersedes what runs.
-            if not released or isinstance(error, InfrastructureError):
+        except Exception:
+            # Releasing alone brings back what was left. After it, the next looks claim the rest: releasing again would supersede what runs.
+            if not released:
                 self.doubt()
             raise
 
@@ -197,8 +211,8 @@ class Keeper:
                     timers = now + (AGAIN_SECONDS if wait is None else wait)
                 self._do_chores(now)
             except InfrastructureError as outage:
+                # The duties that are handed work note their doubts themselves. A heartbeat or a chore that fails loses none.
                 self.log(f"the keeper cannot reach the database: {outage}")
-                self.doubt()
                 self._revive()
                 beat = sweep = timers = self._put_off(now)
             except Exception as error:
@@ -270,7 +284,12 @@ class Keeper:
         """Fire due timers, and return the seconds until the next look."""
         if self.takes == "nothing":
             return AGAIN_SECONDS
-        events, until = self.store.due_timers(self.owner, ADOPT)
+        try:
+            events, until = self.store.due_timers(self.owner, ADOPT)
+        except InfrastructureError as error:
+            if is_doubtful(error):
+                self.doubt()
+            raise
         if events:
             self._hand_on((), events)
         return TIMER_SECONDS if until is None else max(0.0, min(TIMER_SECONDS, until))

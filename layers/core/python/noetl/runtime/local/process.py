@@ -32,7 +32,13 @@ from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.id_source import change_name, process_name
 from noetl.runtime.local.event_inbox import BATCH, Inbox
-from noetl.runtime.local.lease_keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Keeper, PeriodicDuty
+from noetl.runtime.local.lease_keeper import (
+    NO_THREAD_SECONDS,
+    TIDY_SECONDS,
+    Keeper,
+    PeriodicDuty,
+    is_doubtful,
+)
 from noetl.runtime.local.lost_commands import SharedRunRule, attempt, fence_of, free_dead
 from noetl.runtime.local.orphaned_jobs import LeftBehind
 from noetl.runtime.local.pools_of_process import (
@@ -154,7 +160,6 @@ class LocalRuntime:
                 self.owner,
                 self.settings.home,
                 self._start_fired,
-                self.keeper.doubt,
                 self.log,
                 self.settings.hidden_dirs,
             )
@@ -429,7 +434,7 @@ class LocalRuntime:
         try:
             handle_events(batch, self.opened.engine, handled)
         except BaseException as error:
-            if isinstance(error, InfrastructureError) and error.code in DOUBTFUL:
+            if is_doubtful(error):
                 # What was committed is claimed again when this process takes its leases again.
                 self.keeper.doubt()
             else:
@@ -444,7 +449,7 @@ class LocalRuntime:
         try:
             return after_failure(event, error, tries, self.opened.engine, handled)
         except InfrastructureError as outage:
-            if outage.code in DOUBTFUL:
+            if is_doubtful(outage):
                 self.keeper.doubt()
             raise
         finally:
