@@ -36,7 +36,7 @@ WHERE c.execution_id = n.execution_id AND c.command_id = n.command_id;
 -- Numbers: run, round, attempt, first, past, microseconds of delay, lost owners. Commands that waited for slots, and have them now, are given too.
 -- Due commands with their loops; the finished items of chunks (indexes, and their outcomes as one json array), and the suspended ones.
 -- With a pool: what is offered there, or was taken from there by a worker whose time is over. What is offered was given to no worker yet,
--- so that its attempt stays. What two processes died of is given out alone: one at a time to an owner that has had none for a while.
+-- so that its attempt stays. An owner that asks lives, and has what it holds, even if its lease is over. What two processes died of is given out alone: one at a time to an owner that has had none for a while.
 WITH RECURSIVE owners AS (
     (SELECT owner FROM noetl.command WHERE NOT waiting ORDER BY owner LIMIT 1)
     UNION ALL
@@ -46,7 +46,7 @@ WITH RECURSIVE owners AS (
     SELECT c.execution_id, c.command_id
     FROM noetl.command c
     WHERE c.lost > 1 AND c.lost < :most::integer AND c.lost_turn = c.turn AND NOT c.waiting AND c.not_before <= clock_timestamp()
-      AND (c.owner = '' OR NOT noetl.is_alive(c.owner))
+      AND (c.owner = '' OR (c.owner <> :owner AND NOT noetl.is_alive(c.owner)))
       AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.status = 'paused')
       AND NOT EXISTS (
           SELECT FROM noetl.command o
@@ -67,7 +67,7 @@ WITH RECURSIVE owners AS (
         ORDER BY c.priority DESC, c.id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
     ) c
     WHERE o.owner IS NOT NULL
-      AND CASE WHEN :pool::text = '' THEN o.owner = '' OR NOT noetl.is_alive(o.owner)
+      AND CASE WHEN :pool::text = '' THEN o.owner = '' OR (o.owner <> :owner AND NOT noetl.is_alive(o.owner))
                ELSE o.owner = 'pool:' || :pool OR (starts_with(noetl.leaseholder(o.owner), :pool || ':') AND NOT noetl.is_alive(o.owner)) END
     ORDER BY c.priority DESC, c.id LIMIT :limit::bigint
 ), updated AS (
