@@ -168,6 +168,42 @@ def test_commands_that_are_due_together_do_not_outlast_the_lease(monkeypatch):
     assert max(after - before for before, after in itertools.pairwise(ends)) < 60.0
 
 
+def test_a_process_that_ends_holds_its_lease_and_takes_nothing_more(monkeypatch):
+    """What runs has its time of grace, which may be longer than a lease."""
+    for pause in ("SWEEP_SECONDS", "TIMER_SECONDS"):
+        monkeypatch.setattr(keeping, pause, 0.0)
+    entered, on, duties = threading.Event(), threading.Event(), []
+
+    class Asked(Counting):
+        def claim(self, owner, limit, offer=None, *, lost=True):
+            entered.set()
+            assert on.wait(PATIENCE)
+            duties.append("claim")
+            return ()
+
+        def due_timers(self, owner, limit):
+            duties.append("timers")
+            return (), None
+
+    store, given = Asked(), []
+    keeper = Keeper(store, "me", 0.03, lambda commands, events: None, given.append, lambda line: None)
+    keeper.chores.append(keeping.PeriodicDuty(0.0, lambda: duties.append("chore")))
+    keeper.start()
+    try:
+        assert entered.wait(PATIENCE)
+        keeper.retire()
+        on.set()
+        wait_until(lambda: "chore" in duties, "the end of the duties that were under way")
+        done = list(duties)
+        keeper.delay(Command(1, "1", 1, "a", "hash", "io"))
+        keeper.doubt()
+        beats = store.beats
+        wait_until(lambda: store.beats > beats + 3, "heartbeats")
+    finally:
+        keeper.close()
+    assert duties == done == ["claim", "timers", "chore"] and not given and store.released == 0
+
+
 EID = Make().start().execution_id
 
 

@@ -82,11 +82,18 @@ class Keeper:
         self._number = itertools.count()
         self._wake = threading.Condition()
         self._closed = False
+        self._retired = False
         self._doubtful = False
         self._thread = threading.Thread(target=self._keep, name="noetl-keeper", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def retire(self) -> None:
+        """Do no more than hold the lease: this process ends, and what runs in it may take longer than the lease."""
+        with self._wake:
+            self._retired = True
+            self._wake.notify_all()
 
     def close(self) -> None:
         with self._wake:
@@ -197,19 +204,21 @@ class Keeper:
         while True:
             now = time.monotonic()
             try:
-                self._safely(partial(self._dispatch_due, beat))
-                self._safely(self._take_anew)
+                if not self._retired:
+                    self._safely(partial(self._dispatch_due, beat))
+                    self._safely(self._take_anew)
                 now = time.monotonic()  # that may have taken long, and a claim must not outlast the lease
                 if now >= beat:
                     self.store.heartbeat(self.owner, self.lease_seconds)
                     beat = now + self.lease_seconds / 3
-                if now >= sweep:
-                    self._safely(self.adopt)
-                    sweep = now + SWEEP_SECONDS
-                if now >= timers:
-                    wait = self._safely(self._fire_timers)
-                    timers = now + (AGAIN_SECONDS if wait is None else wait)
-                self._do_chores(now)
+                if not self._retired:
+                    if now >= sweep:
+                        self._safely(self.adopt)
+                        sweep = now + SWEEP_SECONDS
+                    if now >= timers:
+                        wait = self._safely(self._fire_timers)
+                        timers = now + (AGAIN_SECONDS if wait is None else wait)
+                    self._do_chores(now)
             except InfrastructureError as outage:
                 # The duties that are handed work note their doubts themselves. A heartbeat or a chore that fails loses none.
                 self.log(f"the keeper cannot reach the database: {outage}")
@@ -222,9 +231,13 @@ class Keeper:
             with self._wake:
                 if self._closed:
                     return
-                chores = [chore.due for chore in self.chores]
-                until = min(beat, sweep, timers, *chores, self._heap[0][0] if self._heap else beat)
+                until = beat if self._retired else min(beat, sweep, timers, *self._due_times())
                 self._wake.wait(max(0.0, until - time.monotonic()))
+                if self._closed:
+                    return
+
+    def _due_times(self) -> list[float]:
+        return [*(chore.due for chore in self.chores), *(due for due, _, _ in self._heap[:1])]
 
     def _safely(self, duty: Callable[[], T]) -> T | None:
         """Do one duty, and log what it raises, so that a duty that fails stops no other.

@@ -171,12 +171,13 @@ class LocalRuntime:
     ) -> None:
         if self.scheduler is not None:
             self.scheduler.close()
-        self.keeper.close()
+        self.keeper.retire()
         self._company.close()
         until = time.monotonic() + self.patience
         for pool in self.pools.values():
             pool.close(until)
         self._inbox.close()
+        self.keeper.close()
         try:
             self.offers.end()
             self.store.release(self.owner)
