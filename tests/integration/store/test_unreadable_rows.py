@@ -15,12 +15,15 @@ from noetl.adapters.postgres.executions.inspection import PostgresInspection
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.domain.automations.triggers import SqsSource
+from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Cancel
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.unreadable import UnreadableRowError
 from noetl.ports.executions.changes import Poll, Wake
 from noetl.ports.schedule_store import ScheduleRow
 from noetl.ports.trigger_store import TriggerRow
+from noetl.runtime.local.event_inbox import DATABASE
+from noetl.runtime.local.lease_keeper import DOUBTFUL
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services.automations.fire_schedule import fire_due
@@ -117,6 +120,30 @@ def test_a_commit_gives_out_what_can_be_read_of_what_it_wakes(database, store, m
     ]
     assert "command 1 of" in told(caplog)
     assert PostgresInspection(store.database).outstanding().unreadable == 1
+
+
+def test_what_a_statement_gave_is_doubtful_when_a_bad_row_cannot_be_set_aside(
+    store, make, monkeypatch, database
+):
+    """The caller has lost what the commit gave it: a code that says "not done" would leave it leased to a living process for ever."""
+    store.commit([make.change(waiting=(make.command("1"), make.command("2")))], ME)
+    run(database, "UPDATE noetl.command SET payload = '[]' WHERE command_id = '1'")
+    plain = Database.run
+
+    def busy(self, name, params):
+        if name == "set_aside":
+            raise InfrastructureError("all connections are in use", code="database_busy")
+        return plain(self, name, params)
+
+    monkeypatch.setattr(Database, "run", busy)
+    wakes = (Wake("1", 0, Outcome("ok")), Wake("2", 0, Outcome("ok")))
+    with pytest.raises(InfrastructureError) as failed:
+        store.commit([make.change(1, wakes=wakes)], ME)
+    assert failed.value.code == "outcome_unknown" and failed.value.code in DOUBTFUL & DATABASE
+    monkeypatch.undo()
+    store.release(ME)
+    store.heartbeat(ME, 60)
+    assert [command.command_id for command in store.claim(ME, 10)] == ["2"]
 
 
 def test_work_elsewhere_is_asked_beside_a_command_that_cannot_be_read(database, store, make):

@@ -157,13 +157,14 @@ def test_a_command_is_lost_after_three_workers_died_of_it_and_not_after_three_de
 
 def test_a_command_that_kills_its_workers_is_answered_without_being_begun_a_fourth_time():
     """The first worker left no entry behind, the next ones an entry that nobody ended."""
-    bench, _, deliver = worker()
+    begun = []
+    bench, _, deliver = worker(lambda params, context: begun.append(params["v"]))
     deliver(2)
     deliver(3)
-    assert [event.outcome.status for _, event in bench.said()] == ["ok", "ok"], (
-        "begun a second and a third time"
-    )
+    # Outcomes are not counted: two that took the same time are the same message, which the queue takes once.
+    assert len(begun) == 2 and {event.outcome.status for _, event in bench.said()} == {"ok"}
     worked = deliver(4)
+    assert len(begun) == 2
     ((_, event),) = bench.said()
     assert (worked.give_back, worked.lost) == ([], 1) and event.outcome.error.kind == "worker_lost"
 
@@ -192,7 +193,8 @@ def test_a_delivery_that_never_began_the_command_is_no_try(why):
 
 def test_a_delivery_whose_worker_died_unseen_counts_so_that_a_command_ends_three_processes_at_most():
     """Whether the first worker had begun it is unknown. What died later before it began the command left the count as it was."""
-    bench, _, deliver = worker()
+    begun = []
+    bench, _, deliver = worker(lambda params, context: begun.append(params["v"]))
     dies, real = [3], bench.deps.tries.put
 
     def put(command, tries):
@@ -205,8 +207,8 @@ def test_a_delivery_whose_worker_died_unseen_counts_so_that_a_command_ends_three
     deliver(3)
     dies.clear()
     deliver(4)
-    assert [event.outcome.status for _, event in bench.said()] == ["ok", "ok"]
-    assert deliver(5).lost == 1
+    assert len(begun) == 2 and {event.outcome.status for _, event in bench.said()} == {"ok"}
+    assert deliver(5).lost == 1 and len(begun) == 2
 
 
 @pytest.mark.parametrize(("received", "held"), [(1, []), (2, [60])])

@@ -7,8 +7,10 @@ import itertools
 import pytest
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
+from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.automations.schedules import instant, parse_instant
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.events import Cancel
 from noetl.kinds.registry import default_registry
 from noetl.ports.schedule_store import ScheduleRow
 from noetl.runtime.programs import Programs
@@ -17,12 +19,15 @@ from noetl.services.automations.fire_schedule import fire_due, fire_schedule
 from noetl.services.automations.register_schedules import register_schedule
 from noetl.services.automations.schedules import ScheduleDeps, ScheduleRequest
 from noetl.services.executions.start_playbook import StartDeps
+from noetl.services.orchestrator.engine_deps import EngineDeps
+from noetl.services.orchestrator.handle_events import handle_events
 from tests.doubles.schedule_store import MemoryScheduleStore
 from tests.doubles.schedules import MemorySchedules
 
 MONDAY = parse_instant("2026-03-02T05:00:00Z")
 SIX = "cron: 0 6 * * 1-5"
 WORK = "workflow:\n  - step: start\n"
+CALL = WORK + "    tool: { kind: http, url: 'http://a.test/' }\n"
 
 
 class World:
@@ -41,9 +46,9 @@ class World:
         )
         self.manage = ScheduleDeps(self.table, self.fires, self.catalog, self.programs, lambda: self.now)
 
-    def register(self, schedule: str = "", path: str = "etl/daily", extra: str = ""):
+    def register(self, schedule: str = "", path: str = "etl/daily", extra: str = "", work: str = WORK):
         block = f"  schedule: {{ {schedule} }}\n" if schedule else ""
-        text = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata:\n  name: it\n  path: {path}\n{block}{extra}{WORK}"
+        text = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata:\n  name: it\n  path: {path}\n{block}{extra}{work}"
         entry = self.programs.register(text, source_name="it.yaml")
         program = self.programs(entry.program)
         return register_schedule(entry.path, program, store=self.table, schedules=self.fires, now=self.now)
@@ -282,6 +287,42 @@ def test_a_start_that_is_refused_is_told_and_the_next_one_tried(world):
     world.now += 600
     (fired,) = world.fire()
     assert fired.execution_id and world.row("by_hand").last_error == ""
+
+
+def test_a_moment_beyond_the_concurrency_limit_fails_and_the_next_one_starts(world):
+    """Nobody waits for the answer of a schedule, so its execution exists and says why; the schedule goes on (docs/dsl/limits.md)."""
+    limit = "executor: { spec: { concurrency: { key: k, limit: 1, on_excess: refuse } } }\n"
+    world.register("rate: 10 minutes", extra=limit, work=CALL)
+    engine = EngineDeps(
+        world.store, MemoryResultStore(), world.programs, lambda path, version: "", lambda ref: None
+    )
+    ends = []
+    for _ in range(3):
+        world.now += 600
+        (fired,) = world.fire()
+        assert fired.event is not None and world.row().next_at == world.now + 600
+        handle_events([fired.event], engine)
+        ends.append(world.store.endings([fired.execution_id])[fired.execution_id])
+        if len(ends) == 2:
+            first = ends[0].info.execution_id
+            handle_events([Cancel(first, "cancel", ends[0].info.program)], engine)
+    assert [end.info.status for end in ends] == ["running", "failed", "running"]
+    assert b"concurrency_limit" in ends[1].info.state
+
+
+def test_an_error_that_trying_again_cures_leaves_a_schedule_due(world, monkeypatch):
+    for path in ("a", "b"):
+        world.register("rate: 10 minutes", path=path)
+    world.now += 600
+
+    def busy(path, *args, **kwargs):
+        raise ConflictError("in use", code="in_use", retryable=True)
+
+    monkeypatch.setattr(world.catalog, "get", busy)
+    with pytest.raises(ConflictError):
+        world.fire()
+    monkeypatch.undo()
+    assert [fired.at for fired in world.fire()] == [world.now] * 2
 
 
 def test_a_store_that_is_away_loses_no_moment(world, monkeypatch):

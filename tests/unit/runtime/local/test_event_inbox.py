@@ -371,3 +371,35 @@ def test_a_worker_that_has_nothing_to_do_while_the_engine_begins_to_gather_is_se
     engine.inbox.put([Cancel(1, "cancel", "p")])
     engine.wait([1])
     engine.inbox.close()
+
+
+def test_what_was_reported_is_handled_before_an_inbox_closes() -> None:
+    """An outcome is in memory only: dropped, its task would run again. What follows from it is durable, and may wait."""
+    engine, entered, on = Engine("", set()), threading.Event(), threading.Event()
+
+    def handle(events: Sequence[Event]) -> BatchEffects:
+        entered.set()
+        assert on.wait(PATIENCE)
+        engine.inbox.put(Cancel(event.execution_id + 100, "follows", "p") for event in events)
+        return engine.handle(events)
+
+    engine.inbox._handle = handle
+    engine.inbox.start()
+    engine.inbox.put([Cancel(1, "cancel", "p")])
+    assert entered.wait(PATIENCE)
+    engine.inbox.put(Cancel(number, "cancel", "p") for number in range(2, inboxes.BATCH + 5))
+    closing = threading.Thread(target=engine.inbox.close)
+    closing.start()
+    wait_until(lambda: engine.inbox._closing, "an inbox that closes")
+    on.set()
+    closing.join(PATIENCE)
+    assert engine.handled == list(range(1, inboxes.BATCH + 5))
+
+
+def test_an_inbox_closes_during_an_outage() -> None:
+    engine = Engine("database_unreachable", {1, 2})
+    engine.inbox.put([Cancel(1, "cancel", "p"), Cancel(2, "cancel", "p")])
+    engine.inbox.start()
+    wait_until(lambda: bool(engine.lines), "a try during the outage")
+    engine.inbox.close()
+    assert not engine.inbox._thread.is_alive() and engine.handled == []

@@ -1,6 +1,8 @@
 """The keeper holds the lease, so nothing that goes wrong in it may end it."""
 
+import itertools
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -139,6 +141,33 @@ def test_leases_that_are_taken_anew_do_not_lapse_meanwhile():
     keeper.doubt()
     keeper._take_anew()
     assert len(given) == 1 and store.claims == 2
+
+
+def test_commands_that_are_due_together_do_not_outlast_the_lease(monkeypatch):
+    """Each dispatch asks the store. Without a heartbeat meanwhile, another process takes what this one runs, and runs it too."""
+    now, beats, given, done = [100.0], [], [], threading.Event()
+    monkeypatch.setattr(keeping, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Watched(Counting):
+        def heartbeat(self, owner, lease_seconds):
+            beats.append(now[0])
+
+    def dispatch(command):
+        given.append(command.command_id)
+        now[0] += 5.0
+        if len(given) == 40:
+            done.set()
+
+    keeper = Keeper(Watched(), "me", 60.0, lambda commands, events: None, dispatch, lambda line: None)
+    for number in range(40):
+        keeper.delay(Command(1, str(number), 1, "a", "hash", "io"))
+    keeper.start()
+    try:
+        assert done.wait(PATIENCE) and len(set(given)) == 40
+    finally:
+        keeper.close()
+    ends = [100.0, *beats, 100.0 + 40 * 5.0]
+    assert max(after - before for before, after in itertools.pairwise(ends)) < 60.0
 
 
 EID = Make().start().execution_id

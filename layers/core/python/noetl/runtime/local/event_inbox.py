@@ -99,18 +99,22 @@ class Inbox:
         self._tried = False
         """Whether the last event taken had been set aside: waiting events have the next turn, however long such tries take."""
         self._closing = False
+        self._last = 0
+        """Waiting events that are still handled while this closes."""
         self._thread = threading.Thread(target=self._loop, name="noetl-engine", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread.
+        """Stop the thread once it has handled the events that wait.
 
-        A batch that is being handled may end; waiting events stay where they are durable.
+        Outcomes among them are in memory only. Events that follow from these, and those that are set aside, stay where they
+        are durable. During an outage of the database nothing more is handled.
         """
         with self._changed:
             self._closing = True
+            self._last = len(self._waiting)
             self._changed.notify_all()
         self.hurry()
         self._thread.join(timeout=10.0)
@@ -236,11 +240,15 @@ class Inbox:
                     return self._batch()
                 self._changed.wait(left)
             self._give_up_urgent()
-        return None
+            if not self._last:
+                return None
+            self._busy, self._tried = True, False
+            return self._batch()
 
     def _batch(self) -> list[_Aside]:
         batch = [self._urgent.popleft() for _ in range(min(BATCH, len(self._urgent)))]
-        more = min(BATCH - len(batch), len(self._waiting))
+        more = min(BATCH - len(batch), self._last if self._closing else len(self._waiting))
+        self._last = max(0, self._last - more)
         return batch + [_Aside(self._waiting.popleft()) for _ in range(more)]
 
     def _give_up_urgent(self) -> None:
@@ -255,7 +263,7 @@ class Inbox:
         No reported event is dropped.
         """
         outages = 0
-        while batch and not self._closing:
+        while batch:
             try:
                 _notify(batch, self._handle([one.event for one in batch]))
                 return
@@ -268,7 +276,8 @@ class Inbox:
                         self._one_by_one(batch, error)
                         return
                     continue  # an event that a thread waits for may have failed
-                if not batch:
+                if not batch or self._closing:
+                    self._last = 0
                     return
                 pause = RETRY_SECONDS[min(outages, len(RETRY_SECONDS) - 1)]
                 self._log(f"the database is unreachable ({error}); trying again in {pause:g} s")

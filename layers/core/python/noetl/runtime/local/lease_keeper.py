@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -182,8 +183,9 @@ class Keeper:
         while True:
             now = time.monotonic()
             try:
-                self._safely(self._dispatch_due)
+                self._safely(partial(self._dispatch_due, beat))
                 self._safely(self._take_anew)
+                now = time.monotonic()  # that may have taken long, and a claim must not outlast the lease
                 if now >= beat:
                     self.store.heartbeat(self.owner, self.lease_seconds)
                     beat = now + self.lease_seconds / 3
@@ -245,8 +247,11 @@ class Keeper:
                 chore.due = now + chore.seconds
                 self._safely(chore.do)
 
-    def _dispatch_due(self) -> None:
-        """Dispatch commands whose delay is over; one that fails is tried again after a pause."""
+    def _dispatch_due(self, until: float) -> None:
+        """Dispatch commands whose delay is over; one that fails is tried again after a pause.
+
+        Each asks the store, so that many may take longer than the lease: it stops at ``until``, for the heartbeat.
+        """
         while True:
             with self._wake:
                 if not self._heap or self._heap[0][0] > time.monotonic():
@@ -258,6 +263,8 @@ class Keeper:
                 with self._wake:
                     heapq.heappush(self._heap, (time.monotonic() + AGAIN_SECONDS, number, command))
                 raise
+            if time.monotonic() >= until:
+                return
 
     def _fire_timers(self) -> float:
         """Fire due timers, and return the seconds until the next look."""

@@ -117,7 +117,7 @@ def _each(
             yield BackfilledMoment(instant(at), "pending")
         else:
             try:
-                started = start_moment(row, at, start)
+                started = start_moment(row, at, start, answered=True)
             except NoetlError as error:
                 if place == 0 or isinstance(error, InfrastructureError) or error.retryable:
                     raise

@@ -64,8 +64,8 @@ def fire_due(schedules: ScheduleStore, deps: StartDeps, limit: int = 100) -> Ite
     """Fire the schedules that are due by the table's own times.
 
     ``catch_up`` decides about missed runs. Several processes may do so at once. A schedule whose row cannot be used is stopped, and its
-    row says why. Any other error of one schedule is raised after the others were looked at; it stays due. Raises InfrastructureError at
-    once (what is left is still due).
+    row says why. A retryable error of one schedule, and one that is no NoetlError, is raised after the others were looked at; that
+    schedule stays due. Raises InfrastructureError at once (what is left is still due).
     """
     now = deps.clock()
     failed: Exception | None = None
@@ -80,7 +80,10 @@ def fire_due(schedules: ScheduleStore, deps: StartDeps, limit: int = 100) -> Ite
         except InfrastructureError:
             raise
         except NoetlError as error:
-            yield _stop(row, row.next_at, f"{type(error).__name__}: {error}", schedules)
+            if error.retryable:
+                failed = failed or error
+            else:
+                yield _stop(row, row.next_at, f"{type(error).__name__}: {error}", schedules)
         except BaseException as error:
             failed = failed or as_exception(error)
     if failed is not None:
@@ -113,10 +116,10 @@ def _fire_row(
         row = replace(row, last_at=at, latest_execution=fired.execution_id or row.latest_execution)
 
 
-def start_moment(row: ScheduleRow, at: float, deps: StartDeps) -> Started:
+def start_moment(row: ScheduleRow, at: float, deps: StartDeps, *, answered: bool) -> Started:
     """Start the execution of one fire time, once however often and by any process.
 
-    Raises as ``start_playbook`` does.
+    ``answered``: see ``StartRequest``. Raises as ``start_playbook`` does.
     """
     return start_playbook(
         row.path,
@@ -127,6 +130,7 @@ def start_moment(row: ScheduleRow, at: float, deps: StartDeps) -> Started:
         key=fire_key(row.name, at, row.path),
         deps=deps,
         start_values={"schedule": {"name": row.name, "at": instant(at)}},
+        answered=answered,
     )
 
 
@@ -146,7 +150,7 @@ def _fire(
         settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=reason)
         return Fired(row.name, at, reason=reason), settled
     try:
-        started = start_moment(row, at, deps)
+        started = start_moment(row, at, deps, answered=False)
     except NoetlError as error:
         if isinstance(error, InfrastructureError) or error.retryable:
             raise

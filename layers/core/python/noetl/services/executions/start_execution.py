@@ -45,7 +45,8 @@ class StartRequest(msgspec.Struct, frozen=True):
     the request asks for under it. ``start_values``: values about the start itself that the workload receives. Names of the payload win
     over them, and they are not checked against ``input``. ``at``: when it starts (epoch seconds); a time that has passed means now.
     ``priority``: replaces the playbook's own. ``labels``: override those of the playbook. ``no_cache``: no task takes the result of an
-    earlier call.
+    earlier call. ``answered``: a client waits for the answer, so a start beyond the playbook's
+    concurrency limit is refused; otherwise its execution exists and fails.
     """
 
     payload: dict[str, Any]
@@ -60,6 +61,7 @@ class StartRequest(msgspec.Struct, frozen=True):
     priority: int | None = None
     labels: Mapping[str, str] = {}
     no_cache: bool = False
+    answered: bool = True
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -190,7 +192,7 @@ class _Attempt:
 
     def _check(self, event: Start, starts_at: float | None) -> None:
         """Refuse what exceeds a limit, and a keychain that names missing credentials."""
-        if starts_at is None:
+        if starts_at is None and self.request.answered:
             refuse_excess(self.program, event, self.store, self.now_ms / 1000)
         if self.names is not None and self.program.keychain:
             check_keychain(self.program, event, self.names, self.now_ms / 1000)

@@ -42,16 +42,26 @@ def start_playbook(
     key: str,
     deps: StartDeps,
     start_values: Mapping[str, Any] | None = None,
+    answered: bool = True,
 ) -> Started:
     """Start a registered playbook for an external event.
 
-    ``by``/``kind``: the principal. ``key``: the same for each delivery of one event; the payload of the first counts. ``start_values``: see
-    ``StartRequest``.
+    ``by``/``kind``: the principal. ``key``: the same for each delivery of one event; the payload of the first counts. ``start_values`` and
+    ``answered``: see ``StartRequest``.
 
     Raises NotFoundError(code="playbook_not_found"), InvalidInputError(code="payload_invalid"), InfrastructureError.
     """
     entry = find_playbook(deps.catalog, path, version)
-    request = StartRequest(payload, entry.path, entry.version, by, kind, key, start_values=start_values or {})
+    request = StartRequest(
+        payload,
+        entry.path,
+        entry.version,
+        by,
+        kind,
+        key,
+        start_values=start_values or {},
+        answered=answered,
+    )
     return start_execution(
         deps.programs(entry.program),
         request,

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.connection import UNKNOWN, Database
 from noetl.adapters.postgres.literals import number, numbers, text, texts
 from noetl.domain import codec
 from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event, decode_event
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.domain.workers.lease_owners import ASIDE_SECONDS
@@ -96,10 +97,19 @@ class RowReader:
     def set_aside(self, database: Database, owner: str) -> None:
         """Take the rows that could not be read from ``owner``.
 
-        One more round trip, when there are any.
+        One more round trip, when there are any. Raises InfrastructureError(code="outcome_unknown"): what the statement
+        before it gave to ``owner`` is lost with this error.
         """
         if not (self.commands or self.events):
             return
+        try:
+            self._set_aside(database, owner)
+        except InfrastructureError as error:
+            raise InfrastructureError(
+                f"rows that cannot be read could not be set aside: {error.message}", code=UNKNOWN
+            ) from error
+
+    def _set_aside(self, database: Database, owner: str) -> None:
         database.run(
             "set_aside",
             {
