@@ -19,7 +19,7 @@ from noetl.local.layout import Layout
 from tests import outages
 from tests.e2e.remote import ASK, Remote
 from tests.integration.examples.api import Api, ApiServer, Request
-from tests.parts import parted, repeated
+from tests.parts import repeated
 from tests.waiting import PATIENCE, wait_until
 
 EXECUTIONS = repeated(gate=6, full=20)
@@ -112,8 +112,9 @@ def test_executions_go_on_by_themselves_after_an_outage_of_the_database(
 
 
 @pytest.mark.timeout(round(20 * PATIENCE + outages.MOST))
+@pytest.mark.full
 @pytest.mark.soak("outages of a deployment")
-@pytest.mark.parametrize("number", parted(outages.NUMBERS, []))
+@pytest.mark.parametrize("number", outages.NUMBERS)
 def test_executions_go_on_by_themselves_after_outages_of_any_length(
     number: int, remote: Remote, deployment: Any, held: Any
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.faults.disturbing import kill_sometime, suicide
 from tests.faults.ground import Ground
 from tests.faults.stock import workloads
-from tests.parts import parted, repeated
+from tests.parts import repeated
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 ROUNDS = max(repeated(gate=1, full=3), int(os.environ.get("NOETL_SOAK_KILLS", "0")) // 5)
@@ -88,7 +88,8 @@ def kill_a_backend(ground: Ground, rng: random.Random) -> None:
         ground.wait_until_up()
 
 
-@pytest.mark.parametrize("killed", parted([False, True], []))
+@pytest.mark.full
+@pytest.mark.parametrize("killed", [False, True])
 def test_two_processes_share_a_database(ground: Ground, killed: bool) -> None:
     rng = random.Random(f"two {killed}")
     paths, others = picked(rng), picked(rng)

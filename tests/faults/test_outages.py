@@ -14,7 +14,6 @@ import pytest
 from tests import outages
 from tests.faults.ground import Ground
 from tests.faults.test_shapes import drawn
-from tests.parts import parted
 from tests.waiting import PATIENCE
 
 pytestmark = [
@@ -24,8 +23,9 @@ pytestmark = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.soak("outages on one machine")
-@pytest.mark.parametrize("number", parted(outages.NUMBERS, []))
+@pytest.mark.parametrize("number", outages.NUMBERS)
 def test_executions_go_on_by_themselves_when_the_database_was_away(ground: Ground, number: int) -> None:
     rng = random.Random(f"local outage {number}")
     names, away = drawn(rng), outages.seconds(rng)

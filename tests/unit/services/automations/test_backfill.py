@@ -110,10 +110,11 @@ def test_a_paused_schedule_is_backfilled_and_overlaps_do_not_matter(world):
 def test_a_refusal_in_the_middle_tells_where_it_stopped(world, monkeypatch):
     begin = module.start_moment
 
-    def refused(row, at, deps):
+    def refused(row, at, deps, *, answered):
+        assert answered, "a person waits for what a backfill says"
         if instant(at) == DAYS[1]:
             raise InvalidInputError("no", code="payload_invalid")
-        return begin(row, at, deps)
+        return begin(row, at, deps, answered=answered)
 
     monkeypatch.setattr(module, "start_moment", refused)
     done, _ = start(world)

@@ -5,14 +5,13 @@ It asks the API for them with the token of the command that needs them.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.domain.kinds import Credential
@@ -54,8 +53,7 @@ class HttpCredentials:
         self.otherwise = otherwise
         self._clock = clock
         self._sleep = sleep
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[int, str], tuple[float, Credential | None]] = OrderedDict()
+        self._kept: LruCache[tuple[int, str], tuple[float, Credential | None]] = LruCache(KEPT)
 
     def of(self, capability: Capability) -> Credentials:
         """For the tasks of one command."""
@@ -131,16 +129,11 @@ class HttpCredentials:
         )
 
     def _remembered(self, key: tuple[int, str]) -> tuple[bool, Credential | None]:
-        with self._lock:
-            until, found = self._kept.get(key, (0.0, None))
+        until, found = self._kept.get(key) or (0.0, None)
         return self._clock() < until, found
 
     def _remember(self, key: tuple[int, str], found: Credential | None, seconds: float) -> None:
-        with self._lock:
-            self._kept.pop(key, None)
-            self._kept[key] = (self._clock() + seconds, found)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        self._kept.put(key, (self._clock() + seconds, found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,12 @@ Nothing here does I/O, and the registry of kinds is given, so a playbook compile
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import msgspec
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.kinds import KindLookup
 from noetl.domain.sizes.table import PLAYBOOK_BYTES
 from noetl.domain.text.version_text import split_version
@@ -154,8 +153,7 @@ _INDEPENDENT = frozenset(
 """Problems that no other mistake of the document can have caused."""
 
 
-_cache: OrderedDict[tuple[str, str, tuple[str, ...]], Compiled] = OrderedDict()
-_cache_lock = Lock()
+_cache: LruCache[tuple[str, str, tuple[str, ...]], Compiled] = LruCache(_CACHED, PLAYBOOK_BYTES.value)
 
 
 def compile_cached(
@@ -165,18 +163,13 @@ def compile_cached(
     kinds: KindLookup,
     semantics: int = SEMANTICS,
 ) -> Compiled:
-    """Compile a playbook, remembering the last 256 results by content, but no failures."""
+    """Compile a playbook, remembering the last results by content, but no failures."""
     key = (program_hash(text, semantics), source_name, kinds.names())
-    with _cache_lock:
-        found = _cache.get(key)
-        if found is not None:
-            _cache.move_to_end(key)
-            return found
+    found = _cache.get(key)
+    if found is not None:
+        return found
     compiled = compile_playbook(text, source_name=source_name, kinds=kinds, semantics=semantics)
-    with _cache_lock:
-        _cache[key] = compiled
-        while len(_cache) > _CACHED:
-            _cache.popitem(last=False)
+    _cache.put(key, compiled, len(text))
     return compiled
 
 

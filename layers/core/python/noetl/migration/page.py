@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.expressions import has_template
+from noetl.dsl.rows_as_list import SQL_KINDS
 from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, items_of, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.formatting.templates import NoSpellingError, Replace, substitute
@@ -31,6 +32,8 @@ _DATA = frozenset(
 """Keys below which a mapping with ``kind`` is data, and no call of a tool."""
 RAW = frozenset({"code"})
 """Keys whose texts are no templates."""
+QUERIES = ("query", "command", "commands", "sql")
+"""Keys of a tool that hold SQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,18 @@ class Page:
             value = entry.value
             if isinstance(value, Text) and isinstance(value.value, str) and has_template(value.value):
                 yield value
+
+    def sql_texts(self, kinds: Container[str] = SQL_KINDS) -> Iterator[Text]:
+        """Yield the SQL of every tool of these kinds, and of every source of a transfer."""
+        for tool in self.tools():
+            owner = map_of(tool.get("source")) if kind_of(tool) == "transfer" else tool
+            if kind_of(owner) not in kinds:
+                continue
+            for name in QUERIES:
+                value = owner.get(name)
+                for text in [value, *items_of(value)]:
+                    if isinstance(text, Text) and isinstance(text.value, str):
+                        yield text
 
     def substitute(self, change: Replace) -> None:
         """Replace names in every template; one that binds such a name itself stays as it is."""

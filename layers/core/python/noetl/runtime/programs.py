@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from pathlib import PurePath
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import NotFoundError
 from noetl.domain.kinds import KindLookup
+from noetl.domain.sizes.table import PLAYBOOK_BYTES
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, CatalogEntry
 from noetl.runtime.program_cache import CachedProgram, ProgramCache
@@ -25,8 +26,8 @@ class Programs:
     ) -> None:
         self.catalog = catalog
         self.cache = cache or ProgramCache(None, kinds)
-        self.size = size
-        self.known: OrderedDict[str, Program] = OrderedDict()
+        self.known: LruCache[str, Program] = LruCache(size, PLAYBOOK_BYTES.value)
+        """By their size as text; compiled, they take up to a hundred times as much."""
         self.lock = threading.Lock()
 
     def __call__(self, program: str) -> Program:
@@ -55,9 +56,7 @@ class Programs:
                 or PurePath(source_name).is_absolute()
                 or not PurePath(known.source_name).is_absolute()
             ):
-                self.known[compiled.program.hash] = compiled.program
-            while len(self.known) > self.size:
-                self.known.popitem(last=False)
+                self.known.put(compiled.program.hash, compiled.program, len(text))
         return compiled
 
     def resolve(self, path: str, version: int | None) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.dsl.program import Program, decode
 from noetl.ports.catalog import Catalog
@@ -16,6 +15,8 @@ from noetl.services.catalog.find_playbook import by_program
 
 KEPT = 256
 """Programs that stay in memory: they never change, so none is read twice."""
+KEPT_BYTES = 8 * 1024 * 1024
+"""Bytes that these may have as they are stored; in memory they take several times as much."""
 
 
 class StoredPrograms:
@@ -26,9 +27,7 @@ class StoredPrograms:
 
     def __init__(self, store: ProgramStore, size: int = KEPT) -> None:
         self._store = store
-        self._size = size
-        self._known: OrderedDict[str, tuple[Program, str]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: LruCache[str, tuple[Program, str]] = LruCache(size, KEPT_BYTES)
 
     def __call__(self, program: str) -> Program:
         """Return a program.
@@ -51,7 +50,7 @@ class StoredPrograms:
         found = self._find(program)
         if digest and found[1] != digest:
             # The program may have been replaced since this process read it.
-            found = self._keep(program, self._read(program))
+            found = self._read(program)
         if digest and found[1] != digest:
             raise not_authentic(
                 program, f"its SHA-256 is {found[1][:12]}…, the command was issued for {digest[:12]}…"
@@ -59,19 +58,8 @@ class StoredPrograms:
         return found[0]
 
     def _find(self, program: str) -> tuple[Program, str]:
-        with self._lock:
-            found = self._known.get(program)
-            if found is not None:
-                self._known.move_to_end(program)
-                return found
-        return self._keep(program, self._read(program))
-
-    def _keep(self, program: str, found: tuple[Program, str]) -> tuple[Program, str]:
-        with self._lock:
-            self._known[program] = found
-            while len(self._known) > self._size:
-                self._known.popitem(last=False)
-        return found
+        found = self._known.get(program)
+        return self._read(program) if found is None else found
 
     def _read(self, program: str) -> tuple[Program, str]:
         try:
@@ -84,11 +72,13 @@ class StoredPrograms:
                 f"the program {program[:12]} is not in the store yet", code="program_not_stored"
             )
         try:
-            return decode(data), digest_of(data)
+            found = decode(data), digest_of(data)
         except ValueError as error:
             raise InfrastructureError(
                 f"the stored program {program[:12]} cannot be read: {error}", code="program_unreadable"
             ) from error
+        self._known.put(program, found, len(data))
+        return found
 
 
 class Programs:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from noetl.domain.errors import TemplateError
 from noetl.domain.kinds import JoinedList
@@ -24,12 +24,12 @@ def joined_lists(source: str) -> tuple[JoinedList, ...]:
     if "join" not in source:
         return ()
     try:
-        return tuple(_joined(source, list(expression_words(source))))
+        return tuple(_joined(source, expression_words(source)))
     except TemplateError:
         return ()
 
 
-def _joined(source: str, expressions: list[list[tuple[str, str, int]]]) -> Iterator[JoinedList]:
+def _joined(source: str, expressions: Iterable[list[tuple[str, str, int]]]) -> Iterator[JoinedList]:
     for begin, *words, end in expressions:
         before = _BEFORE.search(source[max(0, begin[2] - _REACH) : begin[2]])
         after = _AFTER.match(source, end[2] + len(end[1]))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from noetl.adapters.aead import not_sealed, seal, unseal
 from noetl.adapters.aws.clients import FAILURES, answering, error_code, unreachable
+from noetl.caching.lru_cache import LruCache
 
 VERSION = 1
 KEEP_SECONDS = 300.0
@@ -32,22 +32,20 @@ class _Keys:
     def __init__(self, clock: Callable[[], float], uses: int) -> None:
         self._clock = clock
         self._uses = uses
-        self._kept: OrderedDict[Hashable, tuple[float, int, tuple[bytes, bytes]]] = OrderedDict()
+        self._kept: LruCache[Hashable, tuple[float, int, tuple[bytes, bytes]]] = LruCache(KEPT)
         self._lock = threading.Lock()
 
     def get(self, name: Hashable) -> tuple[bytes, bytes] | None:
         with self._lock:
-            until, left, keys = self._kept.pop(name, (0.0, 0, (b"", b"")))
+            until, left, keys = self._kept.pop(name) or (0.0, 0, (b"", b""))
             if self._clock() >= until or not left:
                 return None
-            self._kept[name] = (until, left - 1, keys)
+            self._kept.put(name, (until, left - 1, keys))
             return keys
 
     def put(self, name: Hashable, keys: tuple[bytes, bytes]) -> None:
         with self._lock:
-            self._kept[name] = (self._clock() + KEEP_SECONDS, self._uses, keys)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            self._kept.put(name, (self._clock() + KEEP_SECONDS, self._uses, keys))
 
 
 class KmsCipher:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from noetl.adapters.aws.clients import FAILURES, answering, error_code, unreacha
 from noetl.adapters.aws.s3_streams import S3Reader, S3Writer, is_missing
 from noetl.adapters.program_hash import check_hash
 from noetl.adapters.result_uri import result_key
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
 from noetl.domain.results.retention import PERMANENT
 from noetl.dsl.program import PROGRAM_VERSION
@@ -185,7 +185,7 @@ class S3Revocations:
         self._client = client
         self._remember = remember
         self._clock = clock
-        self._known: OrderedDict[str, float] = OrderedDict()
+        self._known: LruCache[str, float] = LruCache(REMEMBERED)
         """Key → until when it is known to be missing; infinity: it exists."""
 
     def revoke(self, execution_id: int, run: int | None = None) -> None:
@@ -198,7 +198,7 @@ class S3Revocations:
         return self._exists(_mark(execution_id, None)) or self._exists(_mark(execution_id, run))
 
     def _exists(self, key: str) -> bool:
-        until = self._known.get(key, 0.0)
+        until = self._known.get(key) or 0.0
         if until == float("inf"):
             return True
         if self._clock() < until:
@@ -214,12 +214,7 @@ class S3Revocations:
         return True
 
     def _note(self, key: str, exists: bool) -> None:
-        self._known[key] = float("inf") if exists else self._clock() + self._remember
-        while len(self._known) > REMEMBERED:
-            try:
-                self._known.popitem(last=False)
-            except KeyError:  # another thread made room
-                return
+        self._known.put(key, float("inf") if exists else self._clock() + self._remember)
 
 
 def _mark(execution_id: int, run: int | None) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from noetl.adapters.aws.clients import FAILURES, error_code, error_message, is_refusal, unreachable
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
 from noetl.domain.kinds import Credential
@@ -32,8 +31,7 @@ class SecretsCredentials:
         self._prefix = prefix
         self._client = client
         self._clock = clock
-        self._kept: OrderedDict[str, tuple[float, Credential]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: LruCache[str, tuple[float, Credential]] = LruCache(KEPT)
 
     def get(self, name: str, execution_id: int) -> Credential:
         """Read a credential.
@@ -41,15 +39,11 @@ class SecretsCredentials:
         Raises TaskError: kind ``auth``, code ``credential_not_found``, ``credential_invalid`` (not of that form) or
         ``credential_refused`` (the worker may not read it); kind ``connection``, code ``credentials_away``, retryable.
         """
-        with self._lock:
-            until, known = self._kept.get(name, (0.0, None))
-        if known is not None and self._clock() < until:
-            return known
+        kept = self._kept.get(name)
+        if kept is not None and self._clock() < kept[0]:
+            return kept[1]
         found = _credential(name, self._prefix, self._text(name))
-        with self._lock:
-            self._kept[name] = (self._clock() + KEEP_SECONDS, found)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        self._kept.put(name, (self._clock() + KEEP_SECONDS, found))
         return found
 
     def types(self, names: Collection[str]) -> Mapping[str, str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-MORE = "…"
-
 
 def excerpt(text: str, most: int) -> str:
     """Return ``text``, or its beginning and an ellipsis: at most ``most`` characters."""
-    return text if len(text) <= most else text[: most - 1] + MORE
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -271,7 +271,7 @@ class Lowering:
 
     def check_code(self, tree: Tree) -> None:
         """Warn of templates in code, which stay as they are."""
-        if not isinstance(tree, Scalar) or not isinstance(tree.value, str):
+        if not isinstance(tree, Scalar) or not isinstance(tree.value, str) or not has_template(tree.value):
             return
         names = self.names.steps.keys() | set(self.names.iterators.values())
         for found in templates_in_code(tree.value, names):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import aws_codes, codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential, TaskContext
@@ -34,8 +33,8 @@ _FIELDS = {
 }
 _CLASSES = {"refused": "auth", "throttled": "rate_limit", "missing": "not_found", "failed": "server_error"}
 
-_lock = threading.Lock()
-_clients: OrderedDict[str, tuple[Any, float]] = OrderedDict()
+_clients: LruCache[str, tuple[Any, float]] = LruCache(MOST_CLIENTS)
+"""Each client, and until when it is used (monotonic seconds)."""
 
 
 class AwsParams(KindParams):
@@ -71,23 +70,17 @@ def client(service: str, params: AwsParams, context: TaskContext) -> Any:
     given = _client_options(context.credential(params.auth)) if params.auth else {}
     region = params.region or given.get("region")
     key = hashlib.sha256(codec.encode([service, region, sorted(given.items())])).hexdigest()
-    with _lock:
-        found, until = _clients.get(key, (None, 0.0))
-        if found is not None and time.monotonic() < until:
-            _clients.move_to_end(key)
-            return found
+    kept = _clients.get(key)
+    if kept is not None and time.monotonic() < kept[1]:
+        return kept[0]
     made, seconds = _make(service, region, given, context)
-    with _lock:
-        _clients[key] = (made, time.monotonic() + seconds)
-        while len(_clients) > MOST_CLIENTS:
-            _clients.popitem(last=False)
+    _clients.put(key, (made, time.monotonic() + seconds))
     return made
 
 
 def forget_clients() -> None:
     """Drop the cached clients after the environment changed."""
-    with _lock:
-        _clients.clear()
+    _clients.clear()
 
 
 @contextmanager

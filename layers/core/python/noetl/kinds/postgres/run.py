@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import selectors
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +19,7 @@ from psycopg import adapt, pq
 from psycopg.abc import Transformer
 from psycopg.pq import DiagnosticField, ExecStatus
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
 from noetl.kinds.postgres.values import TEXT, UNTYPED, Wire, dump, dump_for, is_open, text_bytes
 from noetl.kinds.rows.database import Table
@@ -32,9 +32,8 @@ LOOK_UP_SECONDS = 0.5
 RESET = "DISCARD ALL"
 """Ends what outlives a transaction: settings, roles, temporary tables, prepared statements, LISTEN, session locks."""
 _TYPELESS = re.compile(r"parameter \$(\d+)")
-_AS_TEXT: OrderedDict[bytes, frozenset[int]] = OrderedDict()
+_AS_TEXT: LruCache[bytes, frozenset[int]] = LruCache(1000)
 """Statements with parameters whose type the server could not find out (42P18), and the numbers of those: they are sent as text."""
-_AS_TEXT_SIZE = 1000
 GRACE_SECONDS = 1.0
 """The server ends a statement by its own clock; this much later the client stops waiting for it."""
 
@@ -168,12 +167,10 @@ class Session:
         found = _TYPELESS.search(error.message) if error.code == "42P18" else None
         if found is None:
             return False
-        known, number = _AS_TEXT.get(self._sent, frozenset()), int(found[1]) - 1
+        known, number = _AS_TEXT.get(self._sent) or frozenset(), int(found[1]) - 1
         if number in known:
             return False
-        _AS_TEXT[self._sent] = known | {number}
-        while len(_AS_TEXT) > _AS_TEXT_SIZE:
-            _AS_TEXT.popitem(last=False)
+        _AS_TEXT.put(self._sent, known | {number})
         return True
 
     def _read(self, text: str, keep: bool) -> dict[str, Any]:
@@ -282,7 +279,7 @@ class Session:
 def _wires(query: bytes, values: list[Any]) -> list[Wire]:
     """Encode the values for the server; text where it needs a type and has none."""
     wires = [dump(value) for value in values]
-    for number in _AS_TEXT.get(query, ()):
+    for number in _AS_TEXT.get(query) or ():
         if number < len(wires) and wires[number][0] == UNTYPED:
             wires[number] = (TEXT, wires[number][1])
     return wires

@@ -12,12 +12,12 @@ import ipaddress
 import re
 import socket
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from urllib.parse import quote, urljoin
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
 from noetl.kinds.support.idle_connections import Moment, read_clocks
 
@@ -335,10 +335,8 @@ class Names:
         now: Callable[[], Moment] = read_clocks,
     ) -> None:
         self._seconds = seconds
-        self._most = most
         self._now = now
-        self._lock = threading.Lock()
-        self._answers: OrderedDict[str, tuple[Moment, tuple[Address, ...]]] = OrderedDict()
+        self._answers: LruCache[str, tuple[Moment, tuple[Address, ...]]] = LruCache(most)
 
     def resolve(self, host: str, port: int, timeout: float) -> tuple[Address, ...]:
         """Resolve every address of ``host``, in the order to try them.
@@ -346,27 +344,20 @@ class Names:
         Raises TaskError as ``resolve``.
         """
         began_at = self._now()
-        with self._lock:
-            known = self._answers.get(host)
+        known = self._answers.get(host)
         if known is not None and known[0].age(began_at) < self._seconds:
             return known[1]
         found = tuple(resolve(host, port, timeout))
-        with self._lock:
-            # It holds from when it was asked for: an answer that took long is as old.
-            self._answers[host] = (began_at, found)
-            self._answers.move_to_end(host)
-            while len(self._answers) > self._most:
-                self._answers.popitem(last=False)
+        # It holds from when it was asked for: an answer that took long is as old.
+        self._answers.put(host, (began_at, found))
         return found
 
     def forget(self, host: str) -> None:
         """Ask again next time: nothing answered there."""
-        with self._lock:
-            self._answers.pop(host, None)
+        self._answers.pop(host)
 
     def clear(self) -> None:
-        with self._lock:
-            self._answers.clear()
+        self._answers.clear()
 
 
 NAMES = Names()

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -17,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.domain.results.references import format_of, is_ref
@@ -106,7 +105,7 @@ def fetch(source: Source, pin: str | None, context: TaskContext) -> Fetched:
                 code="checksum",
                 hint="look at what is there now; when it is right, write its checksum into the playbook",
             )
-        _kept.keep(pin, content)
+        _kept.put(pin, content, len(content))
     return Fetched(name, content)
 
 
@@ -119,31 +118,8 @@ def unpinned(uri: str) -> TaskError:
     )
 
 
-class _Kept:
-    """Contents by their digest, those that were used longest ago forgotten first."""
-
-    def __init__(self) -> None:
-        self._contents: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, digest: str) -> bytes | None:
-        with self._lock:
-            if digest in self._contents:
-                self._contents.move_to_end(digest)
-            return self._contents.get(digest)
-
-    def keep(self, digest: str, content: bytes) -> None:
-        with self._lock:
-            self._contents[digest] = content
-            while sum(map(len, self._contents.values())) > KEPT_BYTES:
-                self._contents.popitem(last=False)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._contents.clear()
-
-
-_kept = _Kept()
+_kept: LruCache[str, bytes] = LruCache(most_size=KEPT_BYTES)
+"""Contents by their digest."""
 
 
 def forget_scripts() -> None:

@@ -228,16 +228,16 @@ class Keeper:
                 # The keeper outlives its own defects: without it nothing holds the lease.
                 self.log(f"the keeper stumbled: {error!r}")
                 beat = self._put_off(now)
-            with self._wake:
-                if self._closed:
-                    return
-                until = beat if self._retired else min(beat, sweep, timers, *self._due_times())
-                self._wake.wait(max(0.0, until - time.monotonic()))
-                if self._closed:
-                    return
+            if self._rest(beat, sweep, timers, *(chore.due for chore in self.chores)):
+                return
 
-    def _due_times(self) -> list[float]:
-        return [*(chore.due for chore in self.chores), *(due for due, _, _ in self._heap[:1])]
+    def _rest(self, beat: float, *dues: float) -> bool:
+        """Wait until something is due or asked for; return whether the keeper is closed."""
+        with self._wake:
+            if not self._closed:
+                dues = () if self._retired else (*dues, *(due for due, _, _ in self._heap[:1]))
+                self._wake.wait(max(0.0, min((beat, *dues)) - time.monotonic()))
+            return self._closed
 
     def _safely(self, duty: Callable[[], T]) -> T | None:
         """Do one duty, and log what it raises, so that a duty that fails stops no other.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections import OrderedDict
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.facts.facts import decode_facts
@@ -117,19 +117,14 @@ class Histories:
     """Checkpoints of the histories that this process has read lately."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[int, _History] = OrderedDict()
+        self._known: LruCache[int, _History] = LruCache(EXECUTIONS)
 
     def fold(self, store: ExecutionStore, info: ExecutionInfo, moment: Moment) -> Reading:
         """Fold the history of an execution up to a moment.
 
         Raises UnreadableRowError, and InvalidInputError(code="no_such_moment") for one that has not been.
         """
-        with self._lock:
-            history = self._known.setdefault(info.execution_id, _History())
-            self._known.move_to_end(info.execution_id)
-            while len(self._known) > EXECUTIONS:
-                self._known.popitem(last=False)
+        history = self._known.get_or_put(info.execution_id, _History())
         with history.lock:
             return _fold(store, info.execution_id, moment, history)
 

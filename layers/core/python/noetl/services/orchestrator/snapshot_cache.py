@@ -6,10 +6,9 @@ over it conflicts, and the shell reads. Entries are taken out while they are wor
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.commands import Command
 from noetl.ports.executions.execution_store import Change, Fence, Snapshot
 from noetl.services.support.store_time import StoreTime
@@ -35,29 +34,21 @@ class Recent:
         whole: int = 0,
     ) -> None:
         self._age, self._whole = age, whole
-        self._large: OrderedDict[int, None] = OrderedDict()
+        self._large: LruCache[int, None] = LruCache(count)
         """Executions that were too large to keep."""
         self._time = StoreTime() if clock is None else StoreTime(clock, clock)
-        self._count = count
-        self._entries: OrderedDict[int, tuple[Snapshot, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._entries: LruCache[int, tuple[Snapshot, int]] = LruCache(count)
 
     def take(self, execution_id: int) -> tuple[Snapshot, int] | None:
         """Remove and return the entry, with the bytes of history that it has written so far."""
-        with self._lock:
-            return self._entries.pop(execution_id, None)
+        return self._entries.pop(execution_id)
 
     def put(self, snapshot: Snapshot, size: int) -> None:
         """Remember an execution right after its commit."""
-        with self._lock:
-            if size > SIZE:
-                self._large[snapshot.execution_id] = None
-                while len(self._large) > self._count:
-                    self._large.popitem(last=False)
-                return
-            self._entries[snapshot.execution_id] = (snapshot, size)
-            while len(self._entries) > self._count:
-                self._entries.popitem(last=False)
+        if size > SIZE:
+            self._large.put(snapshot.execution_id, None)
+        else:
+            self._entries.put(snapshot.execution_id, (snapshot, size))
 
     def reads_whole(self, execution_id: int, run: int) -> bool:
         """Return whether to read an execution whole at this step run.

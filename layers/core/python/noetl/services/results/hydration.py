@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
 from noetl.domain.results.manifests import is_manifest, join
 from noetl.domain.results.references import canonical, decoded, format_of, size_of
@@ -43,9 +42,8 @@ class _Hydrator:
         self.lists = StoredLists(results)
         self.limit = limit
         self.most = most
-        self.size = 0
-        self.cache: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self.lock = threading.Lock()
+        self.cache: LruCache[Hashable, list[Any]] = LruCache(most_size=limit)
+        """Values, each in a list: null is a value, too."""
 
     def __call__(self, ref: Mapping[str, Any]) -> Any:
         return self._value(ref, lazily=False)
@@ -60,11 +58,9 @@ class _Hydrator:
         ref = canonical(ref)
         form = format_of(ref)
         key = (*object_key(ref), form)
-        with self.lock:
-            found = self.cache.get(key)
-            if found is not None:
-                self.cache.move_to_end(key)
-                return found[0]
+        found = self.cache.get(key)
+        if found is not None:
+            return found[0]
         if form != "json":
             value, size = self._content(ref, form)
             self._keep(key, value, size)
@@ -124,11 +120,5 @@ class _Hydrator:
             return fetch(self.results, ref, max(self.most, MOST))
 
     def _keep(self, key: Hashable, value: Any, size: int) -> None:
-        if size > self.limit // 4:
-            return
-        with self.lock:
-            # Another thread may have read it at the same time.
-            self.size += size - self.cache.get(key, (None, 0))[1]
-            self.cache[key] = (value, size)
-            while self.size > self.limit:
-                self.size -= self.cache.popitem(last=False)[1][1]
+        if size <= self.limit // 4:
+            self.cache.put(key, [value], size)

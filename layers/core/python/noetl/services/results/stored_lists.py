@@ -5,13 +5,12 @@ An element, a slice or an iteration reads the parts that hold it, one or a few a
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, TypeGuard, overload
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
 from noetl.domain.results.manifests import is_manifest
 from noetl.domain.results.paged_list import PartedList
@@ -56,10 +55,8 @@ class StoredLists:
 
     def __init__(self, results: ResultStore, cache_bytes: int = CACHE_BYTES) -> None:
         self._results = results
-        self._limit = cache_bytes
-        self._size = 0
-        self._cache: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._cache: LruCache[Hashable, list[Any]] = LruCache(most_size=cache_bytes)
+        """Values, each in a list: null is a value, too."""
 
     def open(self, ref: Mapping[str, Any]) -> StoredList:
         """Open the list behind a reference. It is read when an element is first asked for."""
@@ -67,12 +64,9 @@ class StoredLists:
 
     def value(self, ref: Mapping[str, Any]) -> Any:
         """Read and decode an object."""
-        key = object_key(ref)
-        with self._lock:
-            found = self._cache.get(key)
-            if found is not None:
-                self._cache.move_to_end(key)
-                return found[0]
+        found = self._cache.get(object_key(ref))
+        if found is not None:
+            return found[0]
         with store_calls():
             data = fetch(self._results, ref)
         value = decoded(data, ref)
@@ -81,12 +75,7 @@ class StoredLists:
 
     def keep(self, ref: Mapping[str, Any], value: Any, size: int) -> None:
         """Cache the content of an object of ``size`` bytes."""
-        key = object_key(ref)
-        with self._lock:
-            self._size += size - self._cache.get(key, (None, 0))[1]
-            self._cache[key] = (value, size)
-            while self._size > self._limit and len(self._cache) > 1:
-                self._size -= self._cache.popitem(last=False)[1][1]
+        self._cache.put(object_key(ref), [value], size)
 
 
 class StoredList(PartedList):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.revocations import Revocations
 
@@ -37,8 +37,9 @@ class RevocationWatch:
         self._revocations = revocations
         self._clock = clock
         self._every = every
-        self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()
+        self._known: LruCache[tuple[int, int], _Known] = LruCache(MOST)
         self._lock = threading.Lock()
+        """Of a look: one thread asks, and the others take the last answer."""
 
     def __call__(self, execution_id: int, run: int) -> bool:
         """Return whether work is revoked; work asked about for the first time counts as wanted.
@@ -56,9 +57,8 @@ class RevocationWatch:
         with self._lock:
             known = self._known.get((execution_id, run))
             if known is None:
-                known = self._known[execution_id, run] = _Known(now)
-                while len(self._known) > MOST:
-                    self._known.popitem(last=False)
+                known = _Known(now)
+                self._known.put((execution_id, run), known)
                 if fresh:
                     return False
             elif known.revoked or now - known.looked < self._every:

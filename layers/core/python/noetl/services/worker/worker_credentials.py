@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.kinds import Credential
 from noetl.ports.credential_store import CredentialStore
 from noetl.ports.credentials import CredentialNames, Credentials
@@ -26,26 +25,16 @@ class RegisteredFirst(msgspec.Struct, frozen=True):
 
     deps: CredentialDeps
     otherwise: Credentials
-    _recorded: OrderedDict[tuple[int, str], None] = msgspec.field(default_factory=OrderedDict)
-    _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    _recorded: LruCache[tuple[int, str], None] = msgspec.field(default_factory=lambda: LruCache(KNOWN))
 
     def get(self, name: str, execution_id: int) -> Credential:
         """Read a credential. Raises TaskError(kind="auth"), InfrastructureError."""
         found = read_kept(name, self.deps, execution_id=execution_id)
         if found is None:
             return self.otherwise.get(name, execution_id)
-        if self._is_new((execution_id, found[0].name)):
+        if self._recorded.put((execution_id, found[0].name), None):
             note_access(self.deps, found[0].name, "read", WORKER, execution_id)
         return found[0]
-
-    def _is_new(self, reading: tuple[int, str]) -> bool:
-        with self._lock:
-            if reading in self._recorded:
-                return False
-            self._recorded[reading] = None
-            if len(self._recorded) > KNOWN:
-                self._recorded.popitem(last=False)
-            return True
 
 
 class KnownCredentials(msgspec.Struct, frozen=True):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,6 +21,7 @@ from noetl.adapters.postgres.executions.outbox import outbox_parts
 from noetl.adapters.postgres.executions.permits import Slots, integers, moved_parts, result_parts
 from noetl.adapters.postgres.executions.unreadable_rows import RowReader
 from noetl.adapters.postgres.literals import documents, flags, numbers, records, text, texts
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
@@ -34,32 +33,18 @@ LOOPS = 256
 """Loops that a store remembers, when nothing else is said."""
 
 
-class KnownLoops:
-    """A cache of loops as they started (they never change): the last ``keep`` of them.
+class KnownLoops(LruCache[LoopKey, LoopRow]):
+    """A cache of loops as they started (they never change).
 
     An entry may go at any time, because other calls add theirs. A call takes what it needs once, with ``of``.
     """
 
     def __init__(self, keep: int = LOOPS) -> None:
-        self._keep = keep
-        self._loops: OrderedDict[LoopKey, LoopRow] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: LoopKey) -> LoopRow | None:
-        with self._lock:
-            if key in self._loops:
-                self._loops.move_to_end(key)
-            return self._loops.get(key)
+        super().__init__(keep)
 
     def of(self, keys: Iterable[LoopKey]) -> dict[LoopKey, LoopRow]:
         """Return those of ``keys`` that are cached, for the caller to keep."""
         return {key: loop for key in keys if (loop := self.get(key)) is not None}
-
-    def put(self, key: LoopKey, loop: LoopRow) -> None:
-        with self._lock:
-            self._loops[key] = loop
-            while len(self._loops) > self._keep:
-                self._loops.popitem(last=False)
 
 
 class Counting:

@@ -1,0 +1,1 @@
+"""Caches that any part of a process may use."""
