@@ -45,7 +45,7 @@ def test_an_owner_that_stops_beating_loses_its_leases(harness, make):
 def test_an_owner_whose_machine_slept_is_not_given_what_it_runs(harness, make):
     """It would run all of it twice. To another process it looks dead."""
     store = harness.store
-    store.heartbeat(ME, 1.0)
+    assert not store.heartbeat(ME, 1.0) and not store.heartbeat(ME, 1.0)
     store.commit([make.change(issue=(make.command("1"), make.command("2"), make.command("3")))], ME)
     store.record_lost([(EID, "2", 0), (EID, "3", 0)])
     store.record_lost([(EID, "3", 0)])
@@ -54,6 +54,7 @@ def test_an_owner_whose_machine_slept_is_not_given_what_it_runs(harness, make):
     store.heartbeat(OTHER, 60)
     assert {command.command_id for command in store.claim(OTHER, 10)} == {"1", "2", "3"}
     assert store.claim(ME, 10) == []
+    assert store.heartbeat(ME, 1.0) and not store.heartbeat(ME, 1.0), "it learns that it may have lost them"
 
 
 def test_what_processes_die_of_waits_and_comes_alone_until_it_is_given_up(harness, make):

@@ -204,6 +204,24 @@ def test_a_process_that_ends_holds_its_lease_and_takes_nothing_more(monkeypatch)
     assert duties == done == ["claim", "timers", "chore"] and not given and store.released == 0
 
 
+def test_what_waits_here_is_looked_at_before_it_runs_after_a_lease_that_was_over():
+    """The machine slept, or an outage took longer: another process may run it by now."""
+    now, given = [100.0], []
+    store = MemoryExecutionStore(lambda: now[0])
+    keeper = Keeper(store, "me", 30.0, lambda commands, events: None, given.append, lambda line: None)
+    waiting = [Command(1, "1", 1, "a", "hash", "io"), Command(1, "2", 2, "b", "hash", "io")]
+    keeper.leave = lambda: [waiting.pop() for _ in list(waiting)]
+    keeper._beat()
+    now[0] += 29.0
+    keeper._beat()
+    assert len(waiting) == 2 and not keeper.delayed()
+    now[0] += 31.0
+    keeper._beat()
+    assert not waiting and keeper.delayed() == 2
+    keeper._dispatch_due(float("inf"))
+    assert {one.command_id for one in given} == {"1", "2"} and not keeper.delayed()
+
+
 EID = Make().start().execution_id
 
 

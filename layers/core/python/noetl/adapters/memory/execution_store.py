@@ -279,9 +279,12 @@ class MemoryExecutionStore(MemoryFigures):
                 if row.seq >= start and row.event_id == ids.item_event(run, round_, row.seq)
             ][:limit]
 
-    def heartbeat(self, owner: str, lease_seconds: float) -> None:
+    def heartbeat(self, owner: str, lease_seconds: float) -> bool:
         with self._lock:
-            self._tables.leases[owner] = self._tables.clock() + lease_seconds
+            now = self._tables.clock()
+            over = self._tables.leases.get(owner, now + 1) <= now
+            self._tables.leases[owner] = now + lease_seconds
+            return over
 
     def release(self, owner: str) -> None:
         with self._lock:

@@ -265,8 +265,8 @@ class ExecutionStore(LimitStore, Figures, Protocol):
 
     # --- recovery: what a process asks for when it starts, and then periodically ---
 
-    def heartbeat(self, owner: str, lease_seconds: float) -> None:
-        """Extend the leases of this owner.
+    def heartbeat(self, owner: str, lease_seconds: float) -> bool:
+        """Extend the leases of this owner; return whether its last one was over.
 
         Other processes may claim what is leased to owners without a recent heartbeat."""
 

@@ -70,8 +70,9 @@ class Keeper:
         self.takes: Takes = "everything"
         """``nothing``: the keeper adopts no work of other processes, and fires no due timers."""
         self.revive: Callable[[], bool] = lambda: False
-        self.leave: Callable[[], object] = lambda: None
-        """Called before the keeper releases its leases to claim them again: unbegun work comes back with them, and must not run twice."""
+        self.leave: Callable[[], Collection[Command]] = lambda: ()
+        """Removes the commands that no thread has begun, and returns them. They must not run twice when other processes may take them, or
+        when they come back with a claim."""
         self.store = store
         self.owner = owner
         self.lease_seconds = lease_seconds
@@ -209,7 +210,7 @@ class Keeper:
                     self._safely(self._take_anew)
                 now = time.monotonic()  # that may have taken long, and a claim must not outlast the lease
                 if now >= beat:
-                    self.store.heartbeat(self.owner, self.lease_seconds)
+                    self._beat()
                     beat = now + self.lease_seconds / 3
                 if not self._retired:
                     if now >= sweep:
@@ -230,6 +231,12 @@ class Keeper:
                 beat = self._put_off(now)
             if self._rest(beat, sweep, timers, *(chore.due for chore in self.chores)):
                 return
+
+    def _beat(self) -> None:
+        """Extend the lease. After one that was over, unbegun commands are looked at before they run: other processes may have them."""
+        if self.store.heartbeat(self.owner, self.lease_seconds):
+            for command in self.leave():
+                self.delay(command)
 
     def _rest(self, beat: float, *dues: float) -> bool:
         """Wait until something is due or asked for; return whether the keeper is closed."""

@@ -307,8 +307,13 @@ class LocalRuntime:
     def _new_keeper(self) -> Keeper:
         lease = self.settings.lease_seconds
         made = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
-        made.takes, made.leave = self.takes, lambda: self._here.remove(leave_waiting(self.pools.values()))
+        made.takes, made.leave = self.takes, self._leave
         return made
+
+    def _leave(self) -> list[Command]:
+        left = leave_waiting(self.pools.values())
+        self._here.remove(left)
+        return left
 
     def _program_of(self, execution_id: int) -> str:
         if (info := self.store.info(execution_id)) is None:

@@ -269,8 +269,9 @@ class PostgresExecutionStore(PostgresFigures):
     def forget_keys(self, older_than_seconds: float, limit: int = 1000) -> None:
         self.database.run("forget_keys", {"seconds": number(older_than_seconds), "limit": number(limit)})
 
-    def heartbeat(self, owner: str, lease_seconds: float) -> None:
-        self.database.run("heartbeat", {"owner": text(owner), "seconds": number(lease_seconds)})
+    def heartbeat(self, owner: str, lease_seconds: float) -> bool:
+        rows = self.database.run("heartbeat", {"owner": text(owner), "seconds": number(lease_seconds)})
+        return rows[0][0] == b"t"
 
     def release(self, owner: str) -> None:
         self.database.run("release", {"owner": text(owner)})

@@ -2,9 +2,14 @@
 -- many, are never read.
 
 -- name: heartbeat
+-- Row: whether the lease was over, so that other owners may have taken what this one had.
+WITH before AS (
+    SELECT lease_until <= clock_timestamp() AS over FROM noetl.runtime WHERE owner = :owner
+)
 INSERT INTO noetl.runtime (owner, heartbeat_at, lease_until)
 VALUES (:owner, clock_timestamp(), clock_timestamp() + make_interval(secs => :seconds::float8))
-ON CONFLICT (owner) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until;
+ON CONFLICT (owner) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until
+RETURNING coalesce((SELECT b.over FROM before b), false);
 
 -- name: release
 -- Rows are freed one by one, so that what is not due yet stays free when the same owner comes back.
