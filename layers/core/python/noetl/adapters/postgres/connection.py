@@ -30,6 +30,8 @@ TAKEN = {b"NE003": "children", b"NE004": "starts"}
 """A refusal of our own functions; a row that exists already (an event that was applied)."""
 TROUBLES = frozenset({b"08", b"53", b"57", b"55"})
 """Classes of errors that trying again may cure: connection, resources, operator, locks."""
+CANCELLED = b"57014"
+"""A statement that took longer than its limit. It says nothing about others: one may wait for a row that an operator has locked."""
 ROLLED_BACK = b"40"
 """Class of errors of a transaction that gave way to others (a deadlock): it did nothing, and can be tried again at once."""
 UNFIT = frozenset({b"0A", b"25", b"28", b"3D", b"3F", b"42", b"58", b"F0", b"XX"})
@@ -123,6 +125,12 @@ class Session:
             return InfrastructureError(
                 f"the database undid this in favour of others: {str(error).strip()}",
                 code="database_contention",
+            )
+        if state == CANCELLED:
+            return InfrastructureError(
+                f"the database cancelled a statement: {str(error).strip()}",
+                code="database_slow",
+                hint="it waits for a lock, or has too much to do; others may be answered",
             )
         if state[:2] in TROUBLES:
             return unreachable(error)
