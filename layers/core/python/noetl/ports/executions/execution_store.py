@@ -285,8 +285,9 @@ class ExecutionStore(LimitStore, Figures, Protocol):
     def claim(
         self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
     ) -> Sequence[Command]:
-        """Take commands that are due and have no live owner; ``owner`` lives, even if its lease is over.
+        """Take commands that are due and have no live owner.
 
+        ``owner`` lives, even if its lease is over.
         ``offer``: what is offered. ``lost`` False: leave out commands that a process died of. The attempt goes up, unless it is the
         first. Loop chunks come with ``skip`` filled from items that are done, and a sequential loop's with the overlay of their patches.
         """

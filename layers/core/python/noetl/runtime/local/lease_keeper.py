@@ -91,7 +91,10 @@ class Keeper:
         self._thread.start()
 
     def retire(self) -> None:
-        """Do no more than hold the lease: this process ends, and what runs in it may take longer than the lease."""
+        """Do no more than hold the lease.
+
+        This process ends, and what runs in it may take longer than the lease.
+        """
         with self._wake:
             self._retired = True
             self._wake.notify_all()
@@ -233,7 +236,10 @@ class Keeper:
                 return
 
     def _beat(self) -> None:
-        """Extend the lease. After one that was over, unbegun commands are looked at before they run: other processes may have them."""
+        """Extend the lease.
+
+        After one that was over, other processes may have the unbegun commands: each is looked at before it runs.
+        """
         if self.store.heartbeat(self.owner, self.lease_seconds):
             for command in self.leave():
                 self.delay(command)

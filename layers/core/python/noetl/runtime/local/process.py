@@ -453,7 +453,10 @@ class LocalRuntime:
 
     @contextmanager
     def _revivals(self) -> Iterator[set[int]]:
-        """Gather the executions that other threads revive, from before a commit until its effects are noted."""
+        """Gather the executions that other threads revive.
+
+        From before a commit until its effects are noted.
+        """
         with self._changed:
             revived = self._ended.look()
         try:
