@@ -29,7 +29,7 @@ from noetl.ports.executions.execution_store import (
     VersionConflictError,
 )
 from noetl.services.executions.start_execution import StartRequest, start_execution
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -265,8 +265,41 @@ def test_an_event_from_outside_whose_answer_was_lost_is_delivered_once(
         lose_next_answer(carried_out)
         with pytest.raises(InfrastructureError):
             post()
+        assert store.info(EID), "the next answer that is lost is that of the next post"
     assert sorted(one.execution_id for one in store.undelivered(ME, 10)) == [EID, *others][: 3 * carried_out]
     assert store.undelivered(ME, 10) == []
+
+
+def test_a_commit_that_outlives_its_connection_strands_nothing(store, admin, make, database, monkeypatch):
+    """It waits for a lock when the connection breaks, and the database does not notice. What it issues later is leased to this process."""
+    store.heartbeat(ME, 60)
+    store.commit([make.change()], ME)
+    change = make.change(1, issue=(make.command("1"),))
+    original = Session._send
+
+    def others(where):
+        return admin.execute(
+            f"SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'noetl' AND {where}"
+        ).fetchall()
+
+    def send(self, statement, parameters):
+        monkeypatch.setattr(Session, "_send", original)
+        self.pgconn.send_query_params(statement.text, parameters)
+        self.pgconn.flush()
+        wait_until(lambda: others("wait_event_type = 'Lock'"), "a commit that waits")
+        self.connection.close()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    with psycopg.connect(database) as holder:
+        holder.execute("SELECT FROM noetl.execution FOR UPDATE")
+        monkeypatch.setattr(Session, "_send", send)
+        with pytest.raises(InfrastructureError):
+            store.commit([change], ME)
+        assert store.claim(ME, 10) == []
+    wait_until(lambda: not others("state = 'active'"), "the end of the commit")
+    carried_out = store.info(EID).version == 2
+    given = store.claim(ME, 10) if carried_out else store.commit([change], ME).commands
+    assert [one.command_id for one in given] == ["1"]
 
 
 def test_slots_that_a_lost_answer_gave_to_others_are_found_again(store, make, lose_next_answer):

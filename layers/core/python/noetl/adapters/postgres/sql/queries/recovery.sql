@@ -11,6 +11,14 @@ VALUES (:owner, clock_timestamp(), clock_timestamp() + make_interval(secs => :se
 ON CONFLICT (owner) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until
 RETURNING coalesce((SELECT b.over FROM before b), false);
 
+-- name: end_sessions
+-- Sessions of this role whose connection broke within a statement. Each is waited for: afterwards its statement was carried out, or never will be.
+SELECT pg_terminate_backend(a.pid, 2000)
+FROM unnest(:pids::integer[], :ages::float8[]) AS lost (pid, age)
+JOIN pg_stat_activity a ON a.pid = lost.pid
+WHERE a.datname = current_database() AND a.usename = current_user AND a.application_name = 'noetl' AND a.pid <> pg_backend_pid()
+  AND a.backend_start <= clock_timestamp() - make_interval(secs => lost.age);
+
 -- name: release
 -- Rows are freed one by one, so that what is not due yet stays free when the same owner comes back.
 WITH commands AS (
