@@ -76,7 +76,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-@pytest.mark.parametrize("code", ["aws_unreachable", "database_slow"])
+@pytest.mark.parametrize("code", ["aws_unreachable", "database_slow", "database_silent"])
 def test_nobody_waits_for_a_tier_or_a_lock_that_others_need(code: str) -> None:
     engine = Engine(code, {2})
     engine.inbox.put(Cancel(number, "cancel", "p") for number in (1, 2, 3))
