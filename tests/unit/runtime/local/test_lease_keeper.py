@@ -222,6 +222,73 @@ def test_what_waits_here_is_looked_at_before_it_runs_after_a_lease_that_was_over
     assert {one.command_id for one in given} == {"1", "2"} and not keeper.delayed()
 
 
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_processes_that_were_cut_off_together_take_nothing_of_each_other(monkeypatch, doubtful):
+    """The database was away for longer than their leases. The first one back finds all others without a lease, though they live."""
+    now, steps = [100.0], []
+    monkeypatch.setattr(keeping, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(keeping, "_with_sleep", lambda: now[0])
+
+    class Watched(MemoryExecutionStore):
+        def heartbeat(self, owner, lease_seconds):
+            steps.append("beat")
+            return super().heartbeat(owner, lease_seconds)
+
+        def claim(self, owner, limit, offer=None, *, lost=True):
+            steps.append("claim")
+            return super().claim(owner, limit, offer, lost=lost)
+
+        def due_timers(self, owner, limit):
+            steps.append("timers")
+            return super().due_timers(owner, limit)
+
+    store, rested = Watched(lambda: now[0]), threading.Semaphore(0)
+    for owner in ("me", "other"):
+        store.heartbeat(owner, 30.0)
+    now[0] += 100.0
+    keeper = Keeper(store, "me", 30.0, lambda commands, events: None, lambda one: None, lambda line: None)
+    keeper.chores.append(keeping.PeriodicDuty(1.0, rested.release))
+    if doubtful:
+        keeper.doubt()
+    keeper.start()
+    try:
+        for _ in range(11):
+            assert rested.acquire(timeout=PATIENCE)
+            assert "claim" not in steps and "timers" not in steps
+            now[0] += 1.0
+            keeper.hasten(lambda command: False)
+        wait_until(lambda: "claim" in steps and "timers" in steps, "the turn of this process")
+    finally:
+        keeper.close()
+
+
+def test_a_machine_that_slept_says_first_that_it_lives(monkeypatch):
+    asleep, steps, done = [0.0], [], threading.Event()
+    monkeypatch.setattr(keeping, "_with_sleep", lambda: keeping.time.monotonic() + asleep[0])
+
+    class Watched(Counting):
+        def heartbeat(self, owner, lease_seconds):
+            steps.append("beat")
+
+        def claim(self, owner, limit, offer=None, *, lost=True):
+            steps.append("claim")
+            asleep[0] += 3600.0
+            if len(steps) >= 6:
+                done.set()
+            return ()
+
+    monkeypatch.setattr(keeping, "SWEEP_SECONDS", 0.0)
+    keeper = Keeper(
+        Watched(), "me", 600.0, lambda commands, events: None, lambda one: None, lambda line: None
+    )
+    keeper.start()
+    try:
+        assert done.wait(PATIENCE)
+    finally:
+        keeper.close()
+    assert steps[:6] == ["beat", "claim"] * 3
+
+
 EID = Make().start().execution_id
 
 

@@ -31,6 +31,8 @@ After any other the statement did nothing. Who takes leases again has everything
 NO_THREAD_SECONDS = 1.0
 """Pause of a command for which no thread could be started."""
 TIDY_SECONDS = 300.0
+_with_sleep = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""Monotonic seconds, of which some pass while the machine sleeps."""
 ADOPT = 1000
 """Most commands or events taken over at once."""
 
@@ -85,6 +87,7 @@ class Keeper:
         self._closed = False
         self._retired = False
         self._doubtful = False
+        self._behind = _with_sleep() - time.monotonic()
         self._thread = threading.Thread(target=self._keep, name="noetl-keeper", daemon=True)
 
     def start(self) -> None:
@@ -182,19 +185,24 @@ class Keeper:
             self._doubtful = True
             self._wake.notify_all()
 
-    def _take_anew(self) -> None:
+    def _take_anew(self) -> bool:
+        """Take the leases again after a doubt.
+
+        Return whether the lease was over, so that nothing was claimed yet.
+        """
         with self._wake:
             doubtful, self._doubtful = self._doubtful, False
         if not doubtful:
-            return
+            return False
         released = False
         try:
+            was_over = self._beat()
             if self.takes != "nothing":
                 self.leave()
             self.store.release(self.owner)
             released = True
             self.store.heartbeat(self.owner, self.lease_seconds)
-            while self.adopt():
+            while not was_over and self.adopt():
                 # A slow claim must not outlast the lease: the next one would claim this process's own commands, in an endless loop.
                 self.store.heartbeat(self.owner, self.lease_seconds)
         except Exception:
@@ -202,19 +210,24 @@ class Keeper:
             if not released:
                 self.doubt()
             raise
+        return was_over
 
     def _keep(self) -> None:
         beat = sweep = timers = time.monotonic()
         while True:
             now = time.monotonic()
+            was_over: bool | None = False
             try:
                 if not self._retired:
                     self._safely(partial(self._dispatch_due, beat))
-                    self._safely(self._take_anew)
+                    was_over = self._safely(self._take_anew)
                 now = time.monotonic()  # that may have taken long, and a claim must not outlast the lease
-                if now >= beat:
-                    self._beat()
+                if self._slept() or now >= beat:
+                    was_over = self._beat() or was_over
                     beat = now + self.lease_seconds / 3
+                if was_over:
+                    # Whoever else was cut off, or slept on this machine, lives as well: they have their turn to say so first.
+                    sweep = timers = now + self.lease_seconds / 3 + AGAIN_SECONDS
                 if not self._retired:
                     if now >= sweep:
                         self._safely(self.adopt)
@@ -235,14 +248,22 @@ class Keeper:
             if self._rest(beat, sweep, timers, *(chore.due for chore in self.chores)):
                 return
 
-    def _beat(self) -> None:
-        """Extend the lease.
+    def _slept(self) -> bool:
+        """Return whether the machine slept since the last look: its sleep is no part of the time until a heartbeat."""
+        behind = _with_sleep() - time.monotonic()
+        slept, self._behind = behind - self._behind >= 1.0, behind
+        return slept
 
-        After one that was over, other processes may have the unbegun commands: each is looked at before it runs.
+    def _beat(self) -> bool:
+        """Extend the lease, and return whether it was over.
+
+        Then other processes may have the unbegun commands: each is looked at before it runs.
         """
-        if self.store.heartbeat(self.owner, self.lease_seconds):
+        was_over = self.store.heartbeat(self.owner, self.lease_seconds)
+        if was_over:
             for command in self.leave():
                 self.delay(command)
+        return was_over
 
     def _rest(self, beat: float, *dues: float) -> bool:
         """Wait until something is due or asked for; return whether the keeper is closed."""
