@@ -245,7 +245,7 @@ class Database:
             self._free.release()
 
     def _end_lost(self, session: Session) -> None:
-        """End statements that go on although their connection broke.
+        """End statements that still run although their connection broke.
 
         What follows depends on whether they were carried out: freeing what they may have given to this process, say.
         Raises InfrastructureError.

@@ -249,7 +249,10 @@ class Keeper:
                 return
 
     def _slept(self) -> bool:
-        """Return whether the machine slept since the last look: its sleep is no part of the time until a heartbeat."""
+        """Return whether the machine slept since the last look.
+
+        Its sleep is no part of the time that this thread waits for its next heartbeat.
+        """
         behind = _with_sleep() - time.monotonic()
         slept, self._behind = behind - self._behind >= 1.0, behind
         return slept
