@@ -116,6 +116,14 @@ def test_no_outcome_refills_the_budget() -> None:
     assert failed_by(stepping) == "negative_cost"
 
 
+def test_a_negative_cost_beyond_a_double_is_named_by_its_size() -> None:
+    stepping = begun(CYCLE)
+    cost = [Patch("ctx", "cost", -(10**400), "add")]
+    stepping.answer(*stepping.at("start"), Outcome("ok", 1, patches=cost))
+    assert failed_by(stepping) == "negative_cost"
+    assert stepping.state.error is not None and "about -1e+400" in stepping.state.error.message
+
+
 def test_programs_of_before_count_as_they_did() -> None:
     timed, entries, cycle = (begun(text, semantics=5) for text in (TIMED.replace("LOOP", ""), ENTRY, CYCLE))
     for _ in range(MOST):
