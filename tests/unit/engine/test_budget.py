@@ -86,7 +86,9 @@ def test_calls_of_a_run_that_goes_on_count_once() -> None:
     assert (stepping.state.calls, failed_by(stepping)) == (3, "budget_exceeded")
 
 
-@pytest.mark.parametrize(("calls", "cost", "account"), [(3, 0, "calls"), (1, 5, "cost")])
+@pytest.mark.parametrize(
+    ("calls", "cost", "account"), [(3, 0, "calls"), (1, 5, "cost"), (1, 10**400, "cost")]
+)
 def test_a_task_that_begins_again_asks_the_budget(calls: int, cost: float, account: str) -> None:
     stepping = begun(CYCLE)
     stepping.answer(*stepping.at("start"), waiting(calls - 1, spends=True))
