@@ -30,6 +30,7 @@ from noetl.dsl.program import (
     Step,
 )
 from noetl.engine.decision import Decider
+from noetl.engine.large_values import value_to_write
 from noetl.engine.routing import change_context, exit_step, fail_step, patch_context
 from noetl.engine.scopes.boundary_scope import boundary_scope
 from noetl.engine.scopes.scope import EngineScope, freeze
@@ -151,7 +152,7 @@ def finish_entry(
         if isinstance(action, SetAction):
             change_context(d, token, step, (action,), scope)
         elif isinstance(action, CollectAction):
-            value = d.keep({action.into: d.value(action.source, scope)}, step.name)[action.into]
+            value = value_to_write(d, action.into, action.mode, d.value(action.source, scope), step.name)
             patch_context(d, [Patch("ctx", action.into, value, action.mode)], token.run, step.name)
         elif isinstance(action, ResultAction):
             d.emit(CaseApplied(token.run, step.name, has_result=True, result=_kept(d, step, action, scope)))
