@@ -10,7 +10,10 @@ from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.patches.scope_patches import MISSING, apply_patch
 from noetl.domain.redrive import LOCAL
 from noetl.domain.results.references import is_ref
+from noetl.dsl.program import Node, Pos
 from noetl.engine.decision import Decider
+from noetl.engine.limits import wrong
+from noetl.engine.scopes.scope import EngineScope
 
 _FORGETS = frozenset({"set", "replace", "unset"})
 """What makes a value without the one before."""
@@ -23,6 +26,21 @@ def value_to_write(d: Decider, name: str, op: str, value: Any, step: str) -> Any
     if op in _STORES:
         return d.keep({name: value}, step)[name]
     return d.view.load(value) if is_ref(value) else value
+
+
+def arguments(d: Decider, node: Node, scope: EngineScope, what: str) -> dict[str, Any]:
+    """Render arguments of a step, an arc or a target to names and values; none of them are null.
+
+    Raises TemplateError for what is no mapping.
+    """
+    value = d.value(node, scope)
+    value = d.view.load(value) if is_ref(value) else value
+    if value is None:
+        return {}
+    if isinstance(value, dict):
+        return value
+    problem = f"{what} must be a mapping of names to values, not {str(value)[:60]!r}"
+    raise wrong(node, Pos(), problem, "write args: {name: value}")
 
 
 def resolved(d: Decider, patches: list[Patch], run: int, step: str) -> list[Patch]:

@@ -20,7 +20,7 @@ from noetl.dsl.program import Arc, SetAction, Step, ways_of
 from noetl.engine.complete_execution import fail_execution
 from noetl.engine.decision import Decider
 from noetl.engine.folds.run_results import result_of
-from noetl.engine.large_values import resolved, value_to_write
+from noetl.engine.large_values import arguments, resolved, value_to_write
 from noetl.engine.scopes.boundary_scope import boundary_scope
 from noetl.engine.scopes.scope import EngineScope
 from noetl.pipeline.errors import located
@@ -125,7 +125,10 @@ def _arcs(d: Decider, token: Token, step: Step, scope: EngineScope, boundary: st
 
 
 def _arrival(d: Decider, arc: Arc, scope: EngineScope, offset: int, sync: bool) -> Arrival:
-    args = d.keep(d.value(arc.args, scope), arc.target) if arc.args is not None else {}
+    if arc.args is None:
+        args = {}
+    else:
+        args = d.keep(arguments(d, arc.args, scope, f"the input of the arc to step {arc.target}"), arc.target)
     return Arrival(d.state.next_run + offset, arc.target, arc.index, sync, args)
 
 
