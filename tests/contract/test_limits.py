@@ -276,6 +276,19 @@ def test_one_too_many_is_refused_or_takes_the_place_of_the_oldest(make, store):
     assert [one.execution_id for one in store.commit([done], "me").events] == [THIRD]
 
 
+def test_of_a_burst_the_newest_stay(make, harness):
+    """Those that wait are replaced, too: else the newest would begin last."""
+    store = harness.store
+    store.heartbeat("me", 60)
+    newest = Admission("execution:demo", 2, "cancel_oldest")
+    burst = [EID + number for number in range(6)]
+    replaced = []
+    for execution_id in burst:
+        _, events = admit(make, store, execution_id, newest)
+        replaced += [(one.execution_id, one.event_id) for one in events]
+    assert replaced == [(old, f"excess:{new}") for old, new in zip(burst, burst[2:], strict=False)]
+
+
 # --- operators ---
 
 
