@@ -24,11 +24,11 @@ from noetl.engine.cancel_tokens import withdraw_for
 from noetl.engine.complete_execution import fail_execution
 from noetl.engine.decision import Decider, worker_pool
 from noetl.engine.inline_results import travels
-from noetl.engine.large_values import arguments
 from noetl.engine.limits import limits_of
 from noetl.engine.loops import start_loop
 from noetl.engine.mutex import ahead_of, last_place, lock_of
 from noetl.engine.routing import exit_step, fail_step
+from noetl.engine.scopes.large_values import arguments
 from noetl.engine.scopes.scope import freeze
 from noetl.pipeline import run_inline
 from noetl.templating import is_true

@@ -30,9 +30,9 @@ from noetl.dsl.program import (
     Step,
 )
 from noetl.engine.decision import Decider
-from noetl.engine.large_values import arguments, value_to_write
 from noetl.engine.routing import change_context, exit_step, fail_step, patch_context
 from noetl.engine.scopes.boundary_scope import boundary_scope
+from noetl.engine.scopes.large_values import arguments, value_to_write
 from noetl.engine.scopes.scope import EngineScope, freeze
 from noetl.pipeline.retry import holds
 from noetl.templating import is_true, unwrap

@@ -20,8 +20,8 @@ from noetl.dsl.program import Arc, SetAction, Step, ways_of
 from noetl.engine.complete_execution import fail_execution
 from noetl.engine.decision import Decider
 from noetl.engine.folds.run_results import result_of
-from noetl.engine.large_values import arguments, resolved, value_to_write
 from noetl.engine.scopes.boundary_scope import boundary_scope
+from noetl.engine.scopes.large_values import arguments, resolved, value_to_write
 from noetl.engine.scopes.scope import EngineScope
 from noetl.pipeline.errors import located
 from noetl.templating import is_true

@@ -332,7 +332,10 @@ def _cancel_oldest(
 
 
 def _asking(tables: Tables, limit: Limit) -> list[int]:
-    """Return the executions that have a slot of a key, and then those that wait for one: each the oldest first."""
+    """Return the executions that have a slot of a key, then those that wait for one.
+
+    Each the oldest first.
+    """
     uses = [
         (not use.held, use.since, use.order, key[0])
         for key, uses in tables.uses.items()

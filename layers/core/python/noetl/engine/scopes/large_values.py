@@ -1,4 +1,7 @@
-"""Writes of values that the result store keeps: what a reducer looks into is read first, and what it makes is kept again."""
+"""Writes of large values, which the result store keeps.
+
+What a reducer looks into is read first, and what it makes is kept again.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ def value_to_write(d: Decider, name: str, op: str, value: Any, step: str) -> Any
 
 
 def arguments(d: Decider, node: Node, scope: EngineScope, what: str) -> dict[str, Any]:
-    """Render arguments of a step, an arc or a target to names and values; none of them are null.
+    """Render arguments of a step, an arc or a target to names and values.
+
+    Null gives none.
 
     Raises TemplateError for what is no mapping.
     """
