@@ -25,7 +25,10 @@ _STORES = _FORGETS | {"append", "first"}
 
 
 def value_to_write(d: Decider, name: str, op: str, value: Any, step: str) -> Any:
-    """Return the value of a write: a reference if it is large, and whole if its reducer looks into it."""
+    """Return the value of a write.
+
+    A reference if it is large, and whole if its reducer looks into it.
+    """
     if op in _STORES:
         return d.keep({name: value}, step)[name]
     return d.view.load(value) if is_ref(value) else value
