@@ -115,7 +115,17 @@ def main(arguments: list[str]) -> int:
     example, *command = arguments
     with contextlib.ExitStack() as stack:
         if (EXAMPLES / example / "service.py").exists():
-            print(f"serving {example} at {stack.enter_context(Server(load(example))).base}", file=sys.stderr)
+            try:
+                server = Server(load(example))
+            except OSError as error:
+                print(
+                    f"error: 127.0.0.1:{PORT} cannot be listened at: {error.strerror}\n"
+                    "  hint: end the program there (an earlier serve.py, say), or choose another port for both:"
+                    " EXAMPLE_PORT=8100 and --set base=http://127.0.0.1:8100",
+                    file=sys.stderr,
+                )
+                return 3
+            print(f"serving {example} at {stack.enter_context(server).base}", file=sys.stderr)
         if not command:
             with contextlib.suppress(KeyboardInterrupt):
                 threading.Event().wait()

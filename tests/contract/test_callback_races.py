@@ -14,7 +14,7 @@ from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.domain import ids
 from noetl.domain.callbacks import CallbackId, digest_of, make_token, run_key
 from noetl.domain.capability_tokens import KeyRing
-from noetl.domain.errors import ConflictError
+from noetl.domain.errors import ConflictError, InfrastructureError
 from noetl.domain.events import Pause, Resume
 from noetl.services.callbacks.complete_callback import CallbackDeps, answer
 from tests.contract.conftest import Harness
@@ -92,6 +92,24 @@ def test_the_same_words_are_the_same_answer(asked):
     asked.pause()
     taken = asked.answer(FIRST, first=asked.held)
     assert taken.callback == asked.callback
+
+
+def test_an_answer_that_was_posted_counts_although_its_door_failed(asked, monkeypatch):
+    """The sender repeats it, and hears that it is known: nothing else would hand it to the engine."""
+    posted, find = [], asked.engine.store.find_events
+
+    def fail_once(*about):
+        if posted == ["now"]:
+            posted.append("failed")
+            raise InfrastructureError("in use", code="database_busy")
+        return find(*about)
+
+    monkeypatch.setattr(asked.engine.store, "find_events", fail_once)
+    with pytest.raises(InfrastructureError):
+        asked.answer(FIRST, first=lambda: posted.append("now"))
+    assert asked.answer(FIRST).event is None
+    asked.engine.handle(*asked.engine.store.undelivered(ME, 10))
+    assert asked.digests() == [digest_of(FIRST)]
 
 
 @pytest.mark.postgres

@@ -48,6 +48,20 @@ def test_an_invocation_holds_its_own_until_its_name_says(harness, make):
     assert [one.attempt for one in store.claim("another", 10)] == [3]
 
 
+def test_events_that_their_owner_disowns_are_given_to_it_once_more(harness, make):
+    store = harness.store
+    store.heartbeat("me", 600)
+    store.commit([make.change(0, one) for one in (EID, OTHER)], "me")
+    given, kept = (Cancel(one, "ext:1", "prog", "why", "you") for one in (EID, OTHER))
+    store.post_all([given, kept], "me")
+    store.disown([given])
+    store.disown([given], "another")
+    assert store.undelivered("me", 10) == []
+    store.disown([given], "me")
+    assert store.undelivered("me", 10) == [given]
+    assert store.undelivered("me", 10) == []
+
+
 @pytest.mark.parametrize("skew", [600.0, -600.0])
 def test_what_an_invocation_with_a_wrong_clock_leaves_is_taken_up_at_once(harness, make, skew):
     """Ten minutes ahead, its name would keep the others away for as long; ten minutes behind, its time is over when it begins."""

@@ -276,6 +276,19 @@ def test_one_too_many_is_refused_or_takes_the_place_of_the_oldest(make, store):
     assert [one.execution_id for one in store.commit([done], "me").events] == [THIRD]
 
 
+def test_of_a_burst_the_newest_stay(make, harness):
+    """Those that wait are replaced, too: else the newest would begin last."""
+    store = harness.store
+    store.heartbeat("me", 60)
+    newest = Admission("execution:demo", 2, "cancel_oldest")
+    burst = [EID + number for number in range(6)]
+    replaced = []
+    for execution_id in burst:
+        _, events = admit(make, store, execution_id, newest)
+        replaced += [(one.execution_id, one.event_id) for one in events]
+    assert replaced == [(old, f"excess:{new}") for old, new in zip(burst, burst[2:], strict=False)]
+
+
 # --- operators ---
 
 
@@ -317,6 +330,18 @@ def test_an_operators_numbers_win_and_are_told_with_who_holds_and_waits(make, ha
     assert names(store.claim("me", 10)) == [(1, "1")]
     assert close(make, store, first.commands[0], 1).commands == ()
     assert store.limit_keys(after="api") == [] and store.waits_of(OTHER) == []
+
+
+def test_a_key_without_its_operator_has_what_playbooks_ask_for(make, store):
+    store.set_limit("api", Numbers(0), "root")
+    store.set_limit("unused", Numbers(0, rate=2, per=5, burst=3), "root")
+    issue(make, store, [make.command("1", limits=(Limit("api", 7, rate=4, per=2, burst=3),))])
+    assert store.remove_limit("api") and store.remove_limit("unused")
+    found = [(one.key, one.source, one.numbers) for one in store.limit_keys()]
+    assert found == [
+        ("api", "playbook", Numbers(7, rate=4, per=2, burst=3)),
+        ("unused", "playbook", Numbers()),
+    ]
 
 
 def test_a_moment_is_told(make, store):

@@ -42,6 +42,21 @@ def test_an_owner_that_stops_beating_loses_its_leases(harness, make):
     assert len(store.claim(OTHER, 10)) == 1 and store.undelivered(OTHER, 10) == [event]
 
 
+def test_an_owner_whose_machine_slept_is_not_given_what_it_runs(harness, make):
+    """It would run all of it twice. To another process it looks dead."""
+    store = harness.store
+    assert not store.heartbeat(ME, 1.0) and not store.heartbeat(ME, 1.0)
+    store.commit([make.change(issue=(make.command("1"), make.command("2"), make.command("3")))], ME)
+    store.record_lost([(EID, "2", 0), (EID, "3", 0)])
+    store.record_lost([(EID, "3", 0)])
+    harness.sleep(2 * WAIT_SECONDS + 1.1)
+    assert store.claim(ME, 10) == []
+    store.heartbeat(OTHER, 60)
+    assert {command.command_id for command in store.claim(OTHER, 10)} == {"1", "2", "3"}
+    assert store.claim(ME, 10) == []
+    assert store.heartbeat(ME, 1.0) and not store.heartbeat(ME, 1.0), "it learns that it may have lost them"
+
+
 def test_what_processes_die_of_waits_and_comes_alone_until_it_is_given_up(harness, make):
     store = harness.store
     every = tuple(make.command(name) for name in ("1", "2", "3", "4"))

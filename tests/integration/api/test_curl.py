@@ -124,7 +124,7 @@ def shell(server: Server, module_database: str, tmp_path: Path) -> Iterator[Shel
         },
     )
     setup = next(one for one in examples(DOCS / "api.md") if "command curl" in one.command)
-    made.run(setup.command.replace("noetl serve &", "").replace(ADDRESS, server.address))
+    made.run(setup.command.replace("noetl server start --detach", "").replace(ADDRESS, server.address))
     yield made
     made.close()
 
@@ -134,7 +134,7 @@ def test_the_examples_of_a_page_do_what_the_page_says(server, shell, reading):
     furnish(server, shell, reading)
     for page in READINGS[reading]:
         for example in examples(DOCS / page):
-            if "noetl serve &" not in example.command:
+            if "noetl server start" not in example.command:
                 check(shell, example, page)
 
 

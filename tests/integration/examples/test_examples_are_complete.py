@@ -35,6 +35,15 @@ def test_example_is_complete(folder: Path) -> None:
         assert compiled.program.description
 
 
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_line_of_commands_has_one_command(folder: Path) -> None:
+    """Wrapping commands as prose merges them: what follows the first ``#`` is then no longer run."""
+    lines = [line for line in (folder / "README.md").read_text().splitlines() if line.startswith("    ")]
+    merged = re.compile(r" # .*(?:noetl \w+ .*--|make example|noetl run )")
+    assert [line for line in lines if merged.search(line)] == []
+    assert [line for line in lines if line.startswith("    --")] == []
+
+
 def test_the_page_of_examples_names_each() -> None:
     page = (EXAMPLES.parents[1] / "docs" / "examples.md").read_text()
     named = re.findall(

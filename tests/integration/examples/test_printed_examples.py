@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -158,6 +159,25 @@ def test_shelf_audit_beside_its_service(cli, tmp_path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["failed"] == 0
+
+
+def test_a_service_says_what_to_do_about_a_port_that_is_in_use() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, str(EXAMPLES / "serve.py"), "shelf_audit", "true"],
+            env={**os.environ, "EXAMPLE_PORT": str(port)},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    assert done.returncode == 3
+    assert f"error: 127.0.0.1:{port} cannot be listened at" in done.stderr
+    assert "--set base=" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_shelf_audit_goes_on_without_a_shelf(local, api: Api) -> None:

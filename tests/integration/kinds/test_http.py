@@ -459,12 +459,14 @@ def test_nobody_listens(context):
         port = listener.getsockname()[1]
     error = failure(context, url=f"http://127.0.0.1:{port}/")
     assert (error.kind, error.code, error.retryable) == ("connection", "connect_failed", True)
+    assert error.hint is not None and "is the service running" in error.hint
 
 
 def test_a_name_that_does_not_exist(context):
     error = failure(context, url="http://no-such-host.invalid/")
     assert error.code in ("dns_failed", "dns_timeout")
     assert error.retryable
+    assert error.code == "dns_timeout" or "correct the host" in (error.hint or "")
 
 
 def test_canaries_stay_out_of_errors(web, make_context):

@@ -72,6 +72,7 @@ def test_result(python_task, code, given, result):
             "or a library under `executor.spec.requirements`",
             1,
         ),
+        ("open('/no/such/file')", "FileNotFoundError", "may read the folder of its playbook", 1),
         ("import sys\nsys.exit('enough')", "SystemExit", "SystemExit: enough", 2),
         ("raise KeyboardInterrupt", "KeyboardInterrupt", "line 1", 1),
         ("def f():\n    return f()\nf()", "RecursionError", "maximum recursion depth", 2),

@@ -168,6 +168,30 @@ def test_a_stale_pid_file_does_not_stop_a_start(folder, pid):
         assert kept(server) == "durable"
 
 
+def test_a_server_that_lost_its_socket_is_replaced(folder, monkeypatch):
+    """The server of a removed folder takes the socket of its successor along when it notices the removal."""
+    monkeypatch.setattr(processes, "RETRY_SECONDS", 0.0)
+    with open_embedded(folder) as server:
+        lost = processes.pid_file_line(folder, 0)
+        (processes.socket_folder(folder) / f".s.PGSQL.{processes.PORT}").unlink()
+        assert server.revive() is True
+        assert processes.pid_file_line(folder, 0) != lost
+        assert kept(server) == "durable"
+
+
+def test_a_number_that_the_server_of_another_folder_has_by_now_does_not_stop_a_start(folder):
+    root = Path(tempfile.mkdtemp(prefix="noetl-emb-"))
+    try:
+        with open_embedded(root / "postgres"):
+            leader = processes.pid_file_line(root / "postgres", 0)
+            (folder / "postmaster.pid").write_text(f"{leader}\n{folder}\n1\n5432\n\n\n\nready\n")
+            with open_embedded(folder) as server:
+                assert kept(server) == "durable"
+            assert processes.pid_file_line(root / "postgres", 0) == leader and running(root / "postgres")
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
 def test_a_start_that_was_killed_half_way_is_done_again(tmp_path_factory):
     root = Path(tempfile.mkdtemp(prefix="noetl-emb-"))
     (root / "pg.new" / "base").mkdir(parents=True)

@@ -15,6 +15,8 @@ from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.literals import number
 from noetl.domain.errors import InfrastructureError
 from noetl.kinds.sandbox.in_flight import raise_limit
+from noetl.runtime.local.event_inbox import DATABASE
+from noetl.runtime.local.lease_keeper import DOUBTFUL
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
@@ -61,6 +63,21 @@ def test_a_database_that_does_not_fit_is_told_from_data_that_it_refuses(database
         admin.execute("ALTER FUNCTION noetl.is_gone(text) RENAME TO is_alive")
     with pytest.raises(psycopg.errors.CheckViolation):
         pool.run("heartbeat", {"owner": b"", "seconds": number(1)})
+    pool.close()
+
+
+def test_a_statement_that_waits_for_a_lock_is_told_from_a_database_that_is_away(database, monkeypatch):
+    """The engine would keep every execution waiting for the one whose row is locked (runtime/local/event_inbox.py)."""
+    monkeypatch.setattr(connection, "OPTIONS", "-c statement_timeout=100")
+    pool = Database(database)
+    beat = {"owner": b"me", "seconds": number(60)}
+    pool.run("heartbeat", beat)
+    with psycopg.connect(database) as admin:
+        admin.execute("SELECT FROM noetl.runtime FOR UPDATE")
+        with pytest.raises(InfrastructureError) as refused:
+            pool.run("heartbeat", beat)
+        assert refused.value.code not in DATABASE | DOUBTFUL and refused.value.retryable
+    pool.run("heartbeat", beat)
     pool.close()
 
 

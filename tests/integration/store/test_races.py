@@ -15,8 +15,9 @@ from noetl.adapters.postgres.connection import Session
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import LoopDone, Pause, Start
+from noetl.domain.events import Cancel, LoopDone, Pause, Start
 from noetl.domain.limits import Admission, Limit
+from noetl.domain.workers.lease_owners import HELD, invocation
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
 from noetl.ports.executions.execution_store import (
@@ -24,10 +25,11 @@ from noetl.ports.executions.execution_store import (
     ExecutionIdTakenError,
     GateChange,
     LoadRequest,
+    Published,
     VersionConflictError,
 )
 from noetl.services.executions.start_execution import StartRequest, start_execution
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -250,6 +252,56 @@ def test_what_a_lost_answer_gave_away_is_found_again(store, make, lose_next_answ
     assert store.claim(ME, 10) == [] and store.undelivered(ME, 10) == []
 
 
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_an_event_from_outside_whose_answer_was_lost_is_delivered_once(
+    store, make, lose_next_answer, carried_out
+):
+    """It belongs to this process, which answered its client with an error and never gave it to its engine."""
+    store.heartbeat(ME, 60)
+    others = range(EID + 1, EID + 3)
+    store.commit([make.change(0, one) for one in (EID, *others)], ME)
+    alone, *together = (Cancel(one, "ext:1", "prog", "why", "me") for one in (EID, *others))
+    for post in (lambda: store.post(alone, ME), lambda: store.post_all(together, ME)):
+        lose_next_answer(carried_out)
+        with pytest.raises(InfrastructureError):
+            post()
+        assert store.info(EID), "the next answer that is lost is that of the next post"
+    assert sorted(one.execution_id for one in store.undelivered(ME, 10)) == [EID, *others][: 3 * carried_out]
+    assert store.undelivered(ME, 10) == []
+
+
+def test_a_commit_that_outlives_its_connection_strands_nothing(store, admin, make, database, monkeypatch):
+    """It waits for a lock when the connection breaks, and the database does not notice. What it issues later is leased to this process."""
+    store.heartbeat(ME, 60)
+    store.commit([make.change()], ME)
+    change = make.change(1, issue=(make.command("1"),))
+    original = Session._send
+
+    def others(where):
+        return admin.execute(
+            f"SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'noetl' AND {where}"
+        ).fetchall()
+
+    def send(self, statement, parameters):
+        monkeypatch.setattr(Session, "_send", original)
+        self.pgconn.send_query_params(statement.text, parameters)
+        self.pgconn.flush()
+        wait_until(lambda: others("wait_event_type = 'Lock'"), "a commit that waits")
+        self.connection.close()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    with psycopg.connect(database) as holder:
+        holder.execute("SELECT FROM noetl.execution FOR UPDATE")
+        monkeypatch.setattr(Session, "_send", send)
+        with pytest.raises(InfrastructureError):
+            store.commit([change], ME)
+        assert store.claim(ME, 10) == []
+    wait_until(lambda: not others("state = 'active'"), "the end of the commit")
+    carried_out = store.info(EID).version == 2
+    given = store.claim(ME, 10) if carried_out else store.commit([change], ME).commands
+    assert [one.command_id for one in given] == ["1"]
+
+
 def test_slots_that_a_lost_answer_gave_to_others_are_found_again(store, make, lose_next_answer):
     """The commit frees a slot of a command and one of an execution: who gets them belongs to no execution that the commit is about."""
     store.heartbeat(ME, 60)
@@ -271,6 +323,28 @@ def test_slots_that_a_lost_answer_gave_to_others_are_found_again(store, make, lo
     assert [(command.execution_id, command.attempt) for command in found] == [(other, 2)]
     assert store.undelivered(ME, 10) == [start]
     assert store.claim(ME, 10) == [] and store.undelivered(ME, 10) == []
+
+
+WATCH_DISK = """
+CREATE TABLE waits (for_disk TEXT);
+CREATE FUNCTION see() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO waits VALUES (current_setting('synchronous_commit')); RETURN NULL;
+END $$;
+CREATE TRIGGER watch AFTER UPDATE OF owner ON noetl.command FOR EACH ROW EXECUTE FUNCTION see();
+"""
+
+
+@pytest.mark.parametrize(
+    ("owner", "forgets"), [(ME, False), (HELD, False), (invocation(ids.EPOCH_MS / 1000, "engine"), True)]
+)
+def test_only_an_invocation_hands_over_what_a_crash_of_the_database_may_forget(
+    store, admin, make, owner, forgets
+):
+    """Its time ends. What a process has given away and has again, it would hold as long as it lives, without knowing of it."""
+    store.commit([make.change(issue=(make.command("1"),))], owner)
+    admin.execute(WATCH_DISK)
+    store.hand_over(owner, Published((make.command("1"),)))
+    assert admin.execute("SELECT for_disk FROM waits").fetchall() == [("off" if forgets else "on",)]
 
 
 KEYS = {"a": 1, "b": 2, "c": 1}

@@ -148,7 +148,14 @@ def batch_blocks(store, make, admin):
         admin.execute("ANALYZE noetl.execution")
         asked = f"SELECT * FROM noetl.leaves_first(ARRAY[{root}]::bigint[], 50)"
         assert len(admin.execute(asked.encode()).fetchall()) == 50
+        return min(blocks(asked) for _ in range(6))
+
+    def blocks(asked: str) -> int:
+        # Tests beside this one make databases, after which a session reads the catalogs again: the least of several measures has none of
+        # that. Each is rolled back, so that the next one finds as much to do.
+        admin.execute("BEGIN")
         row = admin.execute(b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + asked.encode()).fetchone()
+        admin.execute("ROLLBACK")
         plan = row[0][0]["Plan"]
         return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 

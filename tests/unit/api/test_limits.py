@@ -75,6 +75,8 @@ def test_the_oldest_makes_room_where_that_is_asked(ground: Ground):
         ({"rate": 0}, 422),
         ({"rate": 1, "burst": 0}, 422),
         ({"concurrent": "many"}, 422),
+        ({"concurrent": 10**3999}, 422),
+        ({"concurrent": -(10**3999)}, 422),
         ({"most": 1}, 422),
     ],
 )

@@ -363,6 +363,14 @@ workflow:
     args: { own: 1 }
     tool: { kind: noop, args: { t: "{{ table | default(0) }}", o: "{{ own }}" } }
 """
+BY_ARGUMENT = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: reads, path: tests/reads }
+workflow:
+  - step: start
+    tool: { kind: noop, input: { t: "READ" } }
+"""
 
 
 @pytest.mark.parametrize(
@@ -380,6 +388,28 @@ def test_arguments_of_a_redrive_have_to_reach_the_step(ground, body, why):
     execution_id = ground.run(READS)
     reply = ground.ask("POST", f"/api/executions/{execution_id}/redrive", body)
     assert why in refused(reply, 422, "unread_argument")["detail"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "{{ args.table | default(0) }}",
+        "{{ input.table | default(0) }}",
+        "{{ input['table'] | default(0) }}",
+        "{{ args | length }}",
+    ],
+)
+def test_an_argument_that_a_template_reads_by_its_place_reaches_the_step(ground, read):
+    execution_id = ground.run(BY_ARGUMENT.replace("READ", read))
+    body = {"from": "start", "args": {"table": 1}}
+    assert ground.ask("POST", f"/api/executions/{execution_id}/redrive", body).status == 202
+
+
+def test_an_argument_beside_the_one_that_is_read_is_refused_with_its_name(ground):
+    execution_id = ground.run(BY_ARGUMENT.replace("READ", "{{ input.table | default(0) }}"))
+    body = {"from": "start", "args": {"tabel": 1}}
+    reply = ground.ask("POST", f"/api/executions/{execution_id}/redrive", body)
+    assert "did you mean table?" in refused(reply, 422, "unread_argument")["detail"]
     assert not ground.publisher.sent
     body = {"from": "start", "args": {"table": 2}}
     assert ground.ask("POST", f"/api/executions/{execution_id}/redrive", body).status == 202

@@ -191,7 +191,8 @@ def test_online_finds_what_is_missing(noetl, write):
     assert ran.code == 2
     assert "there is no registered playbook 'test/child'" in ran.out
     assert "no registered playbook has a path like 'jobs/{{ workload.which }}'" in ran.out
-    assert "there is no credential 'shop_api' (keep it: noetl credential add shop_api)" in ran.out
+    remedy = "keep it: noetl credential add shop_api --type TYPE --data-file FILE"
+    assert f"there is no credential 'shop_api' ({remedy})" in ran.out
     assert re.search(r"parent\.yaml:\d+:\d+: playbook-missing", ran.out)
     write("child.yaml", LOOPS)
     noetl("register", "child.yaml")

@@ -93,6 +93,14 @@ def test_nothing_to_run(noetl, tmp_path):
     assert "there are no tests below ." in ran.err
 
 
+def test_a_playbook_without_tests_is_named_with_where_its_tests_go(noetl):
+    assert noetl("init", "orders", "--template", "nightly").code == 0
+    ran = noetl("test", "orders.yaml")
+    assert ran.code == 2 and "orders.yaml has no tests" in ran.err
+    assert "write them in orders.test.yaml beside it" in ran.err
+    assert "`noetl test orders.yaml --from EXECUTION`" in ran.err
+
+
 def test_fail_fast_stops_at_the_first(noetl, files):
     files(BAD + GOOD)
     files(GOOD, "later")

@@ -86,7 +86,9 @@ def test_calls_of_a_run_that_goes_on_count_once() -> None:
     assert (stepping.state.calls, failed_by(stepping)) == (3, "budget_exceeded")
 
 
-@pytest.mark.parametrize(("calls", "cost", "account"), [(3, 0, "calls"), (1, 5, "cost")])
+@pytest.mark.parametrize(
+    ("calls", "cost", "account"), [(3, 0, "calls"), (1, 5, "cost"), (1, 10**400, "cost")]
+)
 def test_a_task_that_begins_again_asks_the_budget(calls: int, cost: float, account: str) -> None:
     stepping = begun(CYCLE)
     stepping.answer(*stepping.at("start"), waiting(calls - 1, spends=True))
@@ -114,6 +116,14 @@ def test_no_outcome_refills_the_budget() -> None:
     cost = [Patch("ctx", "cost", -1, "add")]
     stepping.answer(*stepping.at("start"), Outcome("ok", 1, patches=cost))
     assert failed_by(stepping) == "negative_cost"
+
+
+def test_a_negative_cost_beyond_a_double_is_named_by_its_size() -> None:
+    stepping = begun(CYCLE)
+    cost = [Patch("ctx", "cost", -(10**400), "add")]
+    stepping.answer(*stepping.at("start"), Outcome("ok", 1, patches=cost))
+    assert failed_by(stepping) == "negative_cost"
+    assert stepping.state.error is not None and "about -1e+400" in stepping.state.error.message
 
 
 def test_programs_of_before_count_as_they_did() -> None:

@@ -35,10 +35,11 @@ def ends() -> object:
 
 
 @pytest.mark.parametrize("change", ["{ append: 1 }", "{ extend: [1] }"])
-def test_growing_a_list_behind_a_reference_fails_the_step(change: str) -> None:
+def test_growing_a_list_behind_a_reference_that_is_gone_fails_the_step(change: str) -> None:
     one = Stepping(compiled(WORKFLOW.format(REFERENCE, change)))
     one.start()
-    assert one.state.status == "failed" and one.slots["step", "start"]["error"]["code"] == "patch_type"
+    assert one.state.status == "failed"
+    assert one.slots["step", "start"]["error"]["code"] == "REFERENCE_NOT_AVAILABLE"
 
 
 def test_a_sum_of_too_many_digits_fails_the_step() -> None:
@@ -46,3 +47,14 @@ def test_a_sum_of_too_many_digits_fails_the_step() -> None:
     one = Stepping(compiled(WORKFLOW.format(add, add)))
     one.start()
     assert one.state.status == "failed" and one.slots["step", "start"]["error"]["code"] == "size_limit"
+
+
+@pytest.mark.parametrize(
+    "following", ["{ arcs: [{ step: end, input: '{{ [1] }}' }] }", "[{ step: end, args: '{{ [1] }}' }]"]
+)
+def test_arguments_that_are_no_mapping_fail_the_step(following: str) -> None:
+    workflow = f"\n  - {{ step: start, next: {following} }}\n  - {{ step: end, tool: {{ kind: noop }} }}\n"
+    one = Stepping(compiled(workflow))
+    one.start()
+    assert one.state.status == "failed"
+    assert one.state.error is not None and one.state.error.code == "template_type"

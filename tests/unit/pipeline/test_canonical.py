@@ -173,6 +173,18 @@ def test_what_follows_an_error(run: Run, policy: str, status: str, result: Any) 
     assert made.outcome.error == (replace(BROKEN, position="t.yaml:8:14") if status == "error" else None)
 
 
+@pytest.mark.parametrize(("message", "advised"), [("", True), (", message: too few rows", False)])
+def test_a_rule_that_fails_a_task_asks_for_a_message_where_there_is_none(
+    run: Run, message: str, advised: bool
+) -> None:
+    rule = f"{{ else: {{ then: {{ do: fail{message} }} }} }}"
+    body = pipeline(f"- a: {{ kind: python, code: x, spec: {{ policy: {{ rules: [{rule}] }} }} }}")
+    error = run(body, {"a": [1]}).outcome.error
+    assert error is not None and error.code == "failed_by_rule" and error.hint is not None
+    assert "read its guard" in error.hint
+    assert ("write a `message`" in error.hint) is advised
+
+
 def test_writes_are_visible_at_once_and_reported_folded(run: Run) -> None:
     body = pipeline(
         "- a: { kind: noop, spec: { policy: { rules: [{ else: { then: { do: continue, set_ctx: { total: { add: 2 } } } } }] } } }",

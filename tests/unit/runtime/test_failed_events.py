@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from noetl.adapters.memory import MemoryExecutionStore
@@ -16,7 +17,14 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Cancel, Pause, Resume, Start
 from noetl.domain.kinds import TaskContext
 from noetl.domain.unreadable import UnreadableRowError
-from noetl.ports.executions.execution_store import Change, Committed, CreatedExecution, ItemBatch
+from noetl.ports.executions.execution_store import (
+    Change,
+    Committed,
+    CreatedExecution,
+    ItemBatch,
+    VersionConflictError,
+)
+from noetl.runtime.local import process
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.local.thread_pools import Pool
 from noetl.runtime.server.http_worker_pool import RemoteWork
@@ -174,6 +182,61 @@ def test_a_lost_answer_to_failing_an_execution_makes_the_process_doubt_what_it_h
     with pytest.raises(InfrastructureError):
         machine.runtime._after_failure(start, RuntimeError("boom"), failed_events.TRIES)
     assert doubts
+    machine.runtime._inbox.close()
+
+
+@pytest.mark.parametrize("code", ["outcome_unknown", "database_busy"])
+def test_what_was_committed_before_a_statement_failed_is_followed(tmp_path: Any, code: str) -> None:
+    """Items are counted, an execution ends, and the commit of another one fails. Commands come back to a process that doubts."""
+    machine = Machine(tmp_path, LOOP)
+    counted, ends, fails = (machine.begin(number) for number in (1, 2, 3))
+    machine.runtime._handle([counted, ends, fails])
+    doubts: list[bool] = []
+    machine.runtime.keeper = SimpleNamespace(doubt=lambda: doubts.append(True))
+
+    def commit(changes: Sequence[Change], owner: str | None = None) -> Committed:
+        if len(changes) > 1:
+            raise VersionConflictError([one.execution_id for one in changes])
+        if changes[0].execution_id == fails.execution_id:
+            raise InfrastructureError("away", code=code)
+        return Breaking.commit(machine.memory, changes, owner)
+
+    machine.memory.commit = commit  # type: ignore[method-assign]
+    first = next(one for one in machine.ran if one.execution_id == counted.execution_id)
+    cancels = [Cancel(one.execution_id, "c", machine.program.hash) for one in (ends, fails)]
+    with pytest.raises(InfrastructureError):
+        machine.runtime._handle([*outcomes(machine, first), *cancels])
+    assert doubts == [True] * (code == "outcome_unknown")
+    assert len(machine.ran) == (4 if code == "database_busy" else 3), (
+        "the next item, now or when it is claimed"
+    )
+    assert machine.runtime._revoked(ends.execution_id, 1) and not machine.runtime._revoked(
+        fails.execution_id, 1
+    )
+    machine.runtime._inbox.close()
+
+
+def test_an_end_that_is_noted_late_takes_no_command_from_its_redriven_execution(
+    tmp_path: Any, monkeypatch: Any
+) -> None:
+    """Another thread claims it between the commit of the end and the note of it: it would never run while this process lives."""
+    machine = Machine(tmp_path, STEP)
+    start = machine.begin(1)
+    machine.runtime._handle([start])
+    (command,) = machine.ran
+    monkeypatch.setattr(process, "forget", lambda pools, ended: None)
+    handle, redriven = process.handle_events, msgspec.structs.replace(command, run=2, command_id="2")
+
+    def handle_and_lose_the_race(*asked: Any) -> Any:
+        handled = handle(*asked)
+        assert [one for one, _ in handled.ended] == [start.execution_id]
+        machine.runtime._given([redriven])
+        return handled
+
+    with monkeypatch.context() as racing:
+        racing.setattr(process, "handle_events", handle_and_lose_the_race)
+        machine.runtime._handle(outcomes(machine, command))
+    assert machine.ran[-1] == redriven and not machine.runtime._revoked(start.execution_id, redriven.run)
     machine.runtime._inbox.close()
 
 

@@ -84,7 +84,13 @@ def test_entries_lead_to_credentials_by_their_own_name_or_a_computed_one(runtime
         ),
         ([("warehouse", "postgres")], {}, "6:5", "'shop_test'", "did you mean 'shop_live'?"),
         ([("warehouse", "bearer"), ("shop_test", "bearer")], {}, "5:5", "type bearer", "kind"),
-        ([("warehouse", "postgres")], {"stage": {"a": 1}}, "6:5", "credential", "noetl credential add"),
+        (
+            [("warehouse", "postgres")],
+            {"stage": {"a": 1}},
+            "6:5",
+            "credential",
+            "--type bearer --data-file FILE",
+        ),
     ],
 )
 def test_a_start_is_refused_with_the_place_of_the_entry(runtime, known, payload, place, told, hint):

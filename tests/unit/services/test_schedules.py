@@ -10,7 +10,7 @@ from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
 from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.automations.schedules import instant, parse_instant
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
-from noetl.domain.events import Cancel
+from noetl.domain.events import Cancel, Start
 from noetl.kinds.registry import default_registry
 from noetl.ports.schedule_store import ScheduleRow
 from noetl.runtime.programs import Programs
@@ -200,6 +200,32 @@ def test_a_start_waits_for_no_one_skips_or_cancels_the_one_before(world):
     world.now += 600
     (again,) = (one for one in world.fire() if one.name == "skip")
     assert again.event, "what it started before has ended"
+
+
+@pytest.mark.parametrize(
+    "error", [InfrastructureError("in use", code="database_busy"), TypeError("a defect")]
+)
+def test_what_a_firing_that_cannot_be_noted_began_is_handed_to_the_engine(world, monkeypatch, error):
+    """It is this living process's, and the repeat of the firing finds it begun: nothing else would hand it on."""
+    world.store.heartbeat("me", 6000)
+    world.register("rate: 10 minutes, overlap: cancel_previous")
+    world.now += 600
+    (first,) = world.fire()
+    world.now += 600
+
+    def fail(*asked, **more):
+        raise error
+
+    with monkeypatch.context() as broken, pytest.raises(type(error)):
+        broken.setattr(world.table, "fired", fail)
+        world.fire()
+    (again,) = world.fire()
+    assert again.event is None and again.execution_id != first.execution_id
+    left = world.store.undelivered("me", 10)
+    assert [(type(one), one.execution_id) for one in left] == [
+        (Start, again.execution_id),
+        (Cancel, first.execution_id),
+    ]
 
 
 def test_a_repeat_cancels_nothing_that_it_started_itself(world):

@@ -8,9 +8,12 @@ import json
 import pytest
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
-from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.automations.triggers import WebhookSource
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.kinds.registry import default_registry
+from noetl.ports.trigger_store import TriggerRow
 from noetl.runtime.programs import Programs
+from noetl.services.automations.fire_trigger import TriggerEvent, fire_trigger
 from noetl.services.executions.start_from_trigger import (
     event_key,
     message_event,
@@ -18,6 +21,7 @@ from noetl.services.executions.start_from_trigger import (
     start_from_message,
 )
 from noetl.services.executions.start_playbook import StartDeps
+from tests.doubles.trigger_store import MemoryTriggerStore
 
 CREATED = {
     "id": "2d4eba74-fd51-3966-4bfa-b013c9da8ff1",
@@ -71,6 +75,24 @@ def test_an_event_that_is_told_twice_starts_one_execution_per_playbook(deps):
     assert again.execution_id == first.execution_id and again.event is None
     assert start_from_event("b", "orders", CREATED, deps).event is not None
     assert len(deps.store.executions(limit=9)) == 2
+
+
+def test_what_a_trigger_began_is_handed_to_the_engine_although_its_row_cannot_be_written(deps, monkeypatch):
+    """It is this living process's, and the next delivery finds it begun: nothing else would hand it on."""
+    deps.store.heartbeat("me", 600)
+    table = MemoryTriggerStore(deps.clock)
+    row = table.put(TriggerRow("it", "webhook", "a", WebhookSource()))
+    happening = TriggerEvent({"n": 1}, "delivery:1")
+
+    def fail(*asked, **more):
+        raise InfrastructureError("in use", code="database_busy")
+
+    with monkeypatch.context() as broken, pytest.raises(InfrastructureError):
+        broken.setattr(table, "fired", fail)
+        fire_trigger(row, happening, table, deps)
+    again = fire_trigger(row, happening, table, deps)
+    assert again.event is None
+    assert [one.execution_id for one in deps.store.undelivered("me", 10)] == [again.execution_id]
 
 
 @pytest.mark.parametrize(

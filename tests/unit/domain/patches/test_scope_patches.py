@@ -74,6 +74,12 @@ def test_combining_keeps_names_apart_and_leaves_its_input_alone():
         (1, "merge", {}, "it holds a number (1), not a mapping"),
         (MISSING, "merge", [1], "merge takes a mapping, not a list ([1])"),
         ("a", "max", 1, "a number does not compare with a text"),
+        (
+            0.5,
+            "add",
+            10**400,
+            "one number is a fraction, and the other one a whole number beyond what fractions reach",
+        ),
     ],
 )
 def test_a_change_that_does_not_fit_names_itself_and_the_value(current, op, value, told):

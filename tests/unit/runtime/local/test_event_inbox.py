@@ -76,8 +76,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def test_nobody_waits_for_a_tier_that_others_need() -> None:
-    engine = Engine("aws_unreachable", {2})
+@pytest.mark.parametrize("code", ["aws_unreachable", "database_slow", "database_silent"])
+def test_nobody_waits_for_a_tier_or_a_lock_that_others_need(code: str) -> None:
+    engine = Engine(code, {2})
     engine.inbox.put(Cancel(number, "cancel", "p") for number in (1, 2, 3))
     engine.inbox.start()
     engine.wait([1, 3])

@@ -55,9 +55,7 @@ def test_a_delayed_command_that_cannot_be_given_is_given_later_and_the_lease_is_
         keeper.close()
     assert [command.delay for command in given] == [0.0, 0.0]
     assert told and keeper.delayed() == 0
-    assert (store.released > 0) == isinstance(error, InfrastructureError), (
-        "after an outage leases are taken anew"
-    )
+    assert store.released == 0, "what runs is not done twice"
 
 
 class Panic(BaseException):
@@ -170,6 +168,127 @@ def test_commands_that_are_due_together_do_not_outlast_the_lease(monkeypatch):
     assert max(after - before for before, after in itertools.pairwise(ends)) < 60.0
 
 
+def test_a_process_that_ends_holds_its_lease_and_takes_nothing_more(monkeypatch):
+    """What runs has its time of grace, which may be longer than a lease."""
+    for pause in ("SWEEP_SECONDS", "TIMER_SECONDS"):
+        monkeypatch.setattr(keeping, pause, 0.0)
+    entered, on, duties = threading.Event(), threading.Event(), []
+
+    class Asked(Counting):
+        def claim(self, owner, limit, offer=None, *, lost=True):
+            entered.set()
+            assert on.wait(PATIENCE)
+            duties.append("claim")
+            return ()
+
+        def due_timers(self, owner, limit):
+            duties.append("timers")
+            return (), None
+
+    store, given = Asked(), []
+    keeper = Keeper(store, "me", 0.03, lambda commands, events: None, given.append, lambda line: None)
+    keeper.chores.append(keeping.PeriodicDuty(0.0, lambda: duties.append("chore")))
+    keeper.start()
+    try:
+        assert entered.wait(PATIENCE)
+        keeper.retire()
+        on.set()
+        wait_until(lambda: "chore" in duties, "the end of the duties that were under way")
+        done = list(duties)
+        keeper.delay(Command(1, "1", 1, "a", "hash", "io"))
+        keeper.doubt()
+        beats = store.beats
+        wait_until(lambda: store.beats > beats + 3, "heartbeats")
+    finally:
+        keeper.close()
+    assert duties == done == ["claim", "timers", "chore"] and not given and store.released == 0
+
+
+def test_what_waits_here_is_looked_at_before_it_runs_after_a_lease_that_was_over():
+    """The machine slept, or an outage took longer: another process may run it by now."""
+    now, given = [100.0], []
+    store = MemoryExecutionStore(lambda: now[0])
+    keeper = Keeper(store, "me", 30.0, lambda commands, events: None, given.append, lambda line: None)
+    waiting = [Command(1, "1", 1, "a", "hash", "io"), Command(1, "2", 2, "b", "hash", "io")]
+    keeper.leave = lambda: [waiting.pop() for _ in list(waiting)]
+    keeper._beat()
+    now[0] += 29.0
+    keeper._beat()
+    assert len(waiting) == 2 and not keeper.delayed()
+    now[0] += 31.0
+    keeper._beat()
+    assert not waiting and keeper.delayed() == 2
+    keeper._dispatch_due(float("inf"))
+    assert {one.command_id for one in given} == {"1", "2"} and not keeper.delayed()
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_processes_that_were_cut_off_together_take_nothing_of_each_other(monkeypatch, doubtful):
+    """The database was away for longer than their leases. The first one back finds all others without a lease, though they live."""
+    now, steps = [100.0], []
+    monkeypatch.setattr(keeping, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(keeping, "_with_sleep", lambda: now[0])
+
+    class Watched(MemoryExecutionStore):
+        def heartbeat(self, owner, lease_seconds):
+            steps.append("beat")
+            return super().heartbeat(owner, lease_seconds)
+
+        def claim(self, owner, limit, offer=None, *, lost=True):
+            steps.append("claim")
+            return super().claim(owner, limit, offer, lost=lost)
+
+        def due_timers(self, owner, limit):
+            steps.append("timers")
+            return super().due_timers(owner, limit)
+
+    store, rested = Watched(lambda: now[0]), threading.Semaphore(0)
+    for owner in ("me", "other"):
+        store.heartbeat(owner, 30.0)
+    now[0] += 100.0
+    keeper = Keeper(store, "me", 30.0, lambda commands, events: None, lambda one: None, lambda line: None)
+    keeper.chores.append(keeping.PeriodicDuty(1.0, rested.release))
+    if doubtful:
+        keeper.doubt()
+    keeper.start()
+    try:
+        for _ in range(11):
+            assert rested.acquire(timeout=PATIENCE)
+            assert "claim" not in steps and "timers" not in steps
+            now[0] += 1.0
+            keeper.hasten(lambda command: False)
+        wait_until(lambda: "claim" in steps and "timers" in steps, "the turn of this process")
+    finally:
+        keeper.close()
+
+
+def test_a_machine_that_slept_says_first_that_it_lives(monkeypatch):
+    asleep, steps, done = [0.0], [], threading.Event()
+    monkeypatch.setattr(keeping, "_with_sleep", lambda: keeping.time.monotonic() + asleep[0])
+
+    class Watched(Counting):
+        def heartbeat(self, owner, lease_seconds):
+            steps.append("beat")
+
+        def claim(self, owner, limit, offer=None, *, lost=True):
+            steps.append("claim")
+            asleep[0] += 3600.0
+            if len(steps) >= 6:
+                done.set()
+            return ()
+
+    monkeypatch.setattr(keeping, "SWEEP_SECONDS", 0.0)
+    keeper = Keeper(
+        Watched(), "me", 600.0, lambda commands, events: None, lambda one: None, lambda line: None
+    )
+    keeper.start()
+    try:
+        assert done.wait(PATIENCE)
+    finally:
+        keeper.close()
+    assert steps[:6] == ["beat", "claim"] * 3
+
+
 EID = Make().start().execution_id
 
 
@@ -215,6 +334,76 @@ def test_what_was_claimed_and_could_not_be_handed_on_is_claimed_again(monkeypatc
         keeper.close()
     assert any("no room for it" in line for line in told)
     assert store.released == int(away), "leases are taken anew only when they could not be given back"
+
+
+@pytest.mark.parametrize("duty", ["claim", "undelivered", "due_timers", "heartbeat", "chore"])
+@pytest.mark.parametrize(
+    "code", ["outcome_unknown", "database_silent", "database_unreachable", "database_busy"]
+)
+def test_leases_are_taken_anew_only_when_work_may_have_been_lost(monkeypatch, duty, code):
+    """Whoever takes them anew does everything twice that runs here. What a lost answer handed out is found all the same."""
+    for pause in ("AGAIN_SECONDS", "SWEEP_SECONDS", "TIMER_SECONDS"):
+        monkeypatch.setattr(keeping, pause, 0.02)
+    store, given, calls = Counting(), [], threading.Semaphore(0)
+    lost = code in keeping.DOUBTFUL
+    left_behind(store)
+
+    def fail_once(do):
+        failed = []
+
+        def call(*asked, **more):
+            if lost or failed:
+                found = do(*asked, **more)
+            if not failed:
+                failed.append(code)
+                raise InfrastructureError("away", code=code)
+            calls.release()
+            return found
+
+        return call
+
+    def give(commands, events):
+        given.extend(type(one) for one in (*commands, *events))
+
+    keeper = Keeper(store, "me", 600.0, give, lambda command: None, lambda line: None)
+    if duty == "chore":
+        keeper.chores.append(keeping.PeriodicDuty(0.02, fail_once(lambda: None)))
+    else:
+        monkeypatch.setattr(store, duty, fail_once(getattr(store, duty)))
+    keeper.start()
+    try:
+        assert calls.acquire(timeout=PATIENCE)
+        wait_until(lambda: {Command, Cancel, TimerFired} <= set(given), "all that was left")
+    finally:
+        keeper.close()
+    assert store.released == int(lost and duty in ("claim", "undelivered", "due_timers"))
+
+
+def test_any_thread_may_adopt_and_lose_what_it_was_given():
+    store, given, answers = Counting(), [], []
+    left_behind(store)
+    claim = store.claim
+
+    def lose_one(*asked, **more):
+        answers.append(claim(*asked, **more))
+        if len(answers) == 1:
+            raise InfrastructureError("away", code="outcome_unknown")
+        return answers[-1]
+
+    store.claim = lose_one
+    keeper = Keeper(
+        store,
+        "me",
+        600.0,
+        lambda commands, events: given.extend(commands),
+        lambda one: None,
+        lambda line: None,
+    )
+    store.heartbeat("me", 600.0)
+    with pytest.raises(InfrastructureError):
+        keeper.adopt()
+    keeper._take_anew()
+    assert [len(one) for one in answers][:2] == [1, 1] and [one.attempt for one in given] == [3]
 
 
 def test_what_can_never_be_handed_on_supersedes_nothing_else(monkeypatch):

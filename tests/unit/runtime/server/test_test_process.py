@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from noetl.domain.errors import OverloadedError
 from noetl.runtime.server.test_process import TestProcesses
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: tried }\n"
 PLAYBOOK = (
@@ -42,6 +44,17 @@ CODE = (
     tool: { kind: python, code: "while True: pass" }
 """
 )
+
+
+class ByHand:
+    """A timer that rings when a test says so. It has what ``TestProcesses`` uses of a ``threading.Timer``."""
+
+    def __init__(self, seconds: float, do: Callable[..., object], given: Iterable[object]) -> None:
+        self.ring = partial(do, *given)
+
+    def start(self) -> None: ...
+
+    def cancel(self) -> None: ...
 
 
 def test_cases_are_compared_and_branches_counted() -> None:
@@ -83,6 +96,8 @@ def test_code_without_end_is_ended_with_its_process_and_others_are_refused_meanw
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("NOETL_MASTER_KEY", "a secret of the server")
+    timers: list[ByHand] = []
+    monkeypatch.setattr(threading, "Timer", lambda *given: timers.append(ByHand(*given)) or timers[-1])
     tests = TestProcesses(nullcontext, seconds=5.0, at_once=1)
     files = {
         "playbook.yaml": CODE,
@@ -92,11 +107,14 @@ def test_code_without_end_is_ended_with_its_process_and_others_are_refused_meanw
     asked = threading.Thread(target=lambda: found.append(tests.run(files)))
     asked.start()
     wait_until(lambda: any(tmp_path.iterdir()), lambda: "no process began")
-    wait_until(lambda: bool(_children()), lambda: "no process began")
+    wait_until(lambda: bool(_children() and timers), lambda: "no process began")
     assert b"a secret of the server" not in (Path("/proc") / _children()[0] / "environ").read_bytes()
     with pytest.raises(OverloadedError, match="run tests already"):
         tests.run(files)
-    asked.join()
+    child = Path("/proc") / _children()[0]
+    wait_until(lambda: (child / "task" / child.name / "children").read_text(), "a process of the code")
+    timers[0].ring()
+    asked.join(PATIENCE)
     (run,) = found
     assert (run.cases, run.stopped) == ([], "their 5 seconds are over")
     assert not list(tmp_path.iterdir())

@@ -66,6 +66,11 @@ class LruCache(Generic[K, V]):
             self._size -= found[1]
             return found[0]
 
+    def values(self) -> list[V]:
+        """Return every value, the one that was used longest ago first."""
+        with self._lock:
+            return [value for value, _ in self._entries.values()]
+
     def clear(self) -> None:
         with self._lock:
             self._entries.clear()

@@ -24,10 +24,11 @@ from noetl.engine.cancel_tokens import withdraw_for
 from noetl.engine.complete_execution import fail_execution
 from noetl.engine.decision import Decider, worker_pool
 from noetl.engine.inline_results import travels
-from noetl.engine.limits import limits_of, wrong
+from noetl.engine.limits import limits_of
 from noetl.engine.loops import start_loop
 from noetl.engine.mutex import ahead_of, last_place, lock_of
 from noetl.engine.routing import exit_step, fail_step
+from noetl.engine.scopes.large_values import arguments
 from noetl.engine.scopes.scope import freeze
 from noetl.pipeline import run_inline
 from noetl.templating import is_true
@@ -137,7 +138,8 @@ def _enter(
     args = payload
     if step.args is not None and not skipped:
         try:
-            own = _mapping(step, d.value(step.args, d.scope(token.run, args=payload)))
+            scope = d.scope(token.run, args=payload)
+            own = arguments(d, step.args, scope, f"the args of step {step.name}")
             args = deep_merge(payload, d.keep(own, step.name))
         except NoetlError as error:
             failure = error
@@ -151,20 +153,6 @@ def _enter(
     else:
         withdraw_for(d, step, token.run)
         _begin(d, step, token)
-
-
-def _mapping(step: Step, value: Any) -> dict[str, Any]:
-    """Return a step's rendered ``args``; those that are null add nothing.
-
-    Raises TemplateError.
-    """
-    if value is None:
-        return {}
-    if isinstance(value, dict):
-        return value
-    assert step.args is not None
-    what = f"the args of step {step.name} must be a mapping of names to values, not {str(value)[:60]!r}"
-    raise wrong(step.args, step.pos, what, "write args: {name: value}")
 
 
 def _begin(d: Decider, step: Step, token: Token) -> None:

@@ -16,6 +16,7 @@ from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.patches.cost import COST
 from noetl.domain.patches.scope_patches import MISSING
 from noetl.domain.state import Token
+from noetl.domain.text.number_text import number_text
 from noetl.dsl.program import Budget, Node, Pos, RunAction, SinkAction, Step, tasks_in
 from noetl.engine.decision import Decider
 from noetl.engine.limits import wrong
@@ -121,7 +122,7 @@ def _calls_in_cases(d: Decider, step: Step) -> bool:
 
 
 def _plain(value: float) -> str:
-    return f"{value:,.10g}"
+    return number_text(value, ",.10g")
 
 
 def _number(d: Decider, node: Node, name: str) -> float:

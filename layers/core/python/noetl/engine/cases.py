@@ -32,6 +32,7 @@ from noetl.dsl.program import (
 from noetl.engine.decision import Decider
 from noetl.engine.routing import change_context, exit_step, fail_step, patch_context
 from noetl.engine.scopes.boundary_scope import boundary_scope
+from noetl.engine.scopes.large_values import arguments, value_to_write
 from noetl.engine.scopes.scope import EngineScope, freeze
 from noetl.pipeline.retry import holds
 from noetl.templating import is_true, unwrap
@@ -151,7 +152,7 @@ def finish_entry(
         if isinstance(action, SetAction):
             change_context(d, token, step, (action,), scope)
         elif isinstance(action, CollectAction):
-            value = d.keep({action.into: d.value(action.source, scope)}, step.name)[action.into]
+            value = value_to_write(d, action.into, action.mode, d.value(action.source, scope), step.name)
             patch_context(d, [Patch("ctx", action.into, value, action.mode)], token.run, step.name)
         elif isinstance(action, ResultAction):
             d.emit(CaseApplied(token.run, step.name, has_result=True, result=_kept(d, step, action, scope)))
@@ -191,7 +192,10 @@ def _set_route(d: Decider, step: Step, token: Token, action: NextAction, scope: 
         return
     route = [
         Target(
-            target.step, d.keep(d.value(target.args, scope), target.step) if target.args is not None else {}
+            target.step,
+            {}
+            if target.args is None
+            else d.keep(arguments(d, target.args, scope, f"the args for step {target.step}"), target.step),
         )
         for target in action.targets
     ]

@@ -21,6 +21,7 @@ from noetl.engine.complete_execution import fail_execution
 from noetl.engine.decision import Decider
 from noetl.engine.folds.run_results import result_of
 from noetl.engine.scopes.boundary_scope import boundary_scope
+from noetl.engine.scopes.large_values import arguments, resolved, value_to_write
 from noetl.engine.scopes.scope import EngineScope
 from noetl.pipeline.errors import located
 from noetl.templating import is_true
@@ -124,7 +125,10 @@ def _arcs(d: Decider, token: Token, step: Step, scope: EngineScope, boundary: st
 
 
 def _arrival(d: Decider, arc: Arc, scope: EngineScope, offset: int, sync: bool) -> Arrival:
-    args = d.keep(d.value(arc.args, scope), arc.target) if arc.args is not None else {}
+    if arc.args is None:
+        args = {}
+    else:
+        args = d.keep(arguments(d, arc.args, scope, f"the input of the arc to step {arc.target}"), arc.target)
     return Arrival(d.state.next_run + offset, arc.target, arc.index, sync, args)
 
 
@@ -162,7 +166,7 @@ def change_context(
 ) -> None:
     """Evaluate writes and record them; each sees the earlier ones."""
     for action in sets:
-        value = d.keep({action.name: d.value(action.value, scope)}, step.name)[action.name]
+        value = value_to_write(d, action.name, action.op, d.value(action.value, scope), step.name)
         patch = Patch(_scope_name(action.scope), action.name, value, action.op)  # type: ignore[arg-type]
         try:
             patch_context(d, [patch], token.run, step.name)
@@ -190,7 +194,8 @@ def patch_context(
     ``var_type``: of writes that come from outside. What a caller asked for (``who``) is recorded even if it changes nothing: the request was
     accepted, and has its place in history.
 
-    Raises InvalidInputError(code="patch_type", "size_limit" or "negative_cost"): then no patch counts.
+    Raises InvalidInputError(code="patch_type", "size_limit" or "negative_cost"), or TaskError for a large value that is not available: then
+    no patch counts.
     """
     if not patches and not who:
         return
@@ -198,6 +203,7 @@ def patch_context(
         for patch in patches:
             check_cost(patch)
     check_names((patch.name for patch in patches), "context")
+    patches = resolved(d, patches, run, step)
     d.emit(ContextChanged(patches, run, step, **who))
     written = {patch.name: patch for patch in patches if patch.scope == "vars"}
     for name, patch in sorted(written.items()):

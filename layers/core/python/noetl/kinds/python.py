@@ -158,4 +158,6 @@ def _hint(name: str, memory_bytes: int) -> str:
         return f"a python task may use {memory_bytes} bytes of memory"
     if name == "SystemExit":
         return "give a result, or raise an exception that says what is wrong"
+    if name in ("FileNotFoundError", "PermissionError"):
+        return "the code of a task may read the folder of its playbook, by whole paths, and not all of the machine (docs/kinds/python.md)"
     return "correct the line that is named, or answer the failure with a rule"

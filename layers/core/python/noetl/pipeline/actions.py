@@ -162,7 +162,8 @@ def _fail(run: Run, frame: Frame, action: p.FailAction) -> Verdict:
         frame.error = ErrorInfo(
             message or f"a rule failed the task {label}",
             code="failed_by_rule",
-            hint="a rule with `do: fail` (or a case with `fail`) ended it: read its guard, and write a `message` beside `do: fail`",
+            hint="a rule with `do: fail` (or a case with `fail`) ended it: read its guard"
+            + ("" if message else ", and write a `message` beside `do: fail`"),
             position=position if action.pos.line else None,
         )
     frame.answer = "fail"

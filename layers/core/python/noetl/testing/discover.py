@@ -19,14 +19,25 @@ def find_test_files(targets: Sequence[str]) -> list[Path]:
     for target in targets:
         files = list(_of(Path(target)))
         if not files:
-            raise NotFoundError(
-                f"there are no tests below {target}" if Path(target).is_dir() else f"{target} has no tests",
-                code="no_tests",
-                hint="tests of weather.yaml are in weather.test.yaml beside it, or in its folder tests",
-            )
+            raise _without_tests(Path(target))
         for file in files:
             found.setdefault(file.resolve(), file)
     return list(found.values())
+
+
+def _without_tests(target: Path) -> NotFoundError:
+    if target.is_dir():
+        return NotFoundError(
+            f"there are no tests below {target}",
+            code="no_tests",
+            hint=f"tests of weather.yaml are in weather.test.yaml beside it, or in its folder {FOLDER}",
+        )
+    return NotFoundError(
+        f"{target} has no tests",
+        code="no_tests",
+        hint=f"write them in {target.stem}.test.yaml beside it, or in its folder {FOLDER};"
+        f" `noetl test {target} --from EXECUTION` writes them from an execution",
+    )
 
 
 def _of(target: Path) -> Iterator[Path]:

@@ -269,7 +269,7 @@ def start(
 ) -> None:
     """Start the server and return when it answers.
 
-    A postmaster.pid of a server that is gone is removed.
+    A postmaster.pid of a server that is gone is removed, and a server that lost its socket is replaced.
 
     ``port`` names the socket, and is the TCP port when ``settings`` has listen_addresses. ``meanwhile`` is called once, while the
     server starts.
@@ -289,6 +289,7 @@ def start(
     for name, value in {"listen_addresses": "", **settings}.items():
         command += ["-c", f"{name}={value}"]
     began = time.monotonic()
+    unreachable = False
     for tries in itertools.count():
         _forget_stale_pid(data)
         try:
@@ -300,9 +301,13 @@ def start(
         if _wait_ready(data, process, began + START_SECONDS):
             return
         if time.monotonic() > began + RETRY_SECONDS:
-            raise failed(
-                f"the embedded Postgres did not start ({_log(data)})", _log_end(data), "postgres_start"
-            )
+            if unreachable or not _is_unreachable(data):
+                raise failed(
+                    f"the embedded Postgres did not start ({_log(data)})", _log_end(data), "postgres_start"
+                )
+            unreachable = True
+            stop(data)
+            began = time.monotonic()
         time.sleep(0.1)
 
 
@@ -351,7 +356,7 @@ def stop(data: Path) -> None:
     """Fast shutdown (with its checkpoint), then harder if it does not answer."""
     for number in (signal.SIGINT, signal.SIGQUIT):
         pid = pid_file_line(data, 0)
-        if pid is None or not pid.isdigit() or not _is_postgres(int(pid)):
+        if pid is None or not pid.isdigit() or not _serves(int(pid), data):
             return
         with _end_of(int(pid)) as ended:
             with contextlib.suppress(ProcessLookupError):
@@ -398,14 +403,38 @@ def pid_file_line(data: Path, line: int) -> str | None:
         return None
 
 
-def _forget_stale_pid(data: Path) -> None:
-    """Remove the file of a killed server when its number belongs to another program by now.
+def _is_unreachable(data: Path) -> bool:
+    """Return whether a server runs over the folder whose socket is gone.
 
-    Postgres would refuse to start otherwise.
+    The server of a folder that was removed does that to its successor in the same place: it notices the removal within a minute,
+    and takes the socket along. No process could use the folder again before a person ends the server.
+    """
+    return pid_file_line(data, 7) == "ready" and not accepts(socket_folder(data))
+
+
+def _forget_stale_pid(data: Path) -> None:
+    """Remove the file of a killed server when its number belongs to another process by now.
+
+    Postgres would refuse to start otherwise. The other process may be the server of another folder.
     """
     pid = pid_file_line(data, 0)
-    if pid is None or not pid.isdigit() or not _is_postgres(int(pid)):
+    if pid is None or not pid.isdigit() or not _serves(int(pid), data):
         (data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _serves(pid: int, data: Path) -> bool:
+    """Return whether ``pid`` is a living Postgres over the folder ``data``.
+
+    Where the system does not show the working folder of a process, every Postgres counts.
+    """
+    if not _is_postgres(pid):
+        return False
+    try:
+        return Path(f"/proc/{pid}/cwd").samefile(data)
+    except PermissionError:
+        return True
+    except OSError:
+        return not Path("/proc/self/cwd").exists()
 
 
 def _is_postgres(pid: int) -> bool:

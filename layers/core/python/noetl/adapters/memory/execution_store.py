@@ -192,6 +192,10 @@ class MemoryExecutionStore(MemoryFigures):
         answers = {event.execution_id: self.post(event, owner) for event in events}
         return {found: posted for found, posted in answers.items() if posted.status is not None}
 
+    def disown(self, events: Sequence[Event], owner: str | None = None) -> None:
+        if owner:
+            self.hand_over(owner, _NOTHING, Published(events=events))
+
     def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
         with self._lock:
             found = {one: self._tables.steering(one) for one in execution_ids}
@@ -275,9 +279,12 @@ class MemoryExecutionStore(MemoryFigures):
                 if row.seq >= start and row.event_id == ids.item_event(run, round_, row.seq)
             ][:limit]
 
-    def heartbeat(self, owner: str, lease_seconds: float) -> None:
+    def heartbeat(self, owner: str, lease_seconds: float) -> bool:
         with self._lock:
-            self._tables.leases[owner] = self._tables.clock() + lease_seconds
+            now = self._tables.clock()
+            over = self._tables.leases.get(owner, now + 1) <= now
+            self._tables.leases[owner] = now + lease_seconds
+            return over
 
     def release(self, owner: str) -> None:
         with self._lock:

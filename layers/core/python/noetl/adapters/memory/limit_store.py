@@ -79,6 +79,12 @@ class MemoryLimits:
             known = self._tables.limits.get(key)
             if known is None or known.declared:
                 return False
+            held, waiting = self._rows(key)
+            newest = max((use for _, use in (*held, *waiting)), key=lambda use: use.order, default=None)
+            asks = None if newest is None else newest.limit
+            known.numbers = (
+                Numbers() if asks is None else Numbers(asks.concurrent, asks.rate, asks.per, asks.burst)
+            )
             known.declared, known.tat, known.principal = True, 0.0, ""
             return True
 

@@ -319,12 +319,33 @@ def _word(tables: Tables, limit: Limit, word: Literal["held", "queued", "refused
 def _cancel_oldest(
     tables: Tables, start: Start, created: CreatedExecution, limit: Limit, owner: str | None
 ) -> list[Event]:
-    for holder in _holders(tables, limit):
-        event_ids = [key[1] for key in tables.outbox if key[0] == holder] + list(tables.work[holder].history)
-        if not any(event_id.startswith("excess:") for event_id in event_ids):
-            reason = f"execution {start.execution_id} takes its place: concurrency of {limit.key}"
-            program = tables.executions[holder].program
-            event_id = f"excess:{start.execution_id}"
-            cancel = Cancel(holder, event_id, program, reason, created.principal, cascade=True)
-            return tables.post([cancel], holder, owner)
-    return []
+    staying = [one for one in _asking(tables, limit) if not _is_replaced(tables, one)]
+    most = numbers_of(tables, limit).concurrent or 0
+    if len(staying) <= most or staying[0] == start.execution_id:
+        return []
+    oldest = staying[0]
+    reason = f"execution {start.execution_id} takes its place: concurrency of {limit.key}"
+    program = tables.executions[oldest].program
+    event_id = f"excess:{start.execution_id}"
+    cancel = Cancel(oldest, event_id, program, reason, created.principal, cascade=True)
+    return tables.post([cancel], oldest, owner)
+
+
+def _asking(tables: Tables, limit: Limit) -> list[int]:
+    """Return the executions that have a slot of a key, then those that wait for one.
+
+    Each the oldest first.
+    """
+    uses = [
+        (not use.held, use.since, use.order, key[0])
+        for key, uses in tables.uses.items()
+        for use in uses
+        if not key[1] and use.limit.key == limit.key and (use.held or use.queued)
+    ]
+    return [execution_id for *_, execution_id in sorted(uses)]
+
+
+def _is_replaced(tables: Tables, execution_id: int) -> bool:
+    posted = [key[1] for key in tables.outbox if key[0] == execution_id]
+    work = tables.work.get(execution_id)
+    return any(event_id.startswith("excess:") for event_id in [*posted, *(work.history if work else ())])

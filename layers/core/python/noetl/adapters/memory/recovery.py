@@ -108,7 +108,7 @@ def claim(
     due = [
         entry
         for entry in every
-        if entry.not_before <= now and _free(tables, entry, offer)
+        if entry.not_before <= now and _free(tables, entry, owner, offer)
         if tables.executions[entry.execution_id].status != "paused"
         if lost or entry.losses == 0 or offer is not None
     ]
@@ -134,13 +134,13 @@ def claim(
     return found + (wake(tables, owner) if offer is None else [])
 
 
-def _free(tables: Tables, entry: CommandEntry, offer: Offer | None) -> bool:
+def _free(tables: Tables, entry: CommandEntry, asks: str, offer: Offer | None) -> bool:
     """Return whether a command is free for this claim.
 
     It has no live owner, or it is in the offer, or a worker that fell silent took it from there.
     """
     if offer is None:
-        return not tables.alive(entry.owner)
+        return entry.owner != asks and not tables.alive(entry.owner)
     if offer.only not in (None, (entry.execution_id, entry.command_id)):
         return False
     owner = entry.owner or ""

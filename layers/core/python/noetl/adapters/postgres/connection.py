@@ -18,6 +18,7 @@ import psycopg
 from psycopg import Connection, conninfo, errors, pq
 
 from noetl.adapters.postgres import silence_watchdog
+from noetl.adapters.postgres.literals import numbers
 from noetl.adapters.postgres.queries import Query, query
 from noetl.adapters.postgres.session_settings import OPTIONS
 from noetl.domain.errors import InfrastructureError, InvalidInputError
@@ -30,6 +31,8 @@ TAKEN = {b"NE003": "children", b"NE004": "starts"}
 """A refusal of our own functions; a row that exists already (an event that was applied)."""
 TROUBLES = frozenset({b"08", b"53", b"57", b"55"})
 """Classes of errors that trying again may cure: connection, resources, operator, locks."""
+CANCELLED = b"57014"
+"""A statement that took longer than its limit. It says nothing about others: one may wait for a row that an operator has locked."""
 ROLLED_BACK = b"40"
 """Class of errors of a transaction that gave way to others (a deadlock): it did nothing, and can be tried again at once."""
 UNFIT = frozenset({b"0A", b"25", b"28", b"3D", b"3F", b"42", b"58", b"F0", b"XX"})
@@ -55,6 +58,7 @@ class Session:
             conninfo.make_conninfo(dsn, **wanted), autocommit=True, prepare_threshold=None
         )
         self.pgconn = self.connection.pgconn
+        self.pid, self.made, self.lost = self.pgconn.backend_pid, time.monotonic(), False
         self._prepared: set[str] | None = None if pooled else set()
         self.since, self.silent = 0.0, False
         silence_watchdog.watch(self)
@@ -102,6 +106,7 @@ class Session:
         return self.pgconn.exec_prepared(name, cast(Any, parameters))  # its stub forgets NULL
 
     def _lost_touch(self, error: BaseException) -> InfrastructureError:
+        self.lost = True
         if not self.silent:
             return unreachable(error, code=UNKNOWN)
         return InfrastructureError(
@@ -123,6 +128,12 @@ class Session:
             return InfrastructureError(
                 f"the database undid this in favour of others: {str(error).strip()}",
                 code="database_contention",
+            )
+        if state == CANCELLED:
+            return InfrastructureError(
+                f"the database cancelled a statement: {str(error).strip()}",
+                code="database_slow",
+                hint="it waits for a lock, or has too much to do; others may be answered",
             )
         if state[:2] in TROUBLES:
             return unreachable(error)
@@ -192,6 +203,9 @@ class Database:
         self._idle: deque[tuple[Session, float]] = deque()
         self._lock = threading.Lock()
         self._closings = 0
+        self._lost: list[Session] = []
+        """Sessions that broke within a statement: their server processes may still be at it."""
+        self._ending = threading.Lock()
         self.round_trips = 0
 
     def run(self, name: str, values: Mapping[str, bytes | None]) -> list[Row]:
@@ -218,13 +232,40 @@ class Database:
             began = self._closings
             session = self._taken() or self._connect()
             try:
+                if self._lost:
+                    self._end_lost(session)
                 yield session
             finally:
+                if session.lost and not self._pooled:
+                    self._lost.append(session)
                 self._keep(session, began)
                 if session.silent:
                     self.close()  # the others were made at the same server
         finally:
             self._free.release()
+
+    def _end_lost(self, session: Session) -> None:
+        """End statements that still run although their connection broke.
+
+        What follows depends on whether they were carried out: freeing what they may have given to this process, say.
+        Raises InfrastructureError.
+        """
+        with self._ending:
+            lost = list(self._lost)
+            if not lost:
+                return
+            statement, now = query("end_sessions"), time.monotonic()
+            values = {
+                "pids": numbers([one.pid for one in lost]),
+                "ages": numbers([now - one.made for one in lost]),
+            }
+            try:
+                session.run(statement, statement.bind(values))
+            except (InfrastructureError, psycopg.Error) as error:
+                if session.lost:
+                    raise unreachable(error) from error  # what the caller asks for was not sent
+                # This role may not, say. What it cannot end has a time limit.
+            del self._lost[: len(lost)]
 
     def _taken(self) -> Session | None:
         """The idle session that was used last and is still good."""

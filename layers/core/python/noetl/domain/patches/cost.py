@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.outcomes.outcomes import Patch
+from noetl.domain.text.number_text import number_text
 
 COST = "cost"
 """The name in the context that tasks add their cost to."""
@@ -20,7 +21,8 @@ def check_cost(patch: Patch) -> None:
     """
     if is_cost(patch) and patch.op == "add" and isinstance(patch.value, (int, float)) and patch.value < 0:
         raise InvalidInputError(
-            f"ctx.cost: {patch.value:g} cannot be added, because it would refill the budget of the execution",
+            f"ctx.cost: {number_text(patch.value)} cannot be added, "
+            "because it would refill the budget of the execution",
             code="negative_cost",
             hint="add 0 or more, such as {{ [0, output.body.price] | max }}",
         )

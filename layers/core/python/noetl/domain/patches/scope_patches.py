@@ -30,7 +30,10 @@ def apply_patch(current: Any, patch: Patch) -> Any:
     """
     try:
         value = _OPERATIONS[patch.op](current, patch.value)
-    except (TypeError, ValueError, OverflowError) as error:
+    except OverflowError as error:
+        why = "one number is a fraction, and the other one a whole number beyond what fractions reach"
+        raise misfit(patch, why, "give whole numbers only, or smaller ones") from error
+    except (TypeError, ValueError) as error:
         why, hint = _why(patch.op, current, patch.value)
         raise misfit(patch, why, hint) from error
     if patch.op == "add" and not number_fits(value):

@@ -1,12 +1,14 @@
 """Lints: correct text that still cannot do what it says. One module per family.
 
 ``guards``: guards that never decide; ``flow``: routes, waits and races; ``names``: names that hold nothing where they are read.
-``rows``: code that tests a result for a list; ``escapes``: values whose quotes are doubled before SQL binds them.
+``rows``: code that tests a result for a list; ``escapes``: values whose quotes are doubled before SQL binds them;
+``costs``: writes that refill a budget.
 ``deprecated`` and ``unused`` are asked for by ``noetl validate --strict`` only.
 """
 
 from __future__ import annotations
 
+from noetl.dsl.lints.costs import check_costs
 from noetl.dsl.lints.deprecated import check_deprecated
 from noetl.dsl.lints.escapes import check_escapes
 from noetl.dsl.lints.flow import check_flow
@@ -29,6 +31,7 @@ def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:
     check_known_names(lowering, program)
     check_rows(lowering, program)
     check_escapes(lowering)
+    check_costs(lowering, program)
     if lowering.strict:
         check_deprecated(lowering, root)
         check_unused(lowering, root)

@@ -385,16 +385,20 @@ def _forks(step: Step) -> Iterator[tuple[str, str]]:
                 yield left, right
 
 
-def _writes(step: Step) -> list[_Write]:
+def set_actions(step: Step) -> list[SetAction]:
+    """Return every write of a step: its own, and those of its tasks, rules and arcs."""
     actions: list[SetAction] = [*step.sets, *(action for arc in step.arcs for action in arc.sets)]
     rules = [*step.cases]
     for task in tasks_in((step.body, step.cases)):
         actions += task.sets
         rules += task.rules
-    actions += [action for rule in rules for action in rule.actions if isinstance(action, SetAction)]
+    return actions + [action for rule in rules for action in rule.actions if isinstance(action, SetAction)]
+
+
+def _writes(step: Step) -> list[_Write]:
     found = [
         _Write(step.name, f"{action.scope}.{action.name}", action.pos)
-        for action in actions
+        for action in set_actions(step)
         if action.scope in ("ctx", "vars") and action.op == "set"
     ]
     pairs: Iterable[tuple[str, Node]] = ()

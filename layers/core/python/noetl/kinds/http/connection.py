@@ -149,6 +149,7 @@ class Exchange:
             kind="connection",
             code="connect_failed",
             retryable=True,
+            hint="is the service running, and are the host and the port of its address right?",
         ) from failure
 
 

@@ -316,7 +316,11 @@ def resolve(host: str, port: int, timeout: float) -> list[Address]:
     if failure or not found:
         why = (failure[0].strerror or str(failure[0])) if failure else "it has no address"
         raise TaskError(
-            f"{host} could not be resolved: {why}", kind="connection", code="dns_failed", retryable=True
+            f"{host} could not be resolved: {why}",
+            kind="connection",
+            code="dns_failed",
+            retryable=True,
+            hint="correct the host in the address, or the name service of the machine that runs the task",
         )
     return found
 

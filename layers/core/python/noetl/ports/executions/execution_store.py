@@ -221,6 +221,12 @@ class ExecutionStore(LimitStore, Figures, Protocol):
         Unknown executions are left out.
         """
 
+    def disown(self, events: Sequence[Event], owner: str | None = None) -> None:
+        """Note that ``owner`` will not hand these events of its outbox to its engine.
+
+        They have no owner when it next asks for undelivered events. No round trip: it works in an outage.
+        """
+
     def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
         """Return pauses and resumes in the outbox, by execution, in the order of acceptance.
 
@@ -259,8 +265,8 @@ class ExecutionStore(LimitStore, Figures, Protocol):
 
     # --- recovery: what a process asks for when it starts, and then periodically ---
 
-    def heartbeat(self, owner: str, lease_seconds: float) -> None:
-        """Extend the leases of this owner.
+    def heartbeat(self, owner: str, lease_seconds: float) -> bool:
+        """Extend the leases of this owner; return whether its last one was over.
 
         Other processes may claim what is leased to owners without a recent heartbeat."""
 
@@ -281,6 +287,7 @@ class ExecutionStore(LimitStore, Figures, Protocol):
     ) -> Sequence[Command]:
         """Take commands that are due and have no live owner.
 
+        ``owner`` lives, even if its lease is over.
         ``offer``: what is offered. ``lost`` False: leave out commands that a process died of. The attempt goes up, unless it is the
         first. Loop chunks come with ``skip`` filled from items that are done, and a sequential loop's with the overlay of their patches.
         """

@@ -29,7 +29,8 @@ ASIDE_SECONDS = (1.0, 2.0, 5.0, 10.0)
 TURN_SECONDS = 2.0
 """How long a thread waits until a batch with its event begins. The batch before may take long: something that it needs may hang."""
 DATABASE = frozenset({"database_unreachable", "outcome_unknown"})
-"""Codes of errors after which the engine can handle no event."""
+"""Codes of errors after which the engine can handle no event. ``database_silent`` is none: it may be about one statement, such as one that is
+too large for its way. Where the database hangs for all, the next try gets no connection, and is ``database_unreachable``."""
 
 
 @dataclass(slots=True, eq=False)

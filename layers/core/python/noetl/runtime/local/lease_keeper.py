@@ -25,13 +25,21 @@ TIMER_SECONDS = 0.25
 """Longest time between two looks at due timers."""
 AGAIN_SECONDS = 1.0
 """Pause before something that failed is tried again."""
-DOUBTFUL = frozenset({"database_unreachable", "outcome_unknown", "database_silent"})
-"""Codes of errors after which an answer of the store may have been lost, with the commands and events that it handed to this process."""
+DOUBTFUL = frozenset({"outcome_unknown", "database_silent"})
+"""Codes of errors after which an answer of the store may have been lost, with the commands and events that it handed to this process.
+After any other the statement did nothing. Who takes leases again has everything that runs done twice, so it is for these alone."""
 NO_THREAD_SECONDS = 1.0
 """Pause of a command for which no thread could be started."""
 TIDY_SECONDS = 300.0
+_with_sleep = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""Monotonic seconds, of which some pass while the machine sleeps."""
 ADOPT = 1000
 """Most commands or events taken over at once."""
+
+
+def is_doubtful(error: BaseException) -> bool:
+    """Return whether an answer of the store may have been lost with ``error``."""
+    return isinstance(error, InfrastructureError) and error.code in DOUBTFUL
 
 
 class PeriodicDuty(msgspec.Struct):
@@ -64,8 +72,9 @@ class Keeper:
         self.takes: Takes = "everything"
         """``nothing``: the keeper adopts no work of other processes, and fires no due timers."""
         self.revive: Callable[[], bool] = lambda: False
-        self.leave: Callable[[], object] = lambda: None
-        """Called before the keeper releases its leases to claim them again: unbegun work comes back with them, and must not run twice."""
+        self.leave: Callable[[], Collection[Command]] = lambda: ()
+        """Removes the commands that no thread has begun, and returns them. They must not run twice when other processes may take them, or
+        when they come back with a claim."""
         self.store = store
         self.owner = owner
         self.lease_seconds = lease_seconds
@@ -76,11 +85,22 @@ class Keeper:
         self._number = itertools.count()
         self._wake = threading.Condition()
         self._closed = False
+        self._retired = False
         self._doubtful = False
+        self._behind = _with_sleep() - time.monotonic()
         self._thread = threading.Thread(target=self._keep, name="noetl-keeper", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def retire(self) -> None:
+        """Do no more than hold the lease.
+
+        This process ends, and what runs in it may take longer than the lease.
+        """
+        with self._wake:
+            self._retired = True
+            self._wake.notify_all()
 
     def close(self) -> None:
         with self._wake:
@@ -111,13 +131,21 @@ class Keeper:
             return len(self._heap)
 
     def adopt(self) -> bool:
-        """Claim commands and events that no living process owns. Return whether there were some."""
+        """Claim commands and events that no living process owns. Return whether there were some.
+
+        Any thread may call it.
+        """
         if self.takes == "nothing":
             return False
-        commands = self.store.claim(self.owner, ADOPT, lost=self.takes == "everything")
-        self._hand_on(commands, ())
-        events = self.store.undelivered(self.owner, ADOPT)
-        self._hand_on((), events)
+        try:
+            commands = self.store.claim(self.owner, ADOPT, lost=self.takes == "everything")
+            self._hand_on(commands, ())
+            events = self.store.undelivered(self.owner, ADOPT)
+            self._hand_on((), events)
+        except InfrastructureError as error:
+            if is_doubtful(error):
+                self.doubt()
+            raise
         return bool(commands or events)
 
     def _hand_on(self, commands: Collection[Command], events: Collection[Event]) -> None:
@@ -157,60 +185,96 @@ class Keeper:
             self._doubtful = True
             self._wake.notify_all()
 
-    def _take_anew(self) -> None:
+    def _take_anew(self) -> bool:
+        """Take the leases again after a doubt.
+
+        Return whether the lease was over, so that nothing was claimed yet.
+        """
         with self._wake:
             doubtful, self._doubtful = self._doubtful, False
         if not doubtful:
-            return
+            return False
         released = False
         try:
+            was_over = self._beat()
             if self.takes != "nothing":
                 self.leave()
             self.store.release(self.owner)
             released = True
             self.store.heartbeat(self.owner, self.lease_seconds)
-            while self.adopt():
+            while not was_over and self.adopt():
                 # A slow claim must not outlast the lease: the next one would claim this process's own commands, in an endless loop.
                 self.store.heartbeat(self.owner, self.lease_seconds)
-        except Exception as error:
-            # Releasing alone brings back what was left. After it, a defect must not release again: that supersedes what runs.
-            if not released or isinstance(error, InfrastructureError):
+        except Exception:
+            # Releasing alone brings back what was left. After it, the next looks claim the rest: releasing again would supersede what runs.
+            if not released:
                 self.doubt()
             raise
+        return was_over
 
     def _keep(self) -> None:
         beat = sweep = timers = time.monotonic()
         while True:
             now = time.monotonic()
+            was_over: bool | None = False
             try:
-                self._safely(partial(self._dispatch_due, beat))
-                self._safely(self._take_anew)
+                if not self._retired:
+                    self._safely(partial(self._dispatch_due, beat))
+                    was_over = self._safely(self._take_anew)
                 now = time.monotonic()  # that may have taken long, and a claim must not outlast the lease
-                if now >= beat:
-                    self.store.heartbeat(self.owner, self.lease_seconds)
+                if self._slept() or now >= beat:
+                    was_over = self._beat() or was_over
                     beat = now + self.lease_seconds / 3
-                if now >= sweep:
-                    self._safely(self.adopt)
-                    sweep = now + SWEEP_SECONDS
-                if now >= timers:
-                    wait = self._safely(self._fire_timers)
-                    timers = now + (AGAIN_SECONDS if wait is None else wait)
-                self._do_chores(now)
+                if was_over:
+                    # Whoever else was cut off, or slept on this machine, lives as well: they have their turn to say so first.
+                    sweep = timers = now + self.lease_seconds / 3 + AGAIN_SECONDS
+                if not self._retired:
+                    if now >= sweep:
+                        self._safely(self.adopt)
+                        sweep = now + SWEEP_SECONDS
+                    if now >= timers:
+                        wait = self._safely(self._fire_timers)
+                        timers = now + (AGAIN_SECONDS if wait is None else wait)
+                    self._do_chores(now)
             except InfrastructureError as outage:
+                # The duties that are handed work note their doubts themselves. A heartbeat or a chore that fails loses none.
                 self.log(f"the keeper cannot reach the database: {outage}")
-                self.doubt()
                 self._revive()
                 beat = sweep = timers = self._put_off(now)
             except Exception as error:
                 # The keeper outlives its own defects: without it nothing holds the lease.
                 self.log(f"the keeper stumbled: {error!r}")
                 beat = self._put_off(now)
-            with self._wake:
-                if self._closed:
-                    return
-                chores = [chore.due for chore in self.chores]
-                until = min(beat, sweep, timers, *chores, self._heap[0][0] if self._heap else beat)
-                self._wake.wait(max(0.0, until - time.monotonic()))
+            if self._rest(beat, sweep, timers, *(chore.due for chore in self.chores)):
+                return
+
+    def _slept(self) -> bool:
+        """Return whether the machine slept since the last look.
+
+        Its sleep is no part of the time that this thread waits for its next heartbeat.
+        """
+        behind = _with_sleep() - time.monotonic()
+        slept, self._behind = behind - self._behind >= 1.0, behind
+        return slept
+
+    def _beat(self) -> bool:
+        """Extend the lease, and return whether it was over.
+
+        Then other processes may have the unbegun commands: each is looked at before it runs.
+        """
+        was_over = self.store.heartbeat(self.owner, self.lease_seconds)
+        if was_over:
+            for command in self.leave():
+                self.delay(command)
+        return was_over
+
+    def _rest(self, beat: float, *dues: float) -> bool:
+        """Wait until something is due or asked for; return whether the keeper is closed."""
+        with self._wake:
+            if not self._closed:
+                dues = () if self._retired else (*dues, *(due for due, _, _ in self._heap[:1]))
+                self._wake.wait(max(0.0, min((beat, *dues)) - time.monotonic()))
+            return self._closed
 
     def _safely(self, duty: Callable[[], T]) -> T | None:
         """Do one duty, and log what it raises, so that a duty that fails stops no other.
@@ -270,7 +334,12 @@ class Keeper:
         """Fire due timers, and return the seconds until the next look."""
         if self.takes == "nothing":
             return AGAIN_SECONDS
-        events, until = self.store.due_timers(self.owner, ADOPT)
+        try:
+            events, until = self.store.due_timers(self.owner, ADOPT)
+        except InfrastructureError as error:
+            if is_doubtful(error):
+                self.doubt()
+            raise
         if events:
             self._hand_on((), events)
         return TIMER_SECONDS if until is None else max(0.0, min(TIMER_SECONDS, until))

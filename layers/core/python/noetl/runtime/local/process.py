@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -32,7 +32,13 @@ from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.id_source import change_name, process_name
 from noetl.runtime.local.event_inbox import BATCH, Inbox
-from noetl.runtime.local.lease_keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Keeper, PeriodicDuty
+from noetl.runtime.local.lease_keeper import (
+    NO_THREAD_SECONDS,
+    TIDY_SECONDS,
+    Keeper,
+    PeriodicDuty,
+    is_doubtful,
+)
 from noetl.runtime.local.lost_commands import SharedRunRule, attempt, fence_of, free_dead
 from noetl.runtime.local.orphaned_jobs import LeftBehind
 from noetl.runtime.local.pools_of_process import (
@@ -154,7 +160,6 @@ class LocalRuntime:
                 self.owner,
                 self.settings.home,
                 self._start_fired,
-                self.keeper.doubt,
                 self.log,
                 self.settings.hidden_dirs,
             )
@@ -166,12 +171,13 @@ class LocalRuntime:
     ) -> None:
         if self.scheduler is not None:
             self.scheduler.close()
-        self.keeper.close()
+        self.keeper.retire()
         self._company.close()
         until = time.monotonic() + self.patience
         for pool in self.pools.values():
             pool.close(until)
         self._inbox.close()
+        self.keeper.close()
         try:
             self.offers.end()
             self.store.release(self.owner)
@@ -301,8 +307,13 @@ class LocalRuntime:
     def _new_keeper(self) -> Keeper:
         lease = self.settings.lease_seconds
         made = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
-        made.takes, made.leave = self.takes, lambda: self._here.remove(leave_waiting(self.pools.values()))
+        made.takes, made.leave = self.takes, self._leave
         return made
+
+    def _leave(self) -> list[Command]:
+        left = leave_waiting(self.pools.values())
+        self._here.remove(left)
+        return left
 
     def _program_of(self, execution_id: int) -> str:
         if (info := self.store.info(execution_id)) is None:
@@ -426,50 +437,70 @@ class LocalRuntime:
 
     def _handle(self, batch: Sequence[Event]) -> BatchEffects:
         handled = BatchEffects()
-        try:
-            handle_events(batch, self.opened.engine, handled)
-        except BaseException as error:
-            if isinstance(error, InfrastructureError) and error.code in DOUBTFUL:
-                # What was committed is claimed again when this process takes its leases again.
-                self.keeper.doubt()
-            else:
-                self._follow(handled)
-            raise
-        self._follow(handled, batch)
+        with self._revivals() as revived:
+            try:
+                handle_events(batch, self.opened.engine, handled)
+            except BaseException as error:
+                if is_doubtful(error):
+                    # What was committed is claimed again when this process takes its leases again.
+                    self.keeper.doubt()
+                    handled.commands, handled.events = [], []
+                self._follow(handled, revived)
+                raise
+            self._follow(handled, revived, batch)
         self.on_change(event.execution_id for event in batch)
         return handled
 
+    @contextmanager
+    def _revivals(self) -> Iterator[set[int]]:
+        """Gather the executions that other threads revive.
+
+        From before a commit until its effects are noted.
+        """
+        with self._changed:
+            revived = self._ended.look()
+        try:
+            yield revived
+        finally:
+            with self._changed:
+                self._ended.looked(revived)
+
     def _after_failure(self, event: Event, error: Exception, tries: int) -> float | None:
         handled = BatchEffects()
-        try:
-            return after_failure(event, error, tries, self.opened.engine, handled)
-        except InfrastructureError as outage:
-            if outage.code in DOUBTFUL:
-                self.keeper.doubt()
-            raise
-        finally:
-            self._follow(handled)
+        with self._revivals() as revived:
+            try:
+                return after_failure(event, error, tries, self.opened.engine, handled)
+            except InfrastructureError as outage:
+                if is_doubtful(outage):
+                    self.keeper.doubt()
+                raise
+            finally:
+                self._follow(handled, revived)
 
-    def _follow(self, handled: BatchEffects, batch: Sequence[Event] = ()) -> None:
+    def _follow(self, handled: BatchEffects, revived: set[int], batch: Sequence[Event] = ()) -> None:
         """Run the commands and handle the events of a commit.
 
-        Also when the rest of a batch failed.
+        Also when the rest of a batch failed. ``revived``: executions that other threads revived since it began.
         """
-        self._given(handled.commands)
+        with self._changed:
+            # An execution that this commit ended may have been redriven before this thread comes here. Its commands would count as given up.
+            ended = [end for end in handled.ended if end[0] not in revived]
+            for execution_id in (*handled.redriven, *(one.execution_id for one in handled.commands)):
+                self._ended.revive(execution_id)
+            self._ended.note(ended)
+            self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
+            if ended and self._given_up:
+                self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
+        self.dispatch(*handled.commands)
         with self._changed:
             early = handled.events
             if early and len(early) == len(batch) and all(one in batch for one in early):
                 self._changed.wait(EARLY_SECONDS)
             self._inbox.put(early)
-            for execution_id in handled.redriven:
-                self._ended.revive(execution_id)
-            self._ended.note(handled.ended)
-            self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
-            if handled.ended and self._given_up:
-                self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
             self._changed.notify_all()
         if handled.ended:
             self.on_ended(status for _, status in handled.ended)
-            forget(self.pools, {one for one, _ in handled.ended})
+        if ended:
+            forget(self.pools, {one for one, _ in ended})
         if handled.ended or handled.dropped:
             self.left_behind.hasten()

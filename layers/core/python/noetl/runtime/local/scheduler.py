@@ -27,7 +27,7 @@ class Scheduler:
     """The scheduler's thread.
 
     ``home``: the folder in which it keeps what it has seen in watched folders. ``give``: is called with each firing,
-    and handles its event. ``doubt``: is called when an answer of the store was lost. ``hidden``: what triggers show no names of.
+    and handles its event. ``hidden``: what triggers show no names of.
     """
 
     def __init__(
@@ -36,7 +36,6 @@ class Scheduler:
         owner: str,
         home: Path,
         give: Callable[[Fired], None],
-        doubt: Callable[[], None],
         log: Callable[[str], None],
         hidden: Iterable[str] = (),
     ) -> None:
@@ -51,7 +50,6 @@ class Scheduler:
         )
         self.files = FileWatcher(stores.triggers.store, self.deps, home / "watched", log, hidden)
         self.give = give
-        self.doubt = doubt
         self.log = log
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="noetl-scheduler", daemon=True)
@@ -72,7 +70,6 @@ class Scheduler:
                     pause = max(pause, self._look(look))
             except InfrastructureError as error:
                 self.log(f"schedules and triggers wait for the database: {error}")
-                self.doubt()
                 pause = AGAIN_SECONDS
 
     def _look(self, look: Callable[[], Iterable[Fired]]) -> float:

@@ -20,6 +20,7 @@ from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
 from noetl.services.executions.change_execution import ChangeRequest, cancel
 from noetl.services.executions.start_execution import Started
 from noetl.services.executions.start_playbook import StartDeps, start_playbook
+from noetl.services.support.handing_on import handing_on
 
 
 class Fired(msgspec.Struct, frozen=True):
@@ -158,9 +159,12 @@ def _fire(
         settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=error_text)
         return Fired(row.name, at, reason=str(error)), settled
     cancelled = None
-    if before is not None and before != started.execution_id and row.overlap == "cancel_previous":
-        cancelled = _cancel(row, at, before, deps)
-    settled = schedules.fired(row, at, next_at=upcoming, execution_id=started.execution_id)
+    posted: list[Event | None] = [started.event]
+    with handing_on(deps.store, deps.owner, posted):
+        if before is not None and before != started.execution_id and row.overlap == "cancel_previous":
+            cancelled = _cancel(row, at, before, deps)
+            posted.append(cancelled)
+        settled = schedules.fired(row, at, next_at=upcoming, execution_id=started.execution_id)
     return Fired(row.name, at, started.execution_id, started.event, cancelled=cancelled), settled
 
 

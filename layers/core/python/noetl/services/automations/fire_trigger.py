@@ -14,6 +14,7 @@ from noetl.ports.trigger_store import TriggerRow, TriggerStore
 from noetl.services.executions.start_execution import Started
 from noetl.services.executions.start_from_trigger import event_key, message_event, message_key
 from noetl.services.executions.start_playbook import StartDeps, start_playbook
+from noetl.services.support.handing_on import handing_on
 
 
 class TriggerEvent(msgspec.Struct, frozen=True):
@@ -44,7 +45,8 @@ def fire_trigger(row: TriggerRow, happening: TriggerEvent, store: TriggerStore, 
         if not isinstance(error, InfrastructureError) and not error.retryable:
             store.fired(row.name, None, error=f"{error.code}: {error}")
         raise
-    store.fired(row.name, started.execution_id, fresh=started.event is not None)
+    with handing_on(deps.store, deps.owner, [started.event]):
+        store.fired(row.name, started.execution_id, fresh=started.event is not None)
     return started
 
 

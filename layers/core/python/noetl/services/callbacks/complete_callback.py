@@ -39,6 +39,7 @@ from noetl.dsl.program import LiteralNode, Map, Program, Task, calls_back_task, 
 from noetl.ports.executions.execution_store import ExecutionStore, LoadRequest
 from noetl.ports.results import ResultStore
 from noetl.services.history.execution_state import state_of
+from noetl.services.support.handing_on import handing_on
 
 _PROBLEMS_SHOWN = 3
 """Problems of a body in a message; ``details`` have more."""
@@ -114,7 +115,8 @@ def answer(token: str, body: Any, deps: CallbackDeps, owner: str) -> CompletedCa
     event = plan(callback, body, digest, deps)
     posted = deps.store.post(event, owner)
     if posted.posted:
-        _give_way(event, deps)
+        with handing_on(deps.store, owner, [event]):
+            _give_way(event, deps)
         return CompletedCallback(callback, event)
     if posted.status in TERMINAL:
         raise _closed(f"execution {callback.execution_id} is {posted.status}")

@@ -134,7 +134,11 @@ def _no_credential(need: Need, present: Present) -> Diagnostic:
         f"there is no credential {need.name!r}",
         need.pos.line,
         need.pos.column,
-        hint=did_you_mean(need.name, present.suggested, f"keep it: noetl credential add {need.name}"),
+        hint=did_you_mean(
+            need.name,
+            present.suggested,
+            f"keep it: noetl credential add {need.name} --type TYPE --data-file FILE",
+        ),
     )
 
 

@@ -64,7 +64,11 @@ def _check(entry: KeychainEntry, name: str, found: Mapping[str, str], names: Cre
         raise InvalidInputError(
             f"the keychain entry {entry.name!r} needs the credential {name[:120]!r}, which does not exist",
             code="keychain_unresolved",
-            hint=did_you_mean(name, names.known(), f"keep it first: noetl credential add {name[:120]}"),
+            hint=did_you_mean(
+                name,
+                names.known(),
+                f"keep it first: noetl credential add {name[:120]} --type {entry.kind} --data-file FILE",
+            ),
             details=place,
         )
     if not serves(entry.kind, found[name]):

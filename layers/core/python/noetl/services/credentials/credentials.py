@@ -203,7 +203,9 @@ def find_credential(name: str, deps: CredentialDeps) -> StoredCredential:
     raise NotFoundError(
         f"there is no credential {name[:80]!r}",
         code="credential_not_found",
-        hint=did_you_mean(name, known, "keep it first: `noetl credential add`"),
+        hint=did_you_mean(
+            name, known, "keep it first: `noetl credential add NAME --type TYPE --data-file FILE`"
+        ),
     )
 
 
@@ -225,7 +227,7 @@ def open_credential(stored: StoredCredential, deps: CredentialDeps) -> dict[str,
         raise InvalidInputError(
             f"the credential {stored.name!r} cannot be opened: its key is gone, or its row was changed",
             code="credential_unreadable",
-            hint=f"keep it again: noetl credential add {stored.name}",
+            hint=f"keep it again: noetl credential add {stored.name} --type {stored.type} --data-file FILE",
         ) from error
     return found
 

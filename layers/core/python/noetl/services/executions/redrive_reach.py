@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from noetl.domain.errors import InvalidInputError
-from noetl.dsl.program import LiteralNode, Map, Program
+from noetl.dsl.program import LiteralNode, Map, Program, Step
 
 MOST_NAMED = 10
 NAME_SHOWN = 80
+_ARGUMENT = re.compile(r"""(?<![\w.])(?:args|input)\b(?:\s*\.\s*(\w+)|\s*\[\s*(['"])(.*?)\2\s*\])?""")
+"""``args.table`` or ``input["table"]`` in a template; no group where a template uses all arguments."""
 
 
 def check_reach(program: Program, step: str, names: Iterable[str]) -> None:
-    """Refuse arguments that the step does not read, or that its own `args` replace.
+    """Refuse arguments that the step does not read, or that its own `input` replaces.
 
     Raises InvalidInputError(code="unread_argument").
     """
@@ -34,14 +37,14 @@ def unreached(program: Program, step: str, names: Iterable[str]) -> list[str]:
     if found is None:
         return []
     own = _keys(found.args)
-    reads = {name for part in (found.enter_reads, found.exit_reads) for name in part.names}
-    whole = bool(reads & {"args", "args.*", "input", "input.*"})
-    bare = sorted({name.removeprefix("args.").removeprefix("input.") for name in reads} - own)
+    named, whole = _arguments(found)
+    stored = {name for part in (found.enter_reads, found.exit_reads) for name in part.names}
+    bare = sorted((stored | named) - own)
     problems = []
     for name in names:
         shown = name[:NAME_SHOWN]
         if name in own:
-            problems.append(f"{shown} has no effect: step {step} computes {shown} itself, in its args")
+            problems.append(f"{shown} has no effect: step {step} computes {shown} itself, in its input")
         elif not whole and name not in bare:
             near = nearest(name, bare)
             remedy = (
@@ -51,6 +54,21 @@ def unreached(program: Program, step: str, names: Iterable[str]) -> list[str]:
             )
             problems.append(f"{shown} has no effect: step {step} does not read it; {remedy}")
     return problems
+
+
+def _arguments(step: Step) -> tuple[set[str], bool]:
+    """Find which arguments the templates of a step name, and whether one uses all of them.
+
+    The reads of a step do not have these: no store keeps arguments by their names.
+    """
+    from noetl.dsl.reads import nodes_in
+
+    named, whole = set(), False
+    for node in nodes_in(step):
+        for attribute, _, key in _ARGUMENT.findall(node.source):
+            named.add(attribute or key)
+            whole = whole or not (attribute or key)
+    return named - {""}, whole
 
 
 def _keys(node: object) -> set[str]:

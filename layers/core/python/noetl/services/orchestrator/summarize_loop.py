@@ -224,4 +224,4 @@ class _Fold:
             value=patch.value,
             encoded=encoded,
         )
-        return Patch(patch.scope, patch.name, ref, "set")
+        return Patch(patch.scope, patch.name, ref, patch.op)

@@ -12,6 +12,7 @@ from noetl.domain.errors import InvalidInputError, NotFoundError
 from noetl.domain.limits import EXECUTIONS, Numbers
 from noetl.domain.sizes.gate import check_text
 from noetl.domain.sizes.table import LIMIT_KEY
+from noetl.domain.text.number_text import number_text
 from noetl.ports.limit_store import KeyState, KeyUse, LimitStore, Wait
 
 _HIGHEST = 2**31 - 1
@@ -115,7 +116,9 @@ def set_limit(store: LimitStore, key: str, request: LimitRequest, principal: str
 def _between(name: str, value: float | None, lowest: float, highest: float) -> None:
     if value is not None and not lowest <= value <= highest:
         raise InvalidInputError(
-            f"{name} is {value:g}", code="invalid_limit", hint=f"from {lowest:g} to {highest:g}"
+            f"{name} is {number_text(value)}",
+            code="invalid_limit",
+            hint=f"from {lowest:g} to {highest:g}",
         )
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from noetl.adapters.postgres.connection import SILENT, UNKNOWN
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import Start
+from noetl.domain.events import Event, Start
 from noetl.ports.executions.answers import CreatedExecution
 from noetl.ports.executions.execution_store import Change, ItemBatch
 
@@ -102,6 +102,10 @@ class AmbiguousCommits:
             for doubt in doubts:
                 self._doubts.pop(doubt, None)
 
+    def add(self, doubts: Sequence[AmbiguousCommit]) -> None:
+        """Note work of this process that it will not do, although it had the answer."""
+        self._add(doubts, time.monotonic())
+
     def _add(self, doubts: Sequence[AmbiguousCommit], began: float) -> None:
         with self._lock:
             for doubt in doubts:
@@ -128,6 +132,15 @@ def of_start(start: Start, created: CreatedExecution, owner: str | None) -> list
     One that begins later belongs to no process.
     """
     return [AmbiguousCommit(owner, start.execution_id, 0, -1)] if owner and created.starts_at is None else []
+
+
+def of_events(events: Sequence[Event], owner: str | None) -> list[AmbiguousCommit]:
+    """Return posted events, which the caller hands to its engine."""
+    if not owner:
+        return []
+    return [
+        AmbiguousCommit(owner, execution_id, 0, -1) for execution_id in {one.execution_id for one in events}
+    ]
 
 
 def of_batches(batches: Sequence[ItemBatch], owner: str | None) -> list[AmbiguousCommit]:

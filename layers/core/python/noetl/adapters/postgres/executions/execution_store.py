@@ -173,7 +173,8 @@ class PostgresExecutionStore(PostgresFigures):
             "variables": records(variable_rows(event.execution_id, variables)),
             "held": query_params.held(event),
         }
-        rows = self.database.run("post_event", values)
+        with self._doubts.about(ambiguous_commits.of_events([event], owner)):
+            rows = self.database.run("post_event", values)
         if not rows:
             return Posted(None, 0, False)
         status, version, posted = (column or b"" for column in rows[0])
@@ -181,12 +182,15 @@ class PostgresExecutionStore(PostgresFigures):
 
     def post_all(self, events: Sequence[Event], owner: str | None = None) -> Mapping[int, Posted]:
         found: dict[int, Posted] = {}
-        for execution, status, version, posted in self.database.run(
-            "post_events", query_params.posting(events, owner)
-        ):
+        with self._doubts.about(ambiguous_commits.of_events(events, owner)):
+            rows = self.database.run("post_events", query_params.posting(events, owner))
+        for execution, status, version, posted in rows:
             known = cast(Status, (status or b"").decode())
             found[int(execution or b"")] = Posted(known, int(version or b""), posted == b"t")
         return found
+
+    def disown(self, events: Sequence[Event], owner: str | None = None) -> None:
+        self._doubts.add(ambiguous_commits.of_events(events, owner))
 
     def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
         found: dict[int, list[Steering]] = {}
@@ -265,8 +269,9 @@ class PostgresExecutionStore(PostgresFigures):
     def forget_keys(self, older_than_seconds: float, limit: int = 1000) -> None:
         self.database.run("forget_keys", {"seconds": number(older_than_seconds), "limit": number(limit)})
 
-    def heartbeat(self, owner: str, lease_seconds: float) -> None:
-        self.database.run("heartbeat", {"owner": text(owner), "seconds": number(lease_seconds)})
+    def heartbeat(self, owner: str, lease_seconds: float) -> bool:
+        rows = self.database.run("heartbeat", {"owner": text(owner), "seconds": number(lease_seconds)})
+        return rows[0][0] == b"t"
 
     def release(self, owner: str) -> None:
         self.database.run("release", {"owner": text(owner)})

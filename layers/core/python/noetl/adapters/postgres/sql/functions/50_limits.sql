@@ -447,25 +447,29 @@ BEGIN
     IF EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = p_execution AND u.command_id = '' AND u.queued) THEN
         word := 'queued';
     END IF;
+    SELECT CASE WHEN k.declared IS FALSE THEN k.concurrent ELSE p_concurrent END INTO most
+    FROM (SELECT 1) one LEFT JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = p_key;
     IF fresh AND word = 'queued' AND p_excess = 'cancel_oldest' THEN
+        -- Of those that no other one replaces as many may stay as there are slots, this one among them. Those that wait can be replaced
+        -- too: else a burst would be queued, and the newest would come last.
         RETURN QUERY INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
             SELECT v.execution_id, 'excess:' || p_execution, v.execution_id, p_owner,
                    json_build_object('type', 'cancel', 'execution_id', v.execution_id, 'event_id', 'excess:' || p_execution,
                                      'program', v.program, 'principal', p_principal, 'cascade', true,
                                      'reason', 'execution ' || p_execution || ' takes its place: concurrency of ' || p_key)
             FROM (
-                SELECT e.execution_id, e.program FROM noetl.limit_use u JOIN noetl.execution e ON e.execution_id = u.execution_id
-                WHERE u.key = p_key AND u.held AND u.command_id = ''
+                SELECT e.execution_id, e.program, count(*) OVER () AS staying
+                FROM noetl.limit_use u JOIN noetl.execution e ON e.execution_id = u.execution_id
+                WHERE u.key = p_key AND (u.held OR u.queued) AND u.command_id = ''
                   AND NOT EXISTS (SELECT FROM noetl.outbox x WHERE x.execution_id = u.execution_id AND x.event_id LIKE 'excess:%')
                   AND NOT EXISTS (SELECT FROM noetl.event x WHERE x.execution_id = u.execution_id AND x.event_id LIKE 'excess:%')
-                ORDER BY u.since, u.id LIMIT 1
+                ORDER BY u.held DESC, u.since, u.id LIMIT 1
             ) v
+            WHERE v.staying > coalesce(most, 0) AND v.execution_id <> p_execution
             ON CONFLICT DO NOTHING
             RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
     END IF;
     SELECT array_agg(h.execution_id ORDER BY h.since, h.id) INTO holders FROM (
         SELECT * FROM noetl.limit_use u WHERE u.key = p_key AND u.held ORDER BY u.since, u.id LIMIT 20) h;
-    SELECT CASE WHEN k.declared IS FALSE THEN k.concurrent ELSE p_concurrent END INTO most
-    FROM (SELECT 1) one LEFT JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = p_key;
     RETURN QUERY SELECT 'status', p_execution, word, coalesce(most, 0) || coalesce(holders, '{}'), NULL, NULL, NULL;
 END $$;

@@ -29,9 +29,16 @@ SET concurrent = excluded.concurrent, rate = excluded.rate, per = excluded.per, 
     tat = NULL, principal = excluded.principal, updated_at = now();
 
 -- name: remove_limit
--- What playbooks ask for holds again; moments begin again. Row: that there was something.
-UPDATE noetl.limit_key SET declared = true, tat = NULL, principal = '', updated_at = now()
-WHERE namespace = 'default' AND key = :key AND NOT declared
+-- What playbooks ask for holds again: the row has the numbers of the newest use, or none; moments begin again. Row: that there was something.
+UPDATE noetl.limit_key k
+SET concurrent = u.concurrent, rate = u.rate, per = coalesce(u.per, 1), burst = coalesce(u.burst, 1), declared = true, tat = NULL,
+    principal = '', updated_at = now()
+FROM (SELECT 1) one LEFT JOIN (
+    SELECT * FROM noetl.limit_use WHERE key = :key AND held UNION ALL
+    SELECT * FROM noetl.limit_use WHERE key = :key AND queued
+    ORDER BY id DESC LIMIT 1
+) u ON true
+WHERE k.namespace = 'default' AND k.key = :key AND NOT k.declared
 RETURNING 'removed';
 
 -- name: queued_starts

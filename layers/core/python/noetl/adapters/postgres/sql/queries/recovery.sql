@@ -2,9 +2,22 @@
 -- many, are never read.
 
 -- name: heartbeat
+-- Row: whether the lease was over, so that other owners may have taken what this one had.
+WITH before AS (
+    SELECT lease_until <= clock_timestamp() AS over FROM noetl.runtime WHERE owner = :owner
+)
 INSERT INTO noetl.runtime (owner, heartbeat_at, lease_until)
 VALUES (:owner, clock_timestamp(), clock_timestamp() + make_interval(secs => :seconds::float8))
-ON CONFLICT (owner) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until;
+ON CONFLICT (owner) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until
+RETURNING coalesce((SELECT b.over FROM before b), false);
+
+-- name: end_sessions
+-- Sessions of this role whose connection broke within a statement. Each is waited for: afterwards its statement was carried out, or never will be.
+SELECT pg_terminate_backend(a.pid, 2000)
+FROM unnest(:pids::integer[], :ages::float8[]) AS lost (pid, age)
+JOIN pg_stat_activity a ON a.pid = lost.pid
+WHERE a.datname = current_database() AND a.usename = current_user AND a.application_name = 'noetl' AND a.pid <> pg_backend_pid()
+  AND a.backend_start <= clock_timestamp() - make_interval(secs => lost.age);
 
 -- name: release
 -- Rows are freed one by one, so that what is not due yet stays free when the same owner comes back.
@@ -36,7 +49,7 @@ WHERE c.execution_id = n.execution_id AND c.command_id = n.command_id;
 -- Numbers: run, round, attempt, first, past, microseconds of delay, lost owners. Commands that waited for slots, and have them now, are given too.
 -- Due commands with their loops; the finished items of chunks (indexes, and their outcomes as one json array), and the suspended ones.
 -- With a pool: what is offered there, or was taken from there by a worker whose time is over. What is offered was given to no worker yet,
--- so that its attempt stays. What two processes died of is given out alone: one at a time to an owner that has had none for a while.
+-- so that its attempt stays. An owner that asks lives, and has what it holds, even if its lease is over. What two processes died of is given out alone: one at a time to an owner that has had none for a while.
 WITH RECURSIVE owners AS (
     (SELECT owner FROM noetl.command WHERE NOT waiting ORDER BY owner LIMIT 1)
     UNION ALL
@@ -46,7 +59,7 @@ WITH RECURSIVE owners AS (
     SELECT c.execution_id, c.command_id
     FROM noetl.command c
     WHERE c.lost > 1 AND c.lost < :most::integer AND c.lost_turn = c.turn AND NOT c.waiting AND c.not_before <= clock_timestamp()
-      AND (c.owner = '' OR NOT noetl.is_alive(c.owner))
+      AND (c.owner = '' OR (c.owner <> :owner AND NOT noetl.is_alive(c.owner)))
       AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.status = 'paused')
       AND NOT EXISTS (
           SELECT FROM noetl.command o
@@ -67,7 +80,7 @@ WITH RECURSIVE owners AS (
         ORDER BY c.priority DESC, c.id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
     ) c
     WHERE o.owner IS NOT NULL
-      AND CASE WHEN :pool::text = '' THEN o.owner = '' OR NOT noetl.is_alive(o.owner)
+      AND CASE WHEN :pool::text = '' THEN o.owner = '' OR (o.owner <> :owner AND NOT noetl.is_alive(o.owner))
                ELSE o.owner = 'pool:' || :pool OR (starts_with(noetl.leaseholder(o.owner), :pool || ':') AND NOT noetl.is_alive(o.owner)) END
     ORDER BY c.priority DESC, c.id LIMIT :limit::bigint
 ), updated AS (
@@ -96,8 +109,9 @@ SELECT w.execution_id, w.id, w.numbers, w.body, w.extra, w.loop, NULL, NULL, NUL
 FROM (SELECT WHERE :pool::text = '') own CROSS JOIN LATERAL noetl.wake_limits(:owner) w;
 
 -- name: hand_over
--- What an invocation has published belongs to the queue; what it could not publish has no owner. The commit does not wait for the disk: a
--- crash of the database that forgets it leaves the rows to their owner, whose time ends, and a sweep publishes them again.
+-- What an invocation has published belongs to the queue; what it could not publish has no owner. Its commit does not wait for the disk: a
+-- crash of the database that forgets it leaves the rows to their owner, whose time ends, and a sweep publishes them again. The time of
+-- other owners does not end, so theirs waits.
 WITH commands AS (
     UPDATE noetl.command c SET owner = b.heir
     FROM unnest(:command_executions::bigint[], :commands::text[], :command_heirs::text[]) AS b (execution_id, command_id, heir)
@@ -111,7 +125,7 @@ WITH commands AS (
     FROM unnest(:timer_executions::bigint[], :timers::text[], :timer_heirs::text[]) AS b (execution_id, timer, heir)
     WHERE t.execution_id = b.execution_id AND t.timer = b.timer AND t.owner = :owner
 )
-SELECT set_config('synchronous_commit', 'off', true);
+SELECT set_config('synchronous_commit', 'off', true) WHERE starts_with(:owner, 'until:');
 
 -- name: hold_events
 -- Events of paused executions wait in the outbox; the rows they came from go (a Start keeps its own), and no process claims a command whose turn they end. The
