@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from noetl.domain.commands import Command
-from noetl.domain.errors import NoetlError
+from noetl.domain.errors import InvalidInputError, NoetlError
 from noetl.domain.loop_resume import Places
 from noetl.domain.outcomes.outcomes import ChildRequest, ErrorInfo, Outcome
+from noetl.domain.results.references import is_ref
 from noetl.domain.wait_request import wait_request, within
 from noetl.dsl.program import (
     LiteralNode,
@@ -117,7 +118,7 @@ def run_inline(
         run = PipelineRun(stage_pipeline(step, command), around, None, overlay)
         op: Op = run.begin() if command.machine is None else run.resume(command.machine, command.child)
         while isinstance(op, RunTask):
-            op = run.feed(_control_call(op))
+            op = run.feed(_control_call(with_payload(op, hydrate)))
     except NoetlError as error:
         return Outcome("error", error=error_of(error, program.source_name))
     except LookupError as error:
@@ -132,6 +133,31 @@ def _control_call(op: RunTask) -> TaskOutcome:
             error=ErrorInfo(f"{op.kind} does not run inside the engine", "schema", "kind_not_control")
         )
     return handler(op)
+
+
+def with_payload(op: RunTask, hydrate: Hydrate | None) -> RunTask:
+    """Load the payload and the input of a sub-playbook.
+
+    A reference would replace its workload instead of being merged over it. Raises InvalidInputError(code="task_input"), and TaskError for
+    a value that is not available.
+    """
+    if op.kind != "playbook" or hydrate is None:
+        return op
+    params, given = op.params, op.input
+    if isinstance(params, dict):
+        params = {
+            name: hydrate(value) if _CHILD_FIELDS.get(name, name) == "payload" and is_ref(value) else value
+            for name, value in params.items()
+        }
+    if is_ref(given):
+        given = hydrate(given)
+        if not isinstance(given, dict):
+            raise InvalidInputError(
+                f"the input of a playbook must be a mapping of names to values, not {str(given)[:60]!r}",
+                code="task_input",
+                hint="write input: {name: value}",
+            )
+    return msgspec.structs.replace(op, params=params, input=given)
 
 
 def _noop(op: RunTask) -> TaskOutcome:

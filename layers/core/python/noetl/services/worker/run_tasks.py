@@ -32,6 +32,7 @@ from noetl.domain.wait_request import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import ChildIds, Item, PipelineRun, RunTask, Surroundings, TaskOutcome, declared_workload
 from noetl.pipeline.errors import error_of
+from noetl.pipeline.inline import with_payload
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.preview import call_input
 from noetl.pipeline.result_binding import settled
@@ -257,6 +258,7 @@ class TaskRunner:
             if self.external.is_over(op):
                 self.external.stop(op, self._context(op, run, op.input, timeout))
                 return self._error(self.external.too_late(op, whole), began, op)
+            op = with_payload(op, self.hydrate)
             params, given = op.params, op.input
             if op.kind not in PLAIN_KINDS:
                 params = self._loaded_params(op.kind, params)
