@@ -316,7 +316,7 @@ def test_a_start_that_is_refused_is_told_and_the_next_one_tried(world):
 
 
 def test_a_moment_beyond_the_concurrency_limit_fails_and_the_next_one_starts(world):
-    """Nobody waits for the answer of a schedule, so its execution exists and says why; the schedule goes on (docs/dsl/limits.md)."""
+    """No client waits for the answer of a schedule, so its execution exists and says why; the schedule goes on (docs/dsl/limits.md)."""
     limit = "executor: { spec: { concurrency: { key: k, limit: 1, on_excess: refuse } } }\n"
     world.register("rate: 10 minutes", extra=limit, work=CALL)
     engine = EngineDeps(

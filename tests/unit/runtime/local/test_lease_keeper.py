@@ -341,7 +341,7 @@ def test_what_was_claimed_and_could_not_be_handed_on_is_claimed_again(monkeypatc
     "code", ["outcome_unknown", "database_silent", "database_unreachable", "database_busy"]
 )
 def test_leases_are_taken_anew_only_when_work_may_have_been_lost(monkeypatch, duty, code):
-    """Whoever takes them anew does everything twice that runs here. What a lost answer handed out is found all the same."""
+    """A process that takes them again runs everything twice that runs here. What a lost answer handed out is found all the same."""
     for pause in ("AGAIN_SECONDS", "SWEEP_SECONDS", "TIMER_SECONDS"):
         monkeypatch.setattr(keeping, pause, 0.02)
     store, given, calls = Counting(), [], threading.Semaphore(0)

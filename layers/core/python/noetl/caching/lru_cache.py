@@ -44,7 +44,9 @@ class LruCache(Generic[K, V]):
         """Keep a value. Return whether the key is new."""
         with self._lock:
             before = self._entries.pop(key, None)
-            self._keep(key, value, size - (0 if before is None else before[1]), size)
+            if before is not None:
+                self._size -= before[1]
+            self._keep(key, value, size)
             return before is None
 
     def get_or_put(self, key: K, value: V) -> V:
@@ -54,7 +56,7 @@ class LruCache(Generic[K, V]):
             if found is not None:
                 self._entries.move_to_end(key)
                 return found[0]
-            self._keep(key, value, 0, 0)
+            self._keep(key, value, 0)
             return value
 
     def pop(self, key: K) -> V | None:
@@ -76,9 +78,9 @@ class LruCache(Generic[K, V]):
             self._entries.clear()
             self._size = 0
 
-    def _keep(self, key: K, value: V, more: int, size: int) -> None:
+    def _keep(self, key: K, value: V, size: int) -> None:
         self._entries[key] = (value, size)
-        self._size += more
+        self._size += size
         while len(self._entries) > max(1, self._most) or (
             self._size > self._most_size and len(self._entries) > 1
         ):

@@ -193,9 +193,7 @@ def _set_route(d: Decider, step: Step, token: Token, action: NextAction, scope: 
     route = [
         Target(
             target.step,
-            {}
-            if target.args is None
-            else d.keep(arguments(d, target.args, scope, f"the args for step {target.step}"), target.step),
+            d.keep(arguments(d, target.args, scope, f"the args for step {target.step}"), target.step),
         )
         for target in action.targets
     ]

@@ -125,10 +125,7 @@ def _arcs(d: Decider, token: Token, step: Step, scope: EngineScope, boundary: st
 
 
 def _arrival(d: Decider, arc: Arc, scope: EngineScope, offset: int, sync: bool) -> Arrival:
-    if arc.args is None:
-        args = {}
-    else:
-        args = d.keep(arguments(d, arc.args, scope, f"the input of the arc to step {arc.target}"), arc.target)
+    args = d.keep(arguments(d, arc.args, scope, f"the input of the arc to step {arc.target}"), arc.target)
     return Arrival(d.state.next_run + offset, arc.target, arc.index, sync, args)
 
 

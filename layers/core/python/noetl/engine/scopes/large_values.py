@@ -31,18 +31,17 @@ def value_to_write(d: Decider, name: str, op: str, value: Any, step: str) -> Any
     """
     if op in _STORES:
         return d.keep({name: value}, step)[name]
-    return d.view.load(value) if is_ref(value) else value
+    return _whole(d, value)
 
 
-def arguments(d: Decider, node: Node, scope: EngineScope, what: str) -> dict[str, Any]:
+def arguments(d: Decider, node: Node | None, scope: EngineScope, what: str) -> dict[str, Any]:
     """Render arguments of a step, an arc or a target to names and values.
 
-    Null gives none.
-
-    Raises TemplateError for what is no mapping.
+    No template, or null, gives none. Raises TemplateError for what is no mapping.
     """
-    value = d.value(node, scope)
-    value = d.view.load(value) if is_ref(value) else value
+    if node is None:
+        return {}
+    value = _whole(d, d.value(node, scope))
     if value is None:
         return {}
     if isinstance(value, dict):
@@ -76,11 +75,13 @@ def _resolved(d: Decider, patch: Patch, current: Any, step: str) -> Patch:
         return patch
     if patch.op == "extend" and is_ref(patch.value) and (current is MISSING or current is None):
         return Patch(patch.scope, patch.name, patch.value, "set")
-    value = d.view.load(patch.value) if patch.op not in _STORES and is_ref(patch.value) else patch.value
-    whole = apply_patch(
-        d.view.load(current) if is_ref(current) else current, Patch(patch.scope, patch.name, value, patch.op)
-    )
+    value = patch.value if patch.op in _STORES else _whole(d, patch.value)
+    whole = apply_patch(_whole(d, current), Patch(patch.scope, patch.name, value, patch.op))
     return Patch(patch.scope, patch.name, d.keep({patch.name: whole}, step)[patch.name], "set")
+
+
+def _whole(d: Decider, value: Any) -> Any:
+    return d.view.load(value) if is_ref(value) else value
 
 
 def _is_large(d: Decider, patch: Patch) -> bool:

@@ -226,7 +226,7 @@ class Keeper:
                     was_over = self._beat() or was_over
                     beat = now + self.lease_seconds / 3
                 if was_over:
-                    # Whoever else was cut off, or slept on this machine, lives as well: they have their turn to say so first.
+                    # Other processes that were cut off, or slept on this machine, live as well: they extend their leases first.
                     sweep = timers = now + self.lease_seconds / 3 + AGAIN_SECONDS
                 if not self._retired:
                     if now >= sweep:
