@@ -25,20 +25,48 @@ const LOOKS: Record<HistoryEvent["status"], string> = {
   success: "done",
 };
 
+type Order = "oldest" | "newest";
+
 export default function EventsTab({ execution }: TabProps) {
-  const id = execution.execution_id;
+  const [order, setOrder] = useState<Order>("oldest");
+  const [looks, setLooks] = useState(0);
+  const ended = execution.ended_at !== null;
+  return (
+    <div className="stack">
+      <div className="filters">
+        <SelectField
+          label="Order"
+          value={order}
+          choices={[
+            { value: "oldest", label: "Oldest first" },
+            { value: "newest", label: "Newest first" },
+          ]}
+          onChange={(value) => setOrder(value === "newest" ? "newest" : "oldest")}
+        />
+        {order === "newest" && !ended ? <Button onPress={() => setLooks(looks + 1)}>Look again</Button> : null}
+      </div>
+      {order === "newest" ? (
+        <p className="muted small">Items of loops are left out: choose a loop in the graph or the timeline to see them.</p>
+      ) : null}
+      <Events key={`${order} ${looks}`} id={execution.execution_id} order={order} />
+    </div>
+  );
+}
+
+function Events({ id, order }: { id: string; order: Order }) {
   const readPage = useCallback(
     async (after: string | undefined) => {
       const page = await read(
         api.GET("/api/executions/{execution_id}/events", {
-          params: { path: { execution_id: id }, query: { after, limit: PAGE } },
+          params: { path: { execution_id: id }, query: { after, limit: PAGE, order } },
         }),
       );
       return { items: page.events, next: page.next, complete: page.complete };
     },
-    [id],
+    [id, order],
   );
-  const events = usePages(`execution:${id}`, PAGE, readPage);
+  // What happens now belongs at the end of the oldest first; of the newest first another look has it.
+  const events = usePages(order === "oldest" ? `execution:${id}` : "", PAGE, readPage);
   const [type, setType] = useState("");
   const [text, setText] = useState("");
   const types = useMemo(() => [...new Set(events.items.map((event) => event.event_type))].sort(), [events.items]);
