@@ -44,7 +44,7 @@ test("the newest events come first when they are asked for", async ({ page, serv
   await server.register(MANY);
   const { execution_id } = await server.run("demo/many");
   await page.goto(`${ui.address}/ui/executions/${execution_id}?view=events`);
-  const first = page.getByRole("list", { name: "Events" }).getByRole("listitem").first();
+  const first = page.getByRole("region", { name: "Events" }).getByRole("listitem").first();
   await expect(first).toContainText("playbook.initialized");
   await page.getByLabel("Order").selectOption("newest");
   await expect(first).toContainText("playbook.completed");
