@@ -247,11 +247,16 @@ class Ground:
         self.forget()
 
     def given_up(self, executions: Iterable[ExecutionInfo]) -> set[int]:
-        """Roots of the families in which a task ended as ``worker_lost``: they may end in another way than undisturbed."""
+        """Roots of the families in which a task ended as ``worker_lost``: they may end in another way than undisturbed.
+
+        A rule of the playbook may have retried it. Its history then shows the message alone.
+        """
         parents = {info.execution_id: info.parent_execution_id for info in executions}
         with psycopg.connect(self.server.dsn()) as connection:
-            query = "SELECT DISTINCT execution_id FROM noetl.event WHERE facts::text LIKE '%worker_lost%'"
-            found = [row[0] for row in connection.execute(query)]
+            query = "SELECT DISTINCT execution_id FROM noetl.event WHERE facts::text LIKE ANY(%s)"
+            found = [
+                row[0] for row in connection.execute(query, (["%worker_lost%", "%died while they ran it%"],))
+            ]
         roots = set()
         for one in found:
             while (parent := parents.get(one)) is not None:

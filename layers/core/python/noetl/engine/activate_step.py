@@ -15,7 +15,6 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.facts.facts import CallDone, CommandIssued, StepEntered, StepParked, StepSkipped
 from noetl.domain.outcomes.outcomes import ErrorInfo
-from noetl.domain.patches.scope_patches import deep_merge
 from noetl.domain.state import Token
 from noetl.dsl.program import AdmitRule, Step
 from noetl.engine import cases, outcomes
@@ -28,7 +27,7 @@ from noetl.engine.limits import limits_of
 from noetl.engine.loops import start_loop
 from noetl.engine.mutex import ahead_of, last_place, lock_of
 from noetl.engine.routing import exit_step, fail_step
-from noetl.engine.scopes.large_values import arguments
+from noetl.engine.scopes.large_values import arguments, laid_over
 from noetl.engine.scopes.scope import freeze
 from noetl.pipeline import run_inline
 from noetl.templating import is_true
@@ -36,13 +35,25 @@ from noetl.templating import is_true
 
 def fire(d: Decider, step: Step, tokens: tuple[Token, ...]) -> None:
     """Fire a step: ``tokens`` become one step run, under the lowest of their run numbers."""
-    ordered = sorted(tokens, key=lambda token: (token.arc, token.run))
-    payload: dict[str, Any] = {}
-    for token in ordered:
-        payload = deep_merge(payload, d.args_of(token.run))
     kept = min(tokens, key=lambda token: token.run)
     merged = tuple(sorted(token.run for token in tokens if token is not kept))
+    try:
+        payload = _payload(d, step, tokens)
+    except NoetlError as error:
+        _refuse(d, step, kept, merged, {}, error)
+        return
     _admit(d, step, kept, merged, payload)
+
+
+def _payload(d: Decider, step: Step, tokens: tuple[Token, ...]) -> dict[str, Any]:
+    """Merge the arguments of tokens, in the order of their arcs. Raises TaskError."""
+    found: dict[str, Any] = {}
+    several = 0
+    for token in sorted(tokens, key=lambda token: (token.arc, token.run)):
+        if args := d.args_of(token.run):
+            found = laid_over(d, found, args)
+            several += 1
+    return d.keep(found, step.name) if several > 1 else found
 
 
 def retry_parked(d: Decider) -> None:
@@ -63,15 +74,21 @@ def _admit(d: Decider, step: Step, token: Token, merged: tuple[int, ...], payloa
         allow = rule.allow if rule is not None else "yes"
         lock = lock_of(d, step, token, payload) if allow == "yes" else ""
     except NoetlError as error:
-        d.clear_timers(token.run)
-        d.emit(StepEntered(token.run, step.name, merged, payload))
-        fail_step(d, token, step, d.error_of(error))
+        _refuse(d, step, token, merged, payload, error)
         return
     ahead = ahead_of(d, lock, token)
     if allow == "park" or ahead is not None:
         _park(d, step, token, merged, payload, lock, ahead)
         return
     _enter(d, step, token, merged, payload, lock, skipped=allow == "skip")
+
+
+def _refuse(
+    d: Decider, step: Step, token: Token, merged: tuple[int, ...], payload: dict[str, Any], error: NoetlError
+) -> None:
+    d.clear_timers(token.run)
+    d.emit(StepEntered(token.run, step.name, merged, payload))
+    fail_step(d, token, step, d.error_of(error))
 
 
 def _admission(d: Decider, step: Step, token: Token, payload: dict[str, Any]) -> AdmitRule | None:
@@ -140,7 +157,7 @@ def _enter(
         try:
             scope = d.scope(token.run, args=payload)
             own = arguments(d, step.args, scope, f"the args of step {step.name}")
-            args = deep_merge(payload, d.keep(own, step.name))
+            args = d.keep(laid_over(d, payload, own), step.name)
         except NoetlError as error:
             failure = error
     d.emit(StepEntered(token.run, step.name, merged, args, lock))

@@ -161,14 +161,14 @@ def finish_entry(
         elif isinstance(action, SkipAction):
             d.emit(
                 StepSkipped(
-                    token.run, step.name, str(d.value(action.message, scope)) if action.message else ""
+                    token.run, step.name, str(d.whole(action.message, scope)) if action.message else ""
                 )
             )
             exit_step(d, token, step, skipped=True)
             return "over"
         elif isinstance(action, FailAction):
             message = (
-                str(d.value(action.message, scope))
+                str(d.whole(action.message, scope))
                 if action.message
                 else f"step {step.name} failed by its case"
             )

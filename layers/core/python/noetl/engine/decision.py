@@ -190,6 +190,14 @@ class Decider:
         """Render ``node`` to plain JSON. Raises TemplateError."""
         return unwrap(render(node, scope))
 
+    def whole(self, node: Node, scope: EngineScope) -> Any:
+        """Render ``node`` as ``value`` does, and load a large value.
+
+        For what is read here: a name, a number, a message. Raises TemplateError, and TaskError for a value that is not available.
+        """
+        value = self.value(node, scope)
+        return self.view.load(value) if is_ref(value) else value
+
     def keep(self, values: dict[str, Any], step: str) -> dict[str, Any]:
         """Return ``values``, with those too large to travel replaced by references.
 
@@ -224,7 +232,7 @@ class Decider:
 
     def number(self, node: Node, scope: EngineScope, what: str) -> float:
         """Render to a number. Raises TemplateError(code="template_type")."""
-        given = self.value(node, scope)
+        given = self.whole(node, scope)
         value = given
         if isinstance(value, str):
             try:
@@ -238,7 +246,7 @@ class Decider:
 
         Raises TemplateError(code="template_type").
         """
-        given = self.value(node, scope)
+        given = self.whole(node, scope)
         return self._within(node, what, given, seconds_of(given))
 
     @staticmethod

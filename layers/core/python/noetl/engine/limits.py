@@ -79,7 +79,7 @@ def _both(one: Limit, other: Limit) -> Limit:
 
 def key_of(d: Decider, node: Node, scope: EngineScope, what: str) -> str:
     """Render a key; empty when there is none. Raises TemplateError(code="template_type")."""
-    value = d.value(node, scope)
+    value = d.whole(node, scope)
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):

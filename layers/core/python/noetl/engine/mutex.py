@@ -26,7 +26,7 @@ def lock_of(d: Decider, step: Step, token: Token, args: dict[str, Any]) -> str:
     """
     if step.mutex is None or token.lock:
         return token.lock
-    value = d.value(step.mutex, d.scope(token.run, args=args))
+    value = d.whole(step.mutex, d.scope(token.run, args=args))
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):

@@ -152,7 +152,7 @@ def _break(run: Run, frame: Frame, action: p.BreakAction) -> Verdict:
 
 
 def _fail(run: Run, frame: Frame, action: p.FailAction) -> Verdict:
-    message = None if action.message is None else _text(run.render(action.message))
+    message = None if action.message is None else _text(run.loaded(run.render(action.message)))
     known = latest(frame).error
     if known is not None:
         frame.error = known if message is None else msgspec.structs.replace(known, message=message)
@@ -171,7 +171,7 @@ def _fail(run: Run, frame: Frame, action: p.FailAction) -> Verdict:
 
 
 def _skip(run: Run, frame: Frame, action: p.SkipAction) -> Verdict:
-    run.state.message = None if action.message is None else _text(run.render(action.message))
+    run.state.message = None if action.message is None else _text(run.loaded(run.render(action.message)))
     frame.answer = "skip"
     return "continue"
 

@@ -22,9 +22,9 @@ def rendered_input(run: Run, task: Task, node: Node) -> dict[str, Any]:
     Raises TemplateError, or InvalidInputError when they are no mapping.
     """
     given = run.render(node)
-    if not isinstance(given, Mapping):
+    if not isinstance(whole := run.loaded(given), Mapping):
         wrong = InvalidInputError(
-            f"the input of {task.label} must be a mapping of names to values, not {str(given)[:60]!r}",
+            f"the input of {task.label} must be a mapping of names to values, not {str(whole)[:60]!r}",
             code="task_input",
             hint="write args: {name: value}",
         )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain.commands import Command
-from noetl.domain.errors import InvalidInputError, NoetlError
+from noetl.domain.errors import NoetlError
 from noetl.domain.loop_resume import Places
 from noetl.domain.outcomes.outcomes import ChildRequest, ErrorInfo, Outcome
 from noetl.domain.results.references import is_ref
@@ -35,6 +35,13 @@ from noetl.pipeline.surroundings import Item, Surroundings
 from noetl.templating.contract import Hydrate
 
 _CHILD_FIELDS: dict[str, str] = {"args": "payload", "input": "payload", "with": "payload"}
+
+
+PLAIN_KINDS = frozenset({"playbook", "wait"})
+"""Kinds that only ask the engine for something.
+
+What their parameters hold stays a reference (a sub-execution reads it itself), and no call takes long.
+"""
 
 
 def stage_pipeline(step: Step, command: Command) -> Pipeline:
@@ -118,7 +125,7 @@ def run_inline(
         run = PipelineRun(stage_pipeline(step, command), around, None, overlay)
         op: Op = run.begin() if command.machine is None else run.resume(command.machine, command.child)
         while isinstance(op, RunTask):
-            op = run.feed(_control_call(with_payload(op, hydrate)))
+            op = run.feed(_control_call(with_whole_params(op, hydrate)))
     except NoetlError as error:
         return Outcome("error", error=error_of(error, program.source_name))
     except LookupError as error:
@@ -135,28 +142,18 @@ def _control_call(op: RunTask) -> TaskOutcome:
     return handler(op)
 
 
-def with_payload(op: RunTask, hydrate: Hydrate | None) -> RunTask:
-    """Load the payload and the input of a sub-playbook.
+def with_whole_params(op: RunTask, hydrate: Hydrate | None) -> RunTask:
+    """Load the large parameters of a sub-playbook or a wait, and the input of a sub-playbook.
 
-    A reference would replace its workload instead of being merged over it. Raises InvalidInputError(code="task_input"), and TaskError for
-    a value that is not available.
+    A reference would replace its workload instead of being merged over it. Raises TaskError for a value that is not available.
     """
-    if op.kind != "playbook" or hydrate is None:
+    if op.kind not in PLAIN_KINDS or hydrate is None:
         return op
     params, given = op.params, op.input
     if isinstance(params, dict):
-        params = {
-            name: hydrate(value) if _CHILD_FIELDS.get(name, name) == "payload" and is_ref(value) else value
-            for name, value in params.items()
-        }
-    if is_ref(given):
+        params = {name: hydrate(value) if is_ref(value) else value for name, value in params.items()}
+    if op.kind == "playbook" and is_ref(given):
         given = hydrate(given)
-        if not isinstance(given, dict):
-            raise InvalidInputError(
-                f"the input of a playbook must be a mapping of names to values, not {str(given)[:60]!r}",
-                code="task_input",
-                hint="write input: {name: value}",
-            )
     return msgspec.structs.replace(op, params=params, input=given)
 
 

@@ -19,7 +19,7 @@ from noetl.domain.errors import NoetlError
 from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Patch, Suspend
 from noetl.domain.patches.cost import check_cost, is_cost
 from noetl.domain.patches.scope_patches import combine
-from noetl.domain.results.references import plain_loop
+from noetl.domain.results.references import is_ref, plain_loop
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
 from noetl.pipeline import (
     call_result,
@@ -160,6 +160,11 @@ class PipelineRun:
     def render(self, node: Node) -> Any:
         """Render a template. Raises TemplateError."""
         return render(node, self)
+
+    def loaded(self, value: Any) -> Any:
+        """Load a rendered value if it is large. Raises TaskError if it is not available."""
+        hydrate = self.around.hydrate
+        return hydrate(value) if hydrate is not None and is_ref(value) else value
 
     def is_true(self, node: Node) -> bool:
         """Evaluate a condition. Raises TemplateError."""

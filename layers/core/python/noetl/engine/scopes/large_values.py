@@ -41,13 +41,29 @@ def arguments(d: Decider, node: Node | None, scope: EngineScope, what: str) -> d
     """
     if node is None:
         return {}
-    value = _whole(d, d.value(node, scope))
+    value = d.whole(node, scope)
     if value is None:
         return {}
     if isinstance(value, dict):
         return value
     problem = f"{what} must be a mapping of names to values, not {str(value)[:60]!r}"
     raise wrong(node, Pos(), problem, "write args: {name: value}")
+
+
+def laid_over(d: Decider, base: Any, over: Any) -> Any:
+    """Lay ``over`` over ``base`` as ``deep_merge`` does, and look into large mappings.
+
+    Raises TaskError for a value that is not available.
+    """
+    if not isinstance(base, dict) or not isinstance(over, dict):
+        return over
+    one, other = _whole(d, base), _whole(d, over)
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return over
+    found = dict(one)
+    for name, value in other.items():
+        found[name] = laid_over(d, one[name], value) if name in one else value
+    return found
 
 
 def resolved(d: Decider, patches: list[Patch], run: int, step: str) -> list[Patch]:

@@ -32,7 +32,7 @@ from noetl.domain.wait_request import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import ChildIds, Item, PipelineRun, RunTask, Surroundings, TaskOutcome, declared_workload
 from noetl.pipeline.errors import error_of
-from noetl.pipeline.inline import with_payload
+from noetl.pipeline.inline import PLAIN_KINDS, with_whole_params
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.preview import call_input
 from noetl.pipeline.result_binding import settled
@@ -57,8 +57,6 @@ MARGIN_SECONDS = 5.0
 """A run that has less time left than this is returned to the queue between two calls."""
 HELPERS = frozenset({"http", "pg", "py"})
 """What rules of an item have seen already; its row in history does not repeat them."""
-PLAIN_KINDS = frozenset({"playbook", "wait"})
-"""Kinds that only ask for something: their parameters keep references (a sub-execution reads them itself), and no call takes long."""
 
 
 def _imports_of(program: Program) -> str:
@@ -258,7 +256,7 @@ class TaskRunner:
             if self.external.is_over(op):
                 self.external.stop(op, self._context(op, run, op.input, timeout))
                 return self._error(self.external.too_late(op, whole), began, op)
-            op = with_payload(op, self.hydrate)
+            op = with_whole_params(op, self.hydrate)
             params, given = op.params, op.input
             if op.kind not in PLAIN_KINDS:
                 params = self._loaded_params(op.kind, params)
