@@ -123,7 +123,7 @@ function amounts<Row extends Amounts>(whole: number, priced: boolean): Column<Ro
 function Share({ of: part, whole }: { of: number; whole: number }) {
   const percent = whole > 0 ? (100 * part) / whole : 0;
   return (
-    <span className="row-inline">
+    <span className="share">
       <span className="progress progress-share" aria-hidden="true">
         <span style={{ width: `${percent}%` }} />
       </span>

@@ -1,6 +1,6 @@
 /** The history, page by page; a row opens to its JSON, and its link leads back to it. */
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useCallback, useMemo, useState } from "react";
+import { type ReactNode, useCallback, useMemo, useState } from "react";
 
 import { api, read } from "../../api/client";
 import type { Json } from "../../api/json";
@@ -31,29 +31,32 @@ export default function EventsTab({ execution }: TabProps) {
   const [order, setOrder] = useState<Order>("oldest");
   const [looks, setLooks] = useState(0);
   const ended = execution.ended_at !== null;
+  const lookAgain = order === "newest" && !ended ? () => setLooks(looks + 1) : null;
   return (
-    <div className="stack">
-      <div className="filters">
-        <SelectField
-          label="Order"
-          value={order}
-          choices={[
-            { value: "oldest", label: "Oldest first" },
-            { value: "newest", label: "Newest first" },
-          ]}
-          onChange={(value) => setOrder(value === "newest" ? "newest" : "oldest")}
-        />
-        {order === "newest" && !ended ? <Button onPress={() => setLooks(looks + 1)}>Look again</Button> : null}
-      </div>
-      {order === "newest" ? (
-        <p className="muted small">Items of loops are left out: choose a loop in the graph or the timeline to see them.</p>
-      ) : null}
-      <Events key={`${order} ${looks}`} id={execution.execution_id} order={order} />
-    </div>
+    <Events key={`${order} ${looks}`} id={execution.execution_id} order={order} lookAgain={lookAgain}>
+      <SelectField
+        label="Order"
+        value={order}
+        choices={[
+          { value: "oldest", label: "Oldest first" },
+          { value: "newest", label: "Newest first" },
+        ]}
+        onChange={(value) => setOrder(value === "newest" ? "newest" : "oldest")}
+      />
+    </Events>
   );
 }
 
-function Events({ id, order }: { id: string; order: Order }) {
+interface EventsProps {
+  id: string;
+  order: Order;
+  /** Reads the newest events again, where there may be newer ones. */
+  lookAgain: (() => void) | null;
+  /** What chooses the order. */
+  children: ReactNode;
+}
+
+function Events({ id, order, lookAgain, children }: EventsProps) {
   const readPage = useCallback(
     async (after: string | undefined) => {
       const page = await read(
@@ -72,12 +75,18 @@ function Events({ id, order }: { id: string; order: Order }) {
   const types = useMemo(() => [...new Set(events.items.map((event) => event.event_type))].sort(), [events.items]);
   const shown = useMemo(() => events.items.filter((event) => fits(event, type, text)), [events.items, type, text]);
   if (events.items.length === 0) {
-    if (events.error) return <Failure error={events.error} retry={() => void events.readOn()} />;
-    return events.next === undefined ? <Skeleton lines={10} /> : <Empty title="Nothing has happened yet." />;
+    const empty = events.next === undefined ? <Skeleton lines={10} /> : <Empty title="Nothing has happened yet." />;
+    return (
+      <div className="stack">
+        <div className="filters">{children}</div>
+        {events.error ? <Failure error={events.error} retry={() => void events.readOn()} /> : empty}
+      </div>
+    );
   }
   return (
     <div className="stack">
       <div className="filters">
+        {children}
         <SelectField
           label="Type"
           value={type}
@@ -99,7 +108,9 @@ function Events({ id, order }: { id: string; order: Order }) {
       <div className="row spread">
         <span className="muted small" role="status">
           {shown.length} of {events.items.length} events read{events.complete ? ", all of them" : ""}
+          {order === "newest" ? "; a loop in the graph or the timeline shows its items" : ""}
         </span>
+        {lookAgain ? <Button onPress={lookAgain}>Look again</Button> : null}
         {events.complete ? null : (
           <Button onPress={() => void events.readOn()} disabled={events.reading}>
             Read on
