@@ -385,9 +385,10 @@ def cost(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Show what an execution cost, by step: calls, their time, and ctx.cost.
+    """Show what an execution cost, by step.
 
-    Retries, pages and compensations count. Sub-executions have costs of their own, which --family adds.
+    It adds up calls of tools, the time that they took, and ctx.cost. Retries, pages and compensations are calls. Sub-executions have
+    costs of their own, which --family adds.
     """
     from noetl.cli.history import cost
 
