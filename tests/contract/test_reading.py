@@ -193,6 +193,14 @@ def test_step_rows_leave_out_callbacks_of_items(store, make):
     assert [row.seq for row in store.step_events(EID, after=1, limit=1)] == [4]
 
 
+def test_rows_are_read_from_the_end_as_well(store, make):
+    rows = [make.row(f"cmd:{seq}:0", seq=seq) for seq in range(1, 6)]
+    store.commit([make.change(events=(*rows, make.row("item:2:0:9", seq=9, lane=2)))])
+    assert [row.seq for row in store.events_before(EID, 2**62, 3)] == [5, 4, 3]
+    assert [row.seq for row in store.events_before(EID, 3, 3)] == [2, 1]
+    assert list(store.events_before(EID, 1, 3)) == []
+
+
 def test_callback_slots_are_those_of_the_runs_and_bounded_in_each_loop(store, make):
     places = ["1", "1.r1.i0", "1.r1.i1", "1.r1.i2", "10.r1.i0", "2", "3.r1.i0"]
     slots = {("callback", place): {"of": place} for place in places} | {("args", "1"): 1, ("ctx", "1.x"): 2}

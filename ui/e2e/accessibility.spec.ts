@@ -17,6 +17,7 @@ const PAGES: Record<string, (ids: { failed: string; done: string; asking: string
   code: ({ failed }) => `executions/${failed}?view=code`,
   "time travel": ({ failed }) => `executions/${failed}?at=3`,
   "data of the past": ({ failed }) => `executions/${failed}?view=data&at=5`,
+  cost: ({ failed }) => `executions/${failed}?view=cost`,
   why: ({ failed }) => `executions/${failed}?view=why`,
   "an execution that asks": ({ asking }) => `executions/${asking}`,
   compare: ({ failed, done }) => `compare?a=${failed}&b=${done}`,

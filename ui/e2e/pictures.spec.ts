@@ -28,6 +28,7 @@ test("pictures", async ({ page, server, ui }) => {
     data: `executions/${done}?view=data`,
     logs: `executions/${failed}?view=logs`,
     code: `executions/${failed}?view=code`,
+    cost: `executions/${failed}?view=cost`,
     why: `executions/${failed}?view=why`,
     "time-travel": `executions/${counted}?at=12`,
     "time-travel-data": `executions/${counted}?view=data&at=9`,

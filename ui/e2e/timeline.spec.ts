@@ -29,6 +29,27 @@ workflow:
         result = {"n": n}
 `;
 
+test("what an execution cost is shown by step", async ({ page, server, ui }) => {
+  await server.register(MANY);
+  const { execution_id } = await server.run("demo/many");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=cost`);
+  const row = page.getByRole("region", { name: "Cost by step" }).getByRole("row").nth(1);
+  await expect(row.getByRole("cell")).toHaveText(["start", "1", "150", "150", /\d (ms|s)$/, "100 %"]);
+  await expect(page.locator(".facts").filter({ hasText: "Calls of tools" })).toContainText("150");
+  await page.getByText("Add up sub-executions").click();
+  await expect(page.getByRole("region", { name: "Sub-executions" })).toContainText("It has started no other execution.");
+});
+
+test("the newest events come first when they are asked for", async ({ page, server, ui }) => {
+  await server.register(MANY);
+  const { execution_id } = await server.run("demo/many");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=events`);
+  const first = page.getByRole("region", { name: "Events" }).getByRole("listitem").first();
+  await expect(first).toContainText("playbook.initialized");
+  await page.getByLabel("Order").selectOption("newest");
+  await expect(first).toContainText("playbook.completed");
+});
+
 test("a run says how long it ran, and how long it waited to be tried again", async ({ page, server, ui }) => {
   await server.register(TRIED);
   const { execution_id } = await server.run("demo/tried");

@@ -73,6 +73,7 @@ def test_result(python_task, code, given, result):
             1,
         ),
         ("open('/no/such/file')", "FileNotFoundError", "may read the folder of its playbook", 1),
+        ("import os\nraise OSError(30, os.strerror(30), '/data')", "OSError", "one of NOETL_TASK_FOLDERS", 2),
         ("import sys\nsys.exit('enough')", "SystemExit", "SystemExit: enough", 2),
         ("raise KeyboardInterrupt", "KeyboardInterrupt", "line 1", 1),
         ("def f():\n    return f()\nf()", "RecursionError", "maximum recursion depth", 2),

@@ -21,8 +21,8 @@ workflow:
 )
 
 
-def pages(ground: Ground, execution_id: str, limit: int) -> list[dict]:
-    found, after = [], {}
+def pages(ground: Ground, execution_id: str, limit: int, **query: str) -> list[dict]:
+    found, after = [], dict(query)
     while True:
         page = ground.ask(
             "GET", f"/api/executions/{execution_id}/events", query={"limit": str(limit), **after}
@@ -30,7 +30,7 @@ def pages(ground: Ground, execution_id: str, limit: int) -> list[dict]:
         found.append(page)
         if page["complete"] or not page["events"]:
             return found
-        after = {"after": page["next"]}
+        after = {**query, "after": page["next"]}
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 1000])
@@ -55,6 +55,27 @@ def test_what_happens_later_follows_the_last_cursor(ground):
     later = ground.ask("GET", f"/api/executions/{waiting}/events", query={"after": after}).json
     names = [event["event_type"] for event in later["events"]]
     assert later["complete"] and names[-1] == "playbook.completed" and "ctx.patched" in names
+
+
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+def test_the_newest_events_come_first_without_those_of_items(ground, limit):
+    execution_id = ground.run(CHAIN)
+    (whole,) = pages(ground, execution_id, 1000)
+    found = pages(ground, execution_id, limit, order="newest")
+    events = [event for page in found for event in page["events"]]
+    assert events == [event for event in whole["events"] if event["meta"]["lane"] == 0][::-1]
+    assert max(len(page["events"]) for page in found) <= limit
+    assert [page["complete"] for page in found] == [*[False] * (len(found) - 1), True]
+
+
+def test_a_cursor_belongs_to_its_order(ground):
+    execution_id = ground.run(CHAIN)
+    path = f"/api/executions/{execution_id}/events"
+    for order, other in (("newest", "oldest"), ("oldest", "newest")):
+        cursor = ground.ask("GET", path, query={"order": order, "limit": "2"}).json["next"]
+        refused = ground.ask("GET", path, query={"order": other, "after": cursor})
+        assert (refused.status, refused.json["code"]) == (400, "invalid_cursor")
+    assert ground.ask("GET", path, query={"order": "random"}).status == 400
 
 
 @pytest.mark.parametrize("cursor", ["WzAsW10sLTFd", "WzAsW10sOTk5OTk5OTk5OTldX"])

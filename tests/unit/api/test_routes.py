@@ -172,6 +172,7 @@ def exchange_history(ground: Ground, name: str):
         "listSqlViews": ("/api/sql", {}),
         "getExecutionState": (f"/api/executions/{one}/state", {}),
         "compareExecutions": ("/api/compare", {"a": one, "b": one}),
+        "getExecutionCost": (f"/api/executions/{one}/cost", {}),
         "recordTest": (f"/api/executions/{one}/test", {}),
     }[name]
     return ground.ask("GET", path, query=query)

@@ -22,6 +22,7 @@ CASES = {
     "callback": "callback ASKING --set approved=true",
     "cancel": "cancel WAITING --reason x",
     "compare": "compare DONE WAITING",
+    "cost": "cost LOOPED --family",
     "credential add": "credential add new --type generic --set k=value",
     "credential list": "credential list",
     "credential log": "credential log kept",
@@ -32,7 +33,7 @@ CASES = {
     "dead-letters delete": "dead-letters delete --all --dry-run",
     "dead-letters list": "dead-letters list",
     "dead-letters retry": "dead-letters retry --all --dry-run",
-    "events": "events DONE",
+    "events": "events DONE --last 3",
     "exec": "exec demo/hello --priority 3",
     "inject": "inject WAITING start --set a=1 --correlation-id ticket-1",
     "items": "items LOOPED --step start --failed",
@@ -83,6 +84,7 @@ UNKNOWN = (
     "redrive 7",
     "pause 7",
     "analyze 7",
+    "cost 7",
 )
 UNKNOWN += (
     "credential show none",

@@ -58,6 +58,8 @@ def test_it_is_replaced_from_stdin_and_single_fields_are_laid_over_it(noetl, kep
     ("words", "stdin", "told"),
     [
         (("a", "-t", "generic"), "", "would hold nothing"),
+        (("a", "-t", "postgresql"), "", "a postgres credential has dsn or"),
+        (("a", "--set", f"k={SECRET}"), "", "types are postgres, basic"),
         (("a", "-t", "generic", "--set", SECRET), "", "not name=value"),
         (("a b", "-t", "generic", "--set", f"k={SECRET}"), "", "not a name for a credential"),
         (("a", "-t", "postgres", "--set", f"password={SECRET}"), "", "no `dsn`"),

@@ -143,6 +143,40 @@ def test_a_start_whose_note_was_lost_is_the_same_execution(ground, monkeypatch):
     assert ground.triggers.get("in").fired == 1
 
 
+def test_many_files_at_once_are_kept_together(ground, monkeypatch):
+    """Each write holds every file of the folder: one for each file would be quadratic."""
+    ground.watch(existing=True)
+    for number in range(50):
+        ground.write(f"{number}.csv")
+    keep, kept = ground.watcher._keep, []
+    monkeypatch.setattr(
+        ground.watcher, "_keep", lambda place, seen: (kept.append(len(seen)), keep(place, seen))
+    )
+    assert len(ground.look()) == 50
+    assert kept == [0, 50]
+    ground.restart()
+    assert ground.look() == []
+
+
+def test_what_started_is_kept_when_the_next_start_fails(ground, monkeypatch):
+    ground.watch(existing=True)
+    for name in ("a.csv", "b.csv"):
+        ground.write(name)
+    fire, fired = ground.watcher._fire, []
+
+    def once(row, source, name, mark, change):
+        if fired:
+            raise InfrastructureError("the database is away", code="database_away")
+        fired.append(name)
+        return fire(row, source, name, mark, change)
+
+    monkeypatch.setattr(ground.watcher, "_fire", once)
+    with pytest.raises(InfrastructureError):
+        ground.look()
+    ground.restart()
+    assert [name for name, _ in ground.look()] == sorted({"a.csv", "b.csv"} - set(fired))
+
+
 def test_what_cannot_start_is_counted_and_tried_again_when_the_file_changes(ground):
     ground.watch(path="gone")
     ground.look()

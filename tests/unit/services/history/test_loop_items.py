@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from noetl.domain import codec
 from noetl.services.history import loop_items
 from noetl.services.history.loop_items import PREVIEW
 from tests.unit.cli.conftest import database, noetl, write
@@ -47,6 +48,16 @@ def test_every_item_is_shown_once_in_the_order_of_the_loop(noetl, write, monkeyp
     assert {one["status"] for one in found} == {"done", "failed"}
     assert [one["index"] for one in items(noetl, "--failed")] == [0, 20, 40]
     assert all(one["error"]["code"] for one in items(noetl, "--failed"))
+
+
+def test_an_item_says_how_long_its_calls_took(noetl, write, database):
+    noetl("run", write("loop.yaml", LOOP))
+    execution_id = int(noetl("list", "--json").json[0]["execution_id"])
+    stored = [codec.decode(row.facts) for row in database.store.item_events(execution_id, 1)]
+    assert all(one["meta"]["duration_ms"] > 0 for one in stored if one["status"] == "ok")
+    shown = [one.get("tool_ms", 0.0) for one in items(noetl)]
+    assert shown == [one["meta"]["duration_ms"] for one in stored]
+    assert "TIME" in noetl("items").out
 
 
 def test_a_page_costs_the_work_of_a_page(noetl, write, database, monkeypatch):

@@ -1,6 +1,6 @@
 /** The history, page by page; a row opens to its JSON, and its link leads back to it. */
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useCallback, useMemo, useState } from "react";
+import { type ReactNode, useCallback, useMemo, useState } from "react";
 
 import { api, read } from "../../api/client";
 import type { Json } from "../../api/json";
@@ -25,31 +25,68 @@ const LOOKS: Record<HistoryEvent["status"], string> = {
   success: "done",
 };
 
+type Order = "oldest" | "newest";
+
 export default function EventsTab({ execution }: TabProps) {
-  const id = execution.execution_id;
+  const [order, setOrder] = useState<Order>("oldest");
+  const [looks, setLooks] = useState(0);
+  const ended = execution.ended_at !== null;
+  const lookAgain = order === "newest" && !ended ? () => setLooks(looks + 1) : null;
+  return (
+    <Events key={`${order} ${looks}`} id={execution.execution_id} order={order} lookAgain={lookAgain}>
+      <SelectField
+        label="Order"
+        value={order}
+        choices={[
+          { value: "oldest", label: "Oldest first" },
+          { value: "newest", label: "Newest first" },
+        ]}
+        onChange={(value) => setOrder(value === "newest" ? "newest" : "oldest")}
+      />
+    </Events>
+  );
+}
+
+interface EventsProps {
+  id: string;
+  order: Order;
+  /** Reads the newest events again, where there may be newer ones. */
+  lookAgain: (() => void) | null;
+  /** What chooses the order. */
+  children: ReactNode;
+}
+
+function Events({ id, order, lookAgain, children }: EventsProps) {
   const readPage = useCallback(
     async (after: string | undefined) => {
       const page = await read(
         api.GET("/api/executions/{execution_id}/events", {
-          params: { path: { execution_id: id }, query: { after, limit: PAGE } },
+          params: { path: { execution_id: id }, query: { after, limit: PAGE, order } },
         }),
       );
       return { items: page.events, next: page.next, complete: page.complete };
     },
-    [id],
+    [id, order],
   );
-  const events = usePages(`execution:${id}`, PAGE, readPage);
+  // What happens now belongs at the end of the oldest first; of the newest first another look has it.
+  const events = usePages(order === "oldest" ? `execution:${id}` : "", PAGE, readPage);
   const [type, setType] = useState("");
   const [text, setText] = useState("");
   const types = useMemo(() => [...new Set(events.items.map((event) => event.event_type))].sort(), [events.items]);
   const shown = useMemo(() => events.items.filter((event) => fits(event, type, text)), [events.items, type, text]);
   if (events.items.length === 0) {
-    if (events.error) return <Failure error={events.error} retry={() => void events.readOn()} />;
-    return events.next === undefined ? <Skeleton lines={10} /> : <Empty title="Nothing has happened yet." />;
+    const empty = events.next === undefined ? <Skeleton lines={10} /> : <Empty title="Nothing has happened yet." />;
+    return (
+      <div className="stack">
+        <div className="filters">{children}</div>
+        {events.error ? <Failure error={events.error} retry={() => void events.readOn()} /> : empty}
+      </div>
+    );
   }
   return (
     <div className="stack">
       <div className="filters">
+        {children}
         <SelectField
           label="Type"
           value={type}
@@ -71,7 +108,9 @@ export default function EventsTab({ execution }: TabProps) {
       <div className="row spread">
         <span className="muted small" role="status">
           {shown.length} of {events.items.length} events read{events.complete ? ", all of them" : ""}
+          {order === "newest" ? "; a loop in the graph or the timeline shows its items" : ""}
         </span>
+        {lookAgain ? <Button onPress={lookAgain}>Look again</Button> : null}
         {events.complete ? null : (
           <Button onPress={() => void events.readOn()} disabled={events.reading}>
             Read on

@@ -21,6 +21,7 @@ const TITLES: Record<View, string> = {
   data: "Data",
   logs: "Logs",
   code: "Code",
+  cost: "Cost",
   why: "Why",
 };
 
@@ -31,6 +32,7 @@ const CONTENT = {
   data: lazy(() => import("./DataTab")),
   logs: lazy(() => import("./LogsTab")),
   code: lazy(() => import("./CodeTab")),
+  cost: lazy(() => import("./CostTab")),
   why: lazy(() => import("./WhyTab")),
 };
 

@@ -10,6 +10,7 @@ import { Moment } from "../../design/Moment";
 import { Skeleton } from "../../design/Skeleton";
 import { Status } from "../../design/Status";
 import { VirtualList } from "../../design/VirtualList";
+import { durationText } from "../../design/time";
 import { itemsOf, type StepRun } from "./queries";
 
 type LoopItem = Schemas["LoopItem"];
@@ -58,6 +59,7 @@ function Row({ item }: { item: LoopItem }) {
       <span className="muted small">
         <Moment at={item.at} precise />
         {(item.attempts ?? 1) > 1 ? ` · ${item.attempts} calls` : ""}
+        {item.tool_ms ? ` · ${durationText(item.tool_ms)}` : ""}
       </span>
       <span className="loop-item-text">{text}</span>
     </div>

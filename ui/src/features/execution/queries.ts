@@ -1,5 +1,5 @@
 /** What the API says about one execution; keys begin with its topic, so that live changes refresh them. */
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
 import { api, read, type Schemas } from "../../api/client";
 import type { Json } from "../../api/json";
@@ -81,6 +81,25 @@ export const analysisOf = (id: string) =>
   queryOptions({
     queryKey: ["execution", id, "analysis"],
     queryFn: () => read(api.POST("/api/executions/{execution_id}/analyze", { params: at(id) })),
+  });
+
+const COST_EVERY_MS = 5_000;
+
+/** What an execution cost. All of its history is added up, so it is read again from time to time and not with each live change. */
+export const costOf = ({ execution_id: id, ended_at }: Execution) =>
+  queryOptions({
+    queryKey: ["execution-cost", id, ended_at ?? null],
+    refetchInterval: ended_at ? false : COST_EVERY_MS,
+    placeholderData: keepPreviousData,
+    queryFn: () => read(api.GET("/api/executions/{execution_id}/cost", { params: at(id) })),
+  });
+
+/** The same with all sub-executions, read when they are asked for: that may take a second. */
+export const familyCostOf = (id: string) =>
+  queryOptions({
+    queryKey: ["execution-family-cost", id],
+    queryFn: () =>
+      read(api.GET("/api/executions/{execution_id}/cost", { params: { ...at(id), query: { family: true } } })),
   });
 
 export const childrenOf = (id: string) =>

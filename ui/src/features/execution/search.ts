@@ -1,7 +1,7 @@
 /** What an execution's page shows, as its link has it. */
 import { numberOf, oneOf, type RawSearch, textOf } from "../../app/search";
 
-export const VIEWS = ["graph", "timeline", "events", "data", "logs", "code", "why"] as const;
+export const VIEWS = ["graph", "timeline", "events", "data", "logs", "code", "cost", "why"] as const;
 
 export type View = (typeof VIEWS)[number];
 

@@ -5,7 +5,7 @@ The router, the checks of access, the OpenAPI document and the tests read this o
 
 from __future__ import annotations
 
-from noetl.api.history import comparisons, figures, moments, sql
+from noetl.api.history import comparisons, costs, figures, moments, sql
 from noetl.api.http.route import Endpoint as Endpoint
 from noetl.api.http.route import Parameter as Parameter
 from noetl.api.http.route import Route as Route
@@ -49,6 +49,7 @@ ROUTES: tuple[Route, ...] = (
     *events.ROUTES,
     *moments.ROUTES,
     *comparisons.ROUTES,
+    *costs.ROUTES,
     *figures.ROUTES,
     *sql.ROUTES,
     *runtime.ROUTES,

@@ -377,6 +377,25 @@ def analyze(
 
 
 @app.command()
+def cost(
+    execution: Id = "latest",
+    family: Annotated[bool, typer.Option("--family", help="Add up its sub-executions, too.")] = False,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Show what an execution cost, by step.
+
+    It adds up calls of tools, the time that they took, and ctx.cost. Retries, pages and compensations are calls. Sub-executions have
+    costs of their own, which --family adds.
+    """
+    from noetl.cli.history import cost
+
+    end(cost.show(execution, family=family, as_json=as_json, at=where(home, remote, context)))
+
+
+@app.command()
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="An execution id, or `latest`.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another execution id.")],

@@ -7,7 +7,19 @@ from typer.core import TyperGroup
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Run": ("init", "run", "exec", "resume", "test"),
-    "Look": ("list", "status", "items", "events", "logs", "result", "analyze", "compare", "sql", "ui"),
+    "Look": (
+        "list",
+        "status",
+        "items",
+        "events",
+        "logs",
+        "result",
+        "analyze",
+        "cost",
+        "compare",
+        "sql",
+        "ui",
+    ),
     "Steer": (
         "cancel",
         "pause",

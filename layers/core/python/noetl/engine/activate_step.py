@@ -27,7 +27,7 @@ from noetl.engine.limits import limits_of
 from noetl.engine.loops import start_loop
 from noetl.engine.mutex import ahead_of, last_place, lock_of
 from noetl.engine.routing import exit_step, fail_step
-from noetl.engine.scopes.large_values import arguments, laid_over
+from noetl.engine.scopes.large_values import arguments, merged_names
 from noetl.engine.scopes.scope import freeze
 from noetl.pipeline import run_inline
 from noetl.templating import is_true
@@ -51,7 +51,7 @@ def _payload(d: Decider, step: Step, tokens: tuple[Token, ...]) -> dict[str, Any
     several = 0
     for token in sorted(tokens, key=lambda token: (token.arc, token.run)):
         if args := d.args_of(token.run):
-            found = laid_over(d, found, args)
+            found = merged_names(d, found, args)
             several += 1
     return d.keep(found, step.name) if several > 1 else found
 
@@ -157,7 +157,7 @@ def _enter(
         try:
             scope = d.scope(token.run, args=payload)
             own = arguments(d, step.args, scope, f"the args of step {step.name}")
-            args = d.keep(laid_over(d, payload, own), step.name)
+            args = d.keep(merged_names(d, payload, own), step.name)
         except NoetlError as error:
             failure = error
     d.emit(StepEntered(token.run, step.name, merged, args, lock))

@@ -13,6 +13,7 @@ from noetl.domain.durations import HINT, seconds_of
 from noetl.domain.events import LoopSummary
 from noetl.domain.kinds import CONTROL_KINDS
 from noetl.domain.outcomes.outcomes import ErrorInfo
+from noetl.domain.outcomes.work import calls_made
 from noetl.domain.patches.cost import COST
 from noetl.domain.patches.scope_patches import MISSING
 from noetl.domain.state import Token
@@ -20,15 +21,6 @@ from noetl.domain.text.number_text import number_text
 from noetl.dsl.program import Budget, Node, Pos, RunAction, SinkAction, Step, tasks_in
 from noetl.engine.decision import Decider
 from noetl.engine.limits import wrong
-
-
-def calls_made(meta: Mapping[str, Any]) -> int:
-    """Return how many calls an outcome reports.
-
-    Those that a stored result answered do not count.
-    """
-    made = meta.get("calls", meta.get("attempts", 0 if "cached" in meta else 1))
-    return made if isinstance(made, int) else 1
 
 
 def calls_of(d: Decider, step: Step, token: Token, meta: Mapping[str, Any]) -> int:

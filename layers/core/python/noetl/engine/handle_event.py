@@ -78,7 +78,7 @@ from noetl.engine.pausing import pass_on, pause, release, resume
 from noetl.engine.redriving import redrive
 from noetl.engine.routing import fail_step, patch_context
 from noetl.engine.scopes.boundary_scope import boundary_scope
-from noetl.engine.scopes.large_values import laid_over
+from noetl.engine.scopes.large_values import merged_names, merged_value
 from noetl.engine.scopes.scope import EngineScope
 from noetl.engine.scopes.slot_view import View
 
@@ -241,14 +241,13 @@ def workload_of(d: Decider, event: Start) -> dict[str, Any]:
     done: dict[str, Any] = dict(event.payload)
     if not isinstance(node, Map):
         defaults = d.value(node, EngineScope(d.program, d.execution_id, d.slots, d.now)) or {}
-        merged: dict[str, Any] = laid_over(d, defaults, done)
-        return merged
+        return merged_names(d, defaults, done) if isinstance(defaults, dict) else done
     for name, default in node.entries:
         if name in event.payload and not isinstance(event.payload[name], dict):
             continue
         scope = EngineScope(d.program, d.execution_id, d.slots, d.now, args=done, extra={"workload": done})
         value = d.value(default, scope)
-        done[name] = laid_over(d, value, event.payload[name]) if name in event.payload else value
+        done[name] = merged_value(d, value, event.payload[name]) if name in event.payload else value
     return done
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -133,7 +134,7 @@ def _raised(error: Any, memory_bytes: int) -> TaskError:
         message + _where(facts.get("line"), facts.get("source")),
         kind="transform",
         code=name,
-        hint=_hint(name, memory_bytes),
+        hint=_hint(name, text, memory_bytes),
         details={key: facts[key] for key in ("line", "column", "source", "traceback") if facts.get(key)},
     )
 
@@ -149,7 +150,7 @@ def _source_line(code: str, line: int | None) -> str:
     return lines[line - 1].strip() if line and line <= len(lines) else ""
 
 
-def _hint(name: str, memory_bytes: int) -> str:
+def _hint(name: str, text: str, memory_bytes: int) -> str:
     if name == "NameError":
         return "what the code needs from the playbook is passed under args"
     if name == "ModuleNotFoundError":
@@ -160,4 +161,8 @@ def _hint(name: str, memory_bytes: int) -> str:
         return "give a result, or raise an exception that says what is wrong"
     if name in ("FileNotFoundError", "PermissionError"):
         return "the code of a task may read the folder of its playbook, by whole paths, and not all of the machine (docs/kinds/python.md)"
+    if name == "OSError" and text.startswith(f"[Errno {errno.EROFS}]"):
+        return "the code of a task writes to its working folder, or to one of NOETL_TASK_FOLDERS (docs/kinds/python.md)"
+    if name == "OSError" and text.startswith(f"[Errno {errno.ENOSPC}]"):
+        return "what a task writes is bounded by NOETL_TASK_DISK_MB and by the machine's disk (docs/configuration.md)"
     return "correct the line that is named, or answer the failure with a rule"

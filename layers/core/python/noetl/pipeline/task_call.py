@@ -213,6 +213,8 @@ def finish_plain(run: Run, outcome: TaskOutcome) -> Finish:
     task = run.pipeline.tasks[0]
     result, envelope = split_result(task, outcome.result)
     meta = tracing.with_around(run.pipeline, envelope, call_result.with_source(outcome))
+    if run.item is not None and outcome.cached is None:
+        meta[tracing.DURATION] = round(outcome.duration_ms, 3)
     plan = run.cache_plans.pop(1, None)
     if outcome.cached is not None:
         return Finish(

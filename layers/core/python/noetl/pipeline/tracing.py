@@ -50,7 +50,7 @@ def called(run: Run, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
     about: dict[str, Any] = {"kind": task.kind, "attempt": frame.attempt, **place(state)}
     made = [
         Trace("task.started", task.label, "in_progress", about),
-        Trace("task.done", task.label, status, {**about, "duration_ms": round(outcome.duration_ms, 3)}),
+        Trace("task.done", task.label, status, {**about, DURATION: round(outcome.duration_ms, 3)}),
     ]
     if outcome.error is not None:
         made[1].payload["error"] = outcome.error.message[:200]
@@ -168,6 +168,9 @@ def take(state: State) -> list[Trace]:
     return trace
 
 
+DURATION = "duration_ms"
+"""The milliseconds of an outcome: of the whole turn; of an item of a loop, of its only call (further calls have a trace)."""
+
 MOST_AROUND = 8192
 """Bytes of JSON: what came around a result and is larger goes into history without its headers."""
 
@@ -189,18 +192,21 @@ def calls_made(state: State) -> int:
     return state.calls - state.cached - state.free
 
 
-def meta(pipeline: Pipeline, state: State, *, bounded: bool) -> dict[str, Any]:
+def meta(pipeline: Pipeline, state: State, *, bounded: bool, item: bool) -> dict[str, Any]:
     """Return ``meta``.
 
     ``attempts`` when there were several calls, ``calls`` that were made when the cache answered others or a budget counts them, and the
     last task's helpers.
 
-    The helpers are ``http``, ``pg`` and ``py``. ``bounded``: a budget counts.
+    The helpers are ``http``, ``pg`` and ``py``. ``bounded``: a budget counts. ``item``: of a loop; its only call
+    has a duration here.
     """
     last = state.last
     found = with_around(pipeline, last.envelope, last.meta) if last is not None else {}
     if state.pinned:
         found["result_action"] = True
+    if item and state.held:
+        found[DURATION] = state.held[1].payload[DURATION]
     if state.calls > 1:
         found["attempts"] = state.calls
     if bounded and (state.calls > 1 or state.free):

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from operator import attrgetter
 
 import msgspec
@@ -25,6 +26,7 @@ from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, decode_event
+from noetl.domain.outcomes.work import work_of
 from noetl.domain.variables import Variable, VariableWrite
 from noetl.domain.workers.lease_owners import QUEUE
 from noetl.ports.executions.answers import Steering
@@ -40,6 +42,7 @@ from noetl.ports.executions.execution_store import (
     ItemBatch,
     ItemRow,
     ItemsCommitted,
+    ItemWork,
     Loaded,
     LoadRequest,
     LoopProgress,
@@ -321,6 +324,11 @@ class MemoryExecutionStore(MemoryFigures):
     ) -> Sequence[StoredEvent]:
         return self._page(execution_id, lane, after, limit)
 
+    def events_before(self, execution_id: int, before: int, limit: int) -> Sequence[StoredEvent]:
+        with self._lock:
+            rows = [row for row in self._lane(execution_id, 0) if row.seq < before]
+        return rows[::-1][:limit]
+
     def step_events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         with self._lock:
             rows = [row for row in self._lane(execution_id, 0) if row.seq > after]
@@ -364,6 +372,20 @@ class MemoryExecutionStore(MemoryFigures):
         with self._lock:
             rows = self._lane(execution_id, run)
             return [row for row in rows if row.type == "call.error" and row.seq > after][:limit]
+
+    def item_work(self, execution_id: int, limit: int) -> Sequence[ItemWork]:
+        with self._lock:
+            history = self._tables.work[execution_id].history.values()
+            items = sorted((row for row in history if row.event_id.startswith("item:")), key=PLACE)[:limit]
+        found: list[ItemWork] = []
+        for run, rows in groupby(items, key=attrgetter("lane")):
+            ends = [(row.event_id.count(":") == 3, row) for row in rows]
+            work = [work_of(codec.decode(row.facts), final=final) for final, row in ends]
+            ended = sum(final for final, _ in ends)
+            found.append(
+                ItemWork(run, len(ends), ended, sum(calls for calls, _ in work), sum(ms for _, ms in work))
+            )
+        return found
 
     def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:
         with self._lock:

@@ -413,7 +413,7 @@ class LoopItemPage(msgspec.Struct, frozen=True):
 class EventPage(msgspec.Struct, frozen=True):
     """A page of events. ``next``: pass it as ``?after`` to continue, now or later.
 
-    ``complete``: the execution has ended, and no event follows this page.
+    ``complete``: the execution has ended, and no event follows this page; from the newest on: this page ends with the first event.
     """
 
     execution_id: str

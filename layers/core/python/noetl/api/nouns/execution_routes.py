@@ -43,6 +43,13 @@ _VOCABULARY = Parameter(
 )
 
 
+_ORDER = Parameter(
+    "order",
+    "`newest`: from the end, without the items of loops, which have a route of their own.",
+    {"type": "string", "enum": ["oldest", "newest"], "default": "oldest"},
+)
+
+
 def _wait(about: str) -> Parameter:
     """Return the parameter `wait`; a deployment or a busy server may answer sooner."""
     return Parameter(
@@ -126,7 +133,7 @@ ROUTES: tuple[Route, ...] = (
         executions.get_events,
         {200: bodies.EventPage},
         "executions",
-        query=(AFTER, limit(200, 1000), _VOCABULARY),
+        query=(AFTER, limit(200, 1000), _VOCABULARY, _ORDER),
     ),
     Route(
         "GET",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -38,6 +40,7 @@ from noetl.services.catalog.find_playbook import (
 from noetl.services.executions.start_execution import StartRequest, start_execution
 from noetl.services.history.history_pages import HistoryReader, Position, decode_position, encode_position
 from noetl.services.history.loop_items import loop_items
+from noetl.services.history.newest_events import NewestPosition, NewestReader, decode_newest
 from noetl.services.history.phases import read_phases
 from noetl.services.history.progress import read_progress
 from noetl.services.history.read_history import HistoryEvent
@@ -48,6 +51,7 @@ STEPS = 2000
 """Most step runs in one answer."""
 ITEMS = 500
 """Most items of a loop in one answer."""
+_Position = TypeVar("_Position")
 _LARGE_EVENT = 1_000_000
 
 
@@ -294,14 +298,13 @@ def get_loop_items(deps: ApiDeps, request: Request) -> Answer:
 def get_events(deps: ApiDeps, request: Request) -> Answer:
     """Answer a page of events: at most ``limit``, and fewer when they are large."""
     execution_id, limit = _id(request), parse.limit(request, 200, 1000)
-    position = _position(request)
     over = read_execution.find(deps.store, execution_id).status in TERMINAL
-    reader = HistoryReader(deps.store, execution_id, _vocabulary(request), position)
+    position, reader, units, complete = _reading(deps, request, execution_id, limit, over=over)
     texts: list[str] = []
-    size, complete = 0, over
-    stop = position or Position()
+    size = 0
+    stop = position
     skip, before = stop.skip, msgspec.structs.replace(stop, skip=0)
-    for unit in reader.units(everything=over, page=limit):
+    for unit in units:
         taken = skip
         for event in unit[skip:]:
             if len(texts) >= limit or size > deps.max_answer // 2:
@@ -324,12 +327,36 @@ def get_events(deps: ApiDeps, request: Request) -> Answer:
     return Answer(200, text=f'{head[:-1]},"events":[{",".join(texts)}]}}')
 
 
-def _position(request: Request) -> Position | None:
+def _reading(
+    deps: ApiDeps, request: Request, execution_id: int, limit: int, *, over: bool
+) -> tuple[Position | NewestPosition, HistoryReader | NewestReader, Iterator[list[HistoryEvent]], bool]:
+    """Return the position to read from, the reader, and its units.
+
+    Also whether a page that takes all of them is the last one.
+    """
+    words = _vocabulary(request)
+    if _newest_first(request):
+        newest = _position(request, decode_newest) or NewestPosition()
+        from_end = NewestReader(deps.store, execution_id, words, newest)
+        return newest, from_end, from_end.units(page=limit), True
+    place = _position(request, decode_position) or Position()
+    reader = HistoryReader(deps.store, execution_id, words, place)
+    return place, reader, reader.units(everything=over, page=limit), over
+
+
+def _newest_first(request: Request) -> bool:
+    order = request.query.get("order", "oldest")
+    if order not in ("oldest", "newest"):
+        raise BadRequestError(f"order={order[:40]!r} is neither oldest nor newest", code="invalid_parameter")
+    return order == "newest"
+
+
+def _position(request: Request, decode: Callable[[str], _Position]) -> _Position | None:
     after = parse.after(request)
     if not after:
         return None
     try:
-        return decode_position(after)
+        return decode(after)
     except InvalidInputError as error:
         raise parse.bad_cursor(after) from error
 

@@ -13,6 +13,7 @@ from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import resolve_id
 from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import clock, note, out, out_json, pretty, table
+from noetl.domain.credentials.rules import TYPE_NAMES, shape
 from noetl.domain.errors import InvalidInputError
 from noetl.services.credentials.credentials import CredentialRequest, CredentialView
 
@@ -28,12 +29,26 @@ def add(
     at: CommandTarget,
 ) -> int:
     """Keep or replace one."""
+    if not type_:
+        raise InvalidInputError(
+            f"the credential {name[:80]!r} has no type",
+            code="invalid_credential",
+            hint=f"give it with --type: {TYPE_NAMES}, or a word of your own",
+        )
     data = read_payload(data_file, []) | dict(_field(text) for text in sets)
     if not data:
         raise InvalidInputError(
             f"the credential {name[:80]!r} would hold nothing",
             code="invalid_credential",
-            hint="give its data: --data-file FILE, --data-file - for stdin, or --set name=value",
+            hint="; ".join(
+                filter(
+                    None,
+                    (
+                        "give its data: --data-file FILE, --data-file - for stdin, or --set name=value",
+                        shape(type_),
+                    ),
+                )
+            ),
         )
     request = CredentialRequest(name, type_, data, description)
     with open_place(at) as place:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,15 +138,31 @@ def _print_status(view: ExecutionView) -> None:
         out_line(f"unreadable: {row}")
 
 
-def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: CommandTarget) -> int:
-    """History, and with ``follow`` what is added to it until the execution ends."""
+def show_events(
+    name: str, *, follow: bool, last: int | None, vocabulary: str, as_json: bool, at: CommandTarget
+) -> int:
+    """Print history, and with ``follow`` what is added to it until the execution ends.
+
+    ``last``: only so many of its latest events.
+    """
+    if follow and last is not None:
+        raise InvalidInputError(
+            "--last shows what there is, and --follow what is added",
+            code="events_choice",
+            hint="leave one out",
+        )
     words = next((known for known in VOCABULARIES if known == vocabulary), None)
     if words is None:
         raise InvalidInputError(
             f"{vocabulary!r} is not a vocabulary", code="invalid_vocabulary", hint=", ".join(VOCABULARIES)
         )
     with open_place(at) as place:
-        for event in place.history(resolve_id(place, name), words, follow=follow):
+        execution_id = resolve_id(place, name)
+        if last is not None:
+            events: Iterable[HistoryEvent] = place.newest(execution_id, words, last)
+        else:
+            events = place.history(execution_id, words, follow=follow)
+        for event in events:
             if as_json:
                 out_json(event)
             else:

@@ -9,7 +9,7 @@ from noetl.cli import errors
 from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import resolve_id
 from noetl.cli.options import CommandTarget
-from noetl.cli.render.output import clock, note, one_line, out, out_json, table
+from noetl.cli.render.output import clock, duration, note, one_line, out, out_json, table
 from noetl.domain.errors import NotFoundError
 from noetl.services.history.loop_items import LoopItem
 from noetl.services.queries.read_execution import ExecutionView, StepView
@@ -53,7 +53,7 @@ def show_items(
             out_json(item)
     elif items:
         out(f"{loop.step} (run {loop.run})")
-        out(table(("ITEM", "STATUS", "ENDED", "CALLS", "RESULT"), [_row(item) for item in items]))
+        out(table(("ITEM", "STATUS", "ENDED", "CALLS", "TIME", "RESULT"), [_row(item) for item in items]))
     else:
         note(f"no item of {loop.step} has {'failed' if failed else 'ended yet'}")
     if more:
@@ -61,6 +61,7 @@ def show_items(
     return errors.DONE
 
 
-def _row(item: LoopItem) -> tuple[str, str, str, str, str]:
+def _row(item: LoopItem) -> tuple[str, str, str, str, str, str]:
     shown = item.unreadable or (item.error.message if item.error is not None else item.preview)
-    return str(item.index), item.status, clock(item.at), str(item.attempts), one_line(shown, _SHOWN)
+    took = duration(item.tool_ms) if item.tool_ms else ""
+    return str(item.index), item.status, clock(item.at), str(item.attempts), took, one_line(shown, _SHOWN)

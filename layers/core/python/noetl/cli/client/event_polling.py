@@ -66,6 +66,26 @@ class History:
                 pace.after(True)
 
 
+def newest_events(client: Client, execution_id: int, vocabulary: str, count: int) -> list[HistoryEvent]:
+    """The latest events without those of items, in the order in which they happened."""
+    found: list[HistoryEvent] = []
+    after: str | None = None
+    while len(found) < count:
+        page = client.get(
+            f"{ONE.format(execution_id)}/events",
+            EventPage,
+            after=after,
+            limit=min(PAGE, count - len(found)),
+            vocabulary=vocabulary,
+            order="newest",
+        )
+        found += page.events
+        after = page.next
+        if page.complete:
+            break
+    return found[::-1]
+
+
 def lines(
     client: Client, execution_id: int, *, follow: bool, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[TaskLine]:

@@ -38,7 +38,15 @@ from noetl.api.http.runtime_bodies import LimitPage, LimitRemovedAnswer
 from noetl.api.nouns.callbacks import CallbacksAnswer, CallbackTaken
 from noetl.cli.actions.context_patch import ContextPatch
 from noetl.cli.client import runtime_access
-from noetl.cli.client.event_polling import ONE, History, RemoteFeed, lines, run_until, status_of
+from noetl.cli.client.event_polling import (
+    ONE,
+    History,
+    RemoteFeed,
+    lines,
+    newest_events,
+    run_until,
+    status_of,
+)
 from noetl.cli.client.http_client import Client, segment
 from noetl.cli.client.http_problems import diagnostics
 from noetl.cli.client.http_results import RemoteResults
@@ -82,6 +90,7 @@ from noetl.services.queries.analyze import Analysis
 from noetl.services.queries.compare_executions import Comparison
 from noetl.services.queries.limits import LimitRequest, LimitView
 from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
+from noetl.services.queries.step_costs import CostView
 from noetl.services.results.prune import Pruned, PruneRequest
 
 CANCEL_SECONDS = 30.0
@@ -133,6 +142,9 @@ class RemotePlace(RemoteTriggers):
     def compare(self, a: int, b: int) -> Comparison:
         return self._client.get("/api/compare", Comparison, a=a, b=b)
 
+    def cost(self, execution_id: int, *, family: bool) -> CostView:
+        return self._client.get(f"{ONE.format(execution_id)}/cost", CostView, family=str(family).lower())
+
     def record_test(self, execution_id: int, *, code: bool) -> RecordedTest:
         return self._client.get(
             f"/api/executions/{execution_id}/test", RecordedTest, code="run" if code else "recorded"
@@ -178,6 +190,9 @@ class RemotePlace(RemoteTriggers):
     def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
         history = History(self._client, execution_id, words)
         return history.follow() if follow else history.all()
+
+    def newest(self, execution_id: int, words: Vocabulary, count: int) -> Sequence[HistoryEvent]:
+        return newest_events(self._client, execution_id, words, count)
 
     def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
         return lines(self._client, execution_id, follow=follow)

@@ -49,6 +49,7 @@ from noetl.services.executions.bulk_control import (
 from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.history.history_pages import HistoryReader
 from noetl.services.history.loop_items import LoopItem, every_loop_item
+from noetl.services.history.newest_events import newest_events
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries import read_execution
 from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from noetl.services.history.recorded_test import RecordedTest
     from noetl.services.queries.analyze import Analysis
     from noetl.services.queries.compare_executions import Comparison
+    from noetl.services.queries.step_costs import CostView
 
 POLL = 0.3
 LINES = 1000
@@ -129,6 +131,11 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
 
         return compare_executions(self._reading.store, self._reading.catalog, a, b, now=time.time())
 
+    def cost(self, execution_id: int, *, family: bool) -> CostView:
+        from noetl.services.queries.step_costs import read_costs
+
+        return read_costs(self._reading.store, self._reading.programs, execution_id, family=family)
+
     def record_test(self, execution_id: int, *, code: bool) -> RecordedTest:
         from noetl.services.history.recorded_test import make_test
 
@@ -151,6 +158,10 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
             if over or not follow:
                 return
             time.sleep(POLL)
+
+    def newest(self, execution_id: int, words: Vocabulary, count: int) -> Sequence[HistoryEvent]:
+        self.status(execution_id)
+        return newest_events(self._reading.store, execution_id, words, count)
 
     def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
         after = ""

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from noetl.services.queries.compare_executions import Comparison
     from noetl.services.queries.limits import LimitRequest, LimitView
     from noetl.services.queries.read_execution import ExecutionSummary, ExecutionView
+    from noetl.services.queries.step_costs import CostView
     from noetl.services.results.prune import Pruned, PruneRequest
 
 Change = Literal["pause", "resume", "delete"]
@@ -107,6 +108,8 @@ class Place(Protocol):
 
     def compare(self, a: int, b: int) -> Comparison: ...
 
+    def cost(self, execution_id: int, *, family: bool) -> CostView: ...
+
     def record_test(self, execution_id: int, *, code: bool) -> RecordedTest: ...
 
     def sql(self, text: str, limit: int) -> SqlTable:
@@ -115,6 +118,9 @@ class Place(Protocol):
     def status(self, execution_id: int) -> str: ...
     def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
         """In order; ``follow``: until the execution ends."""
+
+    def newest(self, execution_id: int, words: Vocabulary, count: int) -> Sequence[HistoryEvent]:
+        """The latest events without those of items, in order."""
 
     def items(self, execution_id: int, run: int, *, failed: bool) -> Iterable[LoopItem]:
         """The items of a loop by its step run, in its order; read as they are taken."""

@@ -30,9 +30,9 @@ def add(
         typer.Option(
             "--type",
             "-t",
-            help="postgres, basic, bearer, header, oauth2_client_credentials, aws, gcs, snowflake, generic.",
+            help="postgres, basic, bearer, header, oauth2_client_credentials, aws, gcs, snowflake, generic. Required.",
         ),
-    ],
+    ] = "",
     data_file: Annotated[
         str | None,
         typer.Option("--data-file", "-f", metavar="FILE", help="Its data as JSON or YAML; - for stdin."),

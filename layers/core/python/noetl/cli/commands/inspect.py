@@ -68,6 +68,10 @@ def events(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Follow the execution until it ends.")
     ] = False,
+    last: Annotated[
+        int | None,
+        typer.Option("--last", "-n", min=1, help="Only the latest, without those of single items of loops."),
+    ] = None,
     vocabulary: Annotated[str, typer.Option(help="Names: stored, formal or canonical.")] = "stored",
     as_json: Json = False,
     remote: Remote = False,
@@ -78,7 +82,11 @@ def events(
     from noetl.cli.actions import inspect
 
     at = where(home, remote, context)
-    end(inspect.show_events(execution, follow=follow, vocabulary=vocabulary, as_json=as_json, at=at))
+    end(
+        inspect.show_events(
+            execution, follow=follow, last=last, vocabulary=vocabulary, as_json=as_json, at=at
+        )
+    )
 
 
 def items(

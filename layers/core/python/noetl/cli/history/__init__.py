@@ -1,1 +1,1 @@
-"""Commands that ask history: compare, sql."""
+"""Commands that ask history: compare, cost, sql."""

@@ -29,6 +29,8 @@ TYPES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """Type → groups of fields of which one has to be there. Other types are kept as they are: third parties have kinds of their own."""
 
+TYPE_NAMES = f"types are {', '.join(TYPES)}"
+
 OAUTH = "oauth2_client_credentials"
 _OVER_HTTP = frozenset({"basic", "bearer", "header", "oauth2_client_credentials"})
 _SPELLINGS = {
@@ -74,14 +76,15 @@ def check_credential(name: str, kind: str, data: Mapping[str, Any]) -> None:
             raise InvalidInputError(
                 f"the credential {name!r} of type {kind} has no {missing}",
                 code="invalid_credential",
-                hint=f"a {wanted} credential has {_shape(wanted)}",
+                hint=shape(wanted),
             )
     if not data:
         raise InvalidInputError(f"the credential {name!r} holds nothing", code="invalid_credential")
     if problem := problem_of(wanted, data):
-        hint = f"a {wanted} credential has {_shape(wanted)}" if TYPES.get(wanted) else None
         raise InvalidInputError(
-            f"the credential {name!r} of type {kind} {problem}", code="invalid_credential", hint=hint
+            f"the credential {name!r} of type {kind} {problem}",
+            code="invalid_credential",
+            hint=shape(wanted) or None,
         )
 
 
@@ -95,7 +98,7 @@ def _check_type(name: str, kind: str) -> str:
         raise InvalidInputError(
             f"the type of the credential {name!r} is 1 to {MAX_TYPE} printable characters",
             code="invalid_credential",
-            hint=f"types are {', '.join(TYPES)}, or a word of your own",
+            hint=f"{TYPE_NAMES}, or a word of your own",
         )
     wanted = known_type(kind)
     words = frozenset((*TYPES, *_SPELLINGS))
@@ -103,7 +106,7 @@ def _check_type(name: str, kind: str) -> str:
         raise InvalidInputError(
             f"the credential {name!r} has the unknown type {kind[:60]!r}",
             code="invalid_credential",
-            hint=f"did you mean {suggestion!r}? types are {', '.join(TYPES)}",
+            hint=f"did you mean {suggestion!r}? {TYPE_NAMES}",
         )
     return wanted
 
@@ -131,5 +134,8 @@ def _family(kind: str) -> str:
     return known if known in TYPES and known != "generic" else ""
 
 
-def _shape(kind: str) -> str:
-    return ", ".join(" or ".join(group) for group in TYPES[kind])
+def shape(kind: str) -> str:
+    """Say which fields a credential of a type has; empty where any will do."""
+    wanted = known_type(kind)
+    groups = ", ".join(" or ".join(group) for group in TYPES.get(wanted, ()))
+    return f"a {wanted} credential has {groups}" if groups else ""

@@ -50,20 +50,26 @@ def arguments(d: Decider, node: Node | None, scope: EngineScope, what: str) -> d
     raise wrong(node, Pos(), problem, "write args: {name: value}")
 
 
-def laid_over(d: Decider, base: Any, over: Any) -> Any:
-    """Lay ``over`` over ``base`` as ``deep_merge`` does, and look into large mappings.
+def merged_names(d: Decider, base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Lay the names of ``over`` over those of ``base`` as ``deep_merge`` does.
 
-    Raises TaskError for a value that is not available.
+    It looks into large mappings. Raises TaskError for a value that is not available.
+    """
+    found = dict(base)
+    for name, value in over.items():
+        found[name] = merged_value(d, base[name], value) if name in base else value
+    return found
+
+
+def merged_value(d: Decider, base: Any, over: Any) -> Any:
+    """Lay one value over another.
+
+    Two mappings are merged, large or not; anything else is replaced.
     """
     if not isinstance(base, dict) or not isinstance(over, dict):
         return over
     one, other = _whole(d, base), _whole(d, over)
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return over
-    found = dict(one)
-    for name, value in other.items():
-        found[name] = laid_over(d, one[name], value) if name in one else value
-    return found
+    return merged_names(d, one, other) if isinstance(one, dict) and isinstance(other, dict) else over
 
 
 def resolved(d: Decider, patches: list[Patch], run: int, step: str) -> list[Patch]:

@@ -45,6 +45,7 @@ from noetl.ports.executions.changes import Wake as Wake
 from noetl.ports.executions.figures import Figures
 from noetl.ports.executions.loop_rows import GateChange as GateChange
 from noetl.ports.executions.loop_rows import ItemRow as ItemRow
+from noetl.ports.executions.loop_rows import ItemWork as ItemWork
 from noetl.ports.executions.loop_rows import LoopProgress as LoopProgress
 from noetl.ports.executions.loop_rows import LoopRow as LoopRow
 from noetl.ports.executions.snapshots import Fence as Fence
@@ -347,6 +348,9 @@ class ExecutionStore(LimitStore, Figures, Protocol):
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """Return rows of the main lane, ascending ``seq``, strictly after ``after``."""
 
+    def events_before(self, execution_id: int, before: int, limit: int) -> Sequence[StoredEvent]:
+        """Return rows of the main lane, descending ``seq``, strictly before ``before``."""
+
     def step_events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """The same, without rows that tell of callbacks of single items of a loop."""
 
@@ -374,6 +378,12 @@ class ExecutionStore(LimitStore, Figures, Protocol):
         """Rows of the items of a loop that failed, in the order of their places.
 
         ``after``: the place behind which they begin.
+        """
+
+    def item_work(self, execution_id: int, limit: int) -> Sequence[ItemWork]:
+        """Add up the work of the items of loops by step run, ascending.
+
+        At most ``limit`` rows are read: one for each item, and for each of its turns before the last.
         """
 
     def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:

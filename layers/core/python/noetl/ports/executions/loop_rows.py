@@ -70,6 +70,19 @@ class LoopProgress(msgspec.Struct, frozen=True):
     gate: Literal["open", "closing", "closed"]
 
 
+class ItemWork(msgspec.Struct, frozen=True):
+    """Work of the items of a step run.
+
+    ``rows``: rows of history that were read. ``items``: that ended. ``calls``: of tools, which took ``ms`` milliseconds together.
+    """
+
+    run: int
+    rows: int
+    items: int
+    calls: int
+    ms: float
+
+
 class ItemRow(msgspec.Struct, frozen=True):
     index: int
     outcome: bytes

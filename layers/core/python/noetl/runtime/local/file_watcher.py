@@ -32,6 +32,10 @@ FEEDING_LOOKS = 100
 FEEDING_SECONDS = 60.0
 """Longest pause between two starts of a trigger that feeds itself, as far as that is looked for."""
 
+KEEP_SECONDS = 1.0
+"""Between two writes of what was seen, while many files come at once: each holds all files of the folder. After a crash, a file whose start
+was not kept starts the same execution, by its event's id."""
+
 Seen = dict[str, list[int]]
 """Name → time of the last change (nanoseconds) and size."""
 
@@ -99,15 +103,21 @@ class FileWatcher:
         before, self._before[place] = self._before.get(place, {}), found
         for name in seen.keys() - found.keys():
             del seen[name]
-        newest = 0.0
-        for name, mark in found.items():
-            if seen.get(name) == mark or before.get(name) != mark:
-                continue
-            fired = self._fire(row, source, name, mark, "created" if name not in seen else "modified")
-            seen[name] = mark
-            newest = max(newest, mark[0] / 1e9)
-            yield fired  # first: the start is this process's, and nothing begins it when the file cannot be written
-            self._keep(place, seen)
+        newest, kept, unkept = 0.0, self._deps.clock(), False
+        try:
+            for name, mark in found.items():
+                if seen.get(name) == mark or before.get(name) != mark:
+                    continue
+                fired = self._fire(row, source, name, mark, "created" if name not in seen else "modified")
+                seen[name], unkept = mark, True
+                newest = max(newest, mark[0] / 1e9)
+                yield fired  # first: the start is this process's, and nothing begins it when the file cannot be written
+                if (now := self._deps.clock()) - kept >= KEEP_SECONDS:
+                    self._keep(place, seen)
+                    kept, unkept = now, False
+        finally:
+            if unkept:
+                self._keep(place, seen)
         if newest:
             self._look_for_feeding(row, source, newest)
 

@@ -37,8 +37,11 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 _POSITION: msgspec.json.Decoder[Position] = codec.decoder(Position)
 
 
-def encode_position(position: Position) -> str:
-    """Encode a position as a cursor: text for URLs, which ``decode_position`` reads."""
+def encode_position(position: msgspec.Struct) -> str:
+    """Encode a position as a cursor, which is text for URLs.
+
+    ``decode_position`` reads it, and ``decode_newest`` that of the other order.
+    """
     return base64.urlsafe_b64encode(codec.encode(position)).decode().rstrip("=")
 
 
@@ -65,6 +68,24 @@ def decode_position(text: str) -> Position:
     return found
 
 
+class CalledIndexes:
+    """Indexes of items in their whole loops.
+
+    The row of a loop that was redriven in part maps its places to them.
+    """
+
+    def __init__(self, store: ExecutionStore, execution_id: int) -> None:
+        self._store, self._execution_id = store, execution_id
+        self._places: dict[int, Places] = {}
+
+    def __call__(self, run: int, place: int) -> int:
+        places = self._places.get(run)
+        if places is None:
+            row = self._store.loop_run(self._execution_id, run, FIRST_ROUND)
+            places = self._places[run] = Places(row.picked if row is not None else ())
+        return places.index(place)
+
+
 class HistoryReader:
     """A reader of an execution's history, from the start or from a position.
 
@@ -86,7 +107,7 @@ class HistoryReader:
         self._seq = position.seq
         self._lanes: dict[int, tuple[str, int]] = {run: (step, last) for run, step, last in position.lanes}
         """Run of a live loop → its step, and the place of the last item that was returned."""
-        self._places: dict[int, Places] = {}
+        self._called = CalledIndexes(store, execution_id)
 
     @property
     def position(self) -> Position:
@@ -160,17 +181,6 @@ class HistoryReader:
                 last = index
                 self._lanes[run] = (step, last)
                 yield events
-
-    def _called(self, run: int, place: int) -> int:
-        """Return an item's index in the whole loop.
-
-        The row of a loop that was redriven in part maps its places to these indexes.
-        """
-        places = self._places.get(run)
-        if places is None:
-            row = self._store.loop_run(self._execution_id, run, FIRST_ROUND)
-            places = self._places[run] = Places(row.picked if row is not None else ())
-        return places.index(place)
 
     def _item_page(self, run: int, after: int) -> tuple[Sequence[StoredEvent], bool]:
         """Read rows of whole items; also return whether there are more.

@@ -12,6 +12,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.errors import NotFoundError
 from noetl.domain.loop_resume import Places
+from noetl.domain.outcomes.work import work_of
 from noetl.domain.text.excerpt import excerpt
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.executions.execution_store import ExecutionStore, StoredEvent
@@ -30,14 +31,15 @@ class LoopItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """One item of a loop.
 
     ``index``: its place in the whole loop. ``status`` is ``waiting`` between two turns: for a retry, a sub-playbook, a callback or a time.
-    ``at``: when it ended, or when its last turn did (epoch seconds). ``attempts``: calls made. ``preview``: the beginning of its result as
-    JSON. ``unreadable``: why its row cannot be read.
+    ``at``: when it ended, or when its last turn did (epoch seconds). ``attempts``: calls made. ``tool_ms``: how long the calls of its last
+    turn took together, in milliseconds. ``preview``: the beginning of its result as JSON. ``unreadable``: why its row cannot be read.
     """
 
     index: int
     status: ItemStatus
     at: float
     attempts: int = 1
+    tool_ms: float = 0.0
     preview: str = ""
     error: FailedItem | None = None
     unreadable: str = ""
@@ -94,6 +96,7 @@ def _item(rows: Sequence[StoredEvent], places: Places) -> LoopItem:
         status,
         last.at,
         attempts if isinstance(attempts, int) else 1,
+        round(work_of(outcome, final=not is_suspended(last))[1], 3),
         _preview(outcome.get("result")) if status == "done" else "",
         failed_item(index, outcome) if status == "failed" else None,
     )

@@ -16,12 +16,12 @@ from noetl.domain import codec
 from noetl.domain.events import LoopDone, LoopSummary
 from noetl.domain.loop_resume import indexes
 from noetl.domain.outcomes.outcomes import ErrorInfo, OutcomeStatus, Patch, Target
+from noetl.domain.outcomes.work import calls_made
 from noetl.domain.patches.scope_patches import PatchBuffer
 from noetl.domain.results.manifests import manifest
 from noetl.domain.results.paged_list import PART_BYTES
 from noetl.domain.results.references import make_ref, ref_uri, result_name
 from noetl.domain.results.retention import KeptResult, lifetime
-from noetl.engine.budget import calls_made
 from noetl.engine.callbacks import CLOSING
 from noetl.engine.folds.slots import error_view
 from noetl.ports.executions.execution_store import LoopProgress

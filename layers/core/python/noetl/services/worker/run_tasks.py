@@ -36,6 +36,7 @@ from noetl.pipeline.inline import PLAIN_KINDS, with_whole_params
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.preview import call_input
 from noetl.pipeline.result_binding import settled
+from noetl.pipeline.tracing import DURATION
 from noetl.services.callbacks.callback_tokens import callback_tokens
 from noetl.services.redaction.redaction import Secrets
 from noetl.services.results.artifacts import TaskArtifacts
@@ -168,7 +169,7 @@ class TaskRunner:
             outcome = self.failed(internal(error))
         outcome = self.keeper.add_noted(outcome)
         if item is None:
-            outcome.meta["duration_ms"] = round((deps.clock() - began) * 1000, 3)
+            outcome.meta[DURATION] = round((deps.clock() - began) * 1000, 3)
         elif outcome.meta:
             for name in HELPERS & outcome.meta.keys():
                 del outcome.meta[name]

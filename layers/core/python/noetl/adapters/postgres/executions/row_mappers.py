@@ -12,6 +12,7 @@ from noetl.domain.state import Status
 from noetl.ports.executions.execution_store import (
     Ending,
     ExecutionInfo,
+    ItemWork,
     LoopProgress,
     LoopPulse,
     Pulse,
@@ -36,6 +37,12 @@ def progress(row: Row) -> LoopProgress:
         patched=int(patched),
         gate=cast(Any, gate.decode()),
     )
+
+
+def item_work(row: Row) -> ItemWork:
+    """Of ``item_work``."""
+    run, rows, items, calls, ms = (column or b"0" for column in row)
+    return ItemWork(int(run), int(rows), int(items), int(calls), float(ms))
 
 
 def info(row: Row) -> ExecutionInfo:

@@ -12,7 +12,14 @@ from noetl.adapters.postgres.executions import row_mappers
 from noetl.adapters.postgres.executions.limit_store import PostgresLimits
 from noetl.adapters.postgres.literals import flag, name, number, numbers, texts, unname
 from noetl.domain import codec
-from noetl.ports.executions.execution_store import NEWEST, PULSE_LOOPS, Ending, Pulse, StoredEvent
+from noetl.ports.executions.execution_store import (
+    NEWEST,
+    PULSE_LOOPS,
+    Ending,
+    ItemWork,
+    Pulse,
+    StoredEvent,
+)
 
 
 class PostgresLooking(PostgresLimits):
@@ -44,6 +51,10 @@ class PostgresLooking(PostgresLimits):
         }
         return [row_mappers.event(row) for row in self.database.run("failed_items", values)]
 
+    def item_work(self, execution_id: int, limit: int) -> Sequence[ItemWork]:
+        values = {"execution_id": number(execution_id), "limit": number(limit)}
+        return [row_mappers.item_work(row) for row in self.database.run("item_work", values)]
+
     def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:
         values = {"execution_id": number(execution_id), "names": texts([name(one) for one in names])}
         return {unname((found or b"").decode()) for (found,) in self.database.run("left_steps", values)}
@@ -51,6 +62,14 @@ class PostgresLooking(PostgresLimits):
     def status_counts(self, limit: int) -> Mapping[str, int]:
         rows = self.database.run("status_counts", {"limit": number(limit)})
         return {(status or b"").decode(): int(count or b"0") for status, count in rows}
+
+    def events_before(self, execution_id: int, before: int, limit: int) -> Sequence[StoredEvent]:
+        values = {
+            "execution_id": number(execution_id),
+            "before": number(before),
+            "limit": number(limit),
+        }
+        return [row_mappers.event(row) for row in self.database.run("main_events_before", values)]
 
     def step_events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         values = {"execution_id": number(execution_id), "after": number(after), "limit": number(limit)}

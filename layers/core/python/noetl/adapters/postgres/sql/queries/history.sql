@@ -6,6 +6,12 @@ SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM noetl.event
 WHERE execution_id = :execution_id AND lane = 0 AND seq > :after::bigint
 ORDER BY seq LIMIT :limit::bigint;
 
+-- name: main_events_before
+-- The main lane from a place on towards its beginning.
+SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM noetl.event
+WHERE execution_id = :execution_id AND lane = 0 AND seq < :before::bigint
+ORDER BY seq DESC LIMIT :limit::bigint;
+
 -- name: step_events
 -- The same, without rows about callbacks of single items of a loop.
 SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM noetl.event
