@@ -1,6 +1,6 @@
 """A server that leaves ``python`` to workers over HTTP, and is killed: ``python -m tests.faults.serving HOME PORT``.
 
-It prints its token as soon as it serves. A worker that is silent for a second loses its commands, which takes a minute elsewhere.
+It prints its token as soon as it serves. A worker that is silent for a second loses its commands, which takes a minute in production.
 """
 
 from __future__ import annotations

@@ -380,10 +380,8 @@ class PipelineRun:
         state = self.state
         patches = combine(state.patches)
         result = state.result if self.item is None else plain_loop(state.result)
-        trace, meta = (
-            tracing.take(state),
-            tracing.meta(self.pipeline, state, bounded=self.around.bounded, item=self.item is not None),
-        )
+        trace = tracing.take(state)
+        meta = tracing.meta(self.pipeline, state, bounded=self.around.bounded, item=self.item is not None)
         if state.error is not None:
             return Outcome("error", None, state.error, state.labels, patches, trace=trace, meta=meta)
         if state.skipped:  # the message is the reason of a step; an iteration has no result

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
+from typing import TypeVar
 
 import msgspec
 
@@ -34,6 +34,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     skip: int = 0
 
 
+P = TypeVar("P")
 _POSITION: msgspec.json.Decoder[Position] = codec.decoder(Position)
 
 
@@ -45,21 +46,25 @@ def encode_position(position: msgspec.Struct) -> str:
     return base64.urlsafe_b64encode(codec.encode(position)).decode().rstrip("=")
 
 
+def read_cursor(text: str, decoder: msgspec.json.Decoder[P]) -> P:
+    """Read what ``encode_position`` wrote. Raises ValueError."""
+    return decoder.decode(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+
+
 def decode_position(text: str) -> Position:
     """Decode a cursor.
 
     Raises InvalidInputError(code="invalid_cursor") for anything that ``encode_position`` did not make.
     """
     try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        found = _POSITION.decode(data)
+        found = read_cursor(text, _POSITION)
         if (
             not 0 <= found.seq < 2**62
             or not 0 <= found.skip < 2**31
             or any(not (0 <= run < 2**62 and -1 <= last < 2**62) for run, _, last in found.lanes)
         ):
             raise ValueError("out of range")
-    except (ValueError, binascii.Error) as error:
+    except ValueError as error:
         raise InvalidInputError(
             f"{text[:40]!r} is not a cursor",
             code="invalid_cursor",

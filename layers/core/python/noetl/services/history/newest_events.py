@@ -5,8 +5,6 @@ The newest event comes first. Events of single items of loops are left out.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator
 
 import msgspec
@@ -15,7 +13,7 @@ from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.event_names import Vocabulary
 from noetl.ports.executions.execution_store import ExecutionStore
-from noetl.services.history.history_pages import CalledIndexes
+from noetl.services.history.history_pages import CalledIndexes, read_cursor
 from noetl.services.history.read_history import HistoryEvent, row_events
 
 END = 2**62
@@ -42,11 +40,10 @@ def decode_newest(text: str) -> NewestPosition:
     Raises InvalidInputError(code="invalid_cursor"), also for a cursor of the other order.
     """
     try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        found = _POSITION.decode(data)
+        found = read_cursor(text, _POSITION)
         if not (0 <= found.before <= END and 0 <= found.skip < 2**31):
             raise ValueError("out of range")
-    except (ValueError, binascii.Error) as error:
+    except ValueError as error:
         raise InvalidInputError(
             f"{text[:40]!r} is not a cursor of the newest events",
             code="invalid_cursor",
