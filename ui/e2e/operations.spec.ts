@@ -56,9 +56,14 @@ test("a filter by text, label and person is kept as a view, and is in the link",
   await page.getByLabel("View", { exact: true }).selectOption("Running");
   await page.getByLabel("View", { exact: true }).selectOption("Data team");
   await expect(page.getByRole("link", { name: execution_id })).toBeVisible();
+  const kept = await server.ask<{ views: { name: string; search: object }[] }>("GET", "/api/views/executions");
+  expect(kept.views).toMatchObject([{ name: "Data team", search: { text: "team=data", principal: "token:owner" } }]);
+  await page.evaluate(() => localStorage.clear());
   await page.reload();
-  await page.getByRole("button", { name: "Forget view" }).click();
+  await page.getByRole("button", { name: "Delete view" }).click();
   await expect(page.getByLabel("View", { exact: true })).toHaveValue("");
+  await page.reload();
+  await expect(page.getByRole("button", { name: "Save view…" })).toBeVisible();
 });
 
 test("all that fit a filter by text are cancelled, after a dry run", async ({ page, server, ui }) => {

@@ -68,6 +68,7 @@ def exchange(ground: Ground, name: str):
         "workers": exchange_worker,
         "triggers": exchange_trigger,
         "limits": exchange_limit,
+        "views": exchange_view,
         "callbacks": exchange_callback,
         "sessions": exchange_session,
         "changes": exchange_change,
@@ -347,6 +348,15 @@ def exchange_limit(ground: Ground, name: str):
         "removeLimit": ("DELETE", "/execution:etl/daily"),
     }.get(name, ("", ""))
     return ground.ask(method, f"/api/limits{path}") if method else made
+
+
+def exchange_view(ground: Ground, name: str):
+    """A name may hold a slash."""
+    made = ground.ask("PUT", "/api/views/executions/Failed/today", {"search": {"status": "failed"}})
+    method, path = {"listSavedViews": ("GET", ""), "deleteSavedView": ("DELETE", "/Failed/today")}.get(
+        name, ("", "")
+    )
+    return ground.ask(method, f"/api/views/executions{path}") if method else made
 
 
 def exchange_schedule(ground: Ground, name: str):

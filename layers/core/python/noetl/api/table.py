@@ -5,6 +5,7 @@ The router, the checks of access, the OpenAPI document and the tests read this o
 
 from __future__ import annotations
 
+from noetl.api.browser import saved_views, sessions
 from noetl.api.history import comparisons, costs, figures, moments, sql
 from noetl.api.http.route import Endpoint as Endpoint
 from noetl.api.http.route import Parameter as Parameter
@@ -25,7 +26,6 @@ from noetl.api.nouns import (
     playbook_tests,
     runtime,
     schedules,
-    sessions,
     state,
     triggers,
     variables,
@@ -52,6 +52,7 @@ ROUTES: tuple[Route, ...] = (
     *costs.ROUTES,
     *figures.ROUTES,
     *sql.ROUTES,
+    *saved_views.ROUTES,
     *runtime.ROUTES,
     *maintenance.ROUTES,
     *dead_letters.ROUTES,

@@ -20,6 +20,7 @@ from noetl.services.history.loop_items import LoopItem
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries.limits import WaitView
 from noetl.services.queries.read_execution import AwaitedCallback, ExecutionSummary, ParkedStep, StepView
+from noetl.services.queries.saved_views import SavedViewAnswer
 
 # --- asked ------------------------------------------------------------------------------------------
 
@@ -460,6 +461,10 @@ class NextAnswer(msgspec.Struct, frozen=True):
     name: str
     active: bool
     times: list[str]
+
+
+class SavedViewPage(msgspec.Struct, frozen=True):
+    views: list[SavedViewAnswer]
 
 
 class DeletedAnswer(msgspec.Struct, frozen=True):
