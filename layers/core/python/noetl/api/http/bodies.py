@@ -415,12 +415,17 @@ class EventPage(msgspec.Struct, frozen=True):
     """A page of events. ``next``: pass it as ``?after`` to continue, now or later.
 
     ``complete``: the execution has ended, and no event follows this page; from the newest on: this page ends with the first event.
+    ``more``: stored events follow that this request did not look at. ``scanned``: events that it looked at, whether they fit the filter
+    or not; ``scanned_until``: the time of the last of them.
     """
 
     execution_id: str
     events: list[HistoryEvent]
     next: str
     complete: bool
+    more: bool = False
+    scanned: int = 0
+    scanned_until: str | None = None
 
 
 class CancelledAnswer(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.domain.event_names import TERMINAL_EVENTS, Vocabulary
 from noetl.domain.loop_resume import Places
 from noetl.ports.executions.execution_store import ExecutionStore, StoredEvent
+from noetl.services.history.event_filter import EVERYTHING, EventFilter
 from noetl.services.history.read_history import HistoryEvent, facts_of, row_events
 
 PAGE = 500
@@ -104,6 +105,7 @@ class HistoryReader:
         execution_id: int,
         vocabulary: Vocabulary = "stored",
         position: Position | None = None,
+        wanted: EventFilter = EVERYTHING,
     ) -> None:
         position = position or Position()
         self._store = store
@@ -113,6 +115,9 @@ class HistoryReader:
         self._lanes: dict[int, tuple[str, int]] = {run: (step, last) for run, step, last in position.lanes}
         """Run of a live loop → its step, and the place of the last item that was returned."""
         self._called = CalledIndexes(store, execution_id)
+        self._wanted = wanted
+        self.rows = 0
+        """Rows whose events ``units`` has yielded so far."""
 
     @property
     def position(self) -> Position:
@@ -120,17 +125,19 @@ class HistoryReader:
         return Position(self._seq, tuple((run, step, last) for run, (step, last) in self._lanes.items()))
 
     def read(self, *, everything: bool = False) -> Iterator[HistoryEvent]:
-        """Yield the events since the last call.
+        """Yield the events since the last call, of those that are wanted.
 
         ``everything``: also items that wait for earlier ones, since nothing more will be read.
         """
         for unit in self.units(everything=everything):
-            yield from unit
+            yield from filter(self._wanted.fits, unit)
 
     def units(self, *, everything: bool = False, page: int = 0) -> Iterator[list[HistoryEvent]]:
         """Yield groups of events that belong together: those of one row, or of one item.
 
-        A reader may stop after any group and continue from its position. ``page``: rows to read at once; 0: the usual number.
+        A reader may stop after any group and continue from its position. ``page``: rows to read at once; 0: the usual number. A group is
+        whole, so that a position counts all events; only items that cannot have a wanted event are passed
+        over unread.
         """
         for row in self._main_rows(page or PAGE):
             yield from self._row(row)
@@ -165,13 +172,15 @@ class HistoryReader:
         self._seq = max(self._seq, row.seq)
         for run in ending:
             self._lanes.pop(run, None)
+        self.rows += 1
         yield events
 
     def _items(self, run: int, *, gaps: bool) -> Iterator[list[HistoryEvent]]:
         step, last = self._lanes[run]
-        more = True
+        share = self._wanted.items_of(step)
+        more = share != "none"
         while more:
-            page, more = self._item_page(run, last)
+            page, more = self._item_page(run, last, failed=gaps and share == "failed")
             for index, rows in groupby(page, key=attrgetter("seq")):
                 item = sorted(rows, key=turn_order)
                 if not gaps and (index != last + 1 or is_suspended(item[-1])):
@@ -185,14 +194,18 @@ class HistoryReader:
                 ]
                 last = index
                 self._lanes[run] = (step, last)
+                self.rows += len(item)
                 yield events
 
-    def _item_page(self, run: int, after: int) -> tuple[Sequence[StoredEvent], bool]:
+    def _item_page(self, run: int, after: int, *, failed: bool) -> tuple[Sequence[StoredEvent], bool]:
         """Read rows of whole items; also return whether there are more.
 
-        An item that was suspended has a row for each turn.
+        An item that was suspended has a row for each turn. ``failed``: only the last rows of items that failed.
         """
         limit = PAGE
+        if failed:
+            page = self._store.failed_items(self._execution_id, run, limit, after=after)
+            return page, len(page) == limit
         while True:
             page = self._store.item_events(self._execution_id, run, after=after, limit=limit)
             if len(page) < limit:
@@ -217,7 +230,10 @@ def turn_order(row: StoredEvent) -> tuple[bool, int, float]:
 
 
 def history(
-    store: ExecutionStore, execution_id: int, vocabulary: Vocabulary = "stored"
+    store: ExecutionStore,
+    execution_id: int,
+    vocabulary: Vocabulary = "stored",
+    wanted: EventFilter = EVERYTHING,
 ) -> Iterator[HistoryEvent]:
-    """Yield all events of an execution so far, in order."""
-    return HistoryReader(store, execution_id, vocabulary).read(everything=True)
+    """Yield the wanted events of an execution so far, in order."""
+    return HistoryReader(store, execution_id, vocabulary, wanted=wanted).read(everything=True)

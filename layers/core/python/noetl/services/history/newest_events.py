@@ -13,6 +13,7 @@ from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.event_names import Vocabulary
 from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.services.history.event_filter import EVERYTHING, EventFilter
 from noetl.services.history.history_pages import CalledIndexes, read_cursor
 from noetl.services.history.read_history import HistoryEvent, row_events
 
@@ -66,6 +67,8 @@ class NewestReader:
         self.position = msgspec.structs.replace(position or NewestPosition(), skip=0)
         """The position after all units that ``units`` has yielded so far."""
         self._called = CalledIndexes(store, execution_id)
+        self.rows = 0
+        """Rows whose events ``units`` has yielded so far."""
 
     def units(self, *, page: int = PAGE) -> Iterator[list[HistoryEvent]]:
         """Yield the events of each row, the newest first.
@@ -79,18 +82,24 @@ class NewestReader:
                     row_events(self._execution_id, row, vocabulary=self._vocabulary, called=self._called)
                 )
                 self.position = NewestPosition(row.seq)
+                self.rows += 1
                 yield events[::-1]
             if len(rows) < page:
                 return
 
 
 def newest_events(
-    store: ExecutionStore, execution_id: int, vocabulary: Vocabulary, count: int
+    store: ExecutionStore,
+    execution_id: int,
+    vocabulary: Vocabulary,
+    count: int,
+    wanted: EventFilter = EVERYTHING,
 ) -> list[HistoryEvent]:
-    """Return the latest events, in the order in which they happened."""
+    """Return the latest events of those that are wanted, in the order in which they happened."""
     found: list[HistoryEvent] = []
-    for unit in NewestReader(store, execution_id, vocabulary).units(page=min(count, PAGE)):
-        found += unit
+    page = PAGE if wanted else min(count, PAGE)
+    for unit in NewestReader(store, execution_id, vocabulary).units(page=page):
+        found += filter(wanted.fits, unit)
         if len(found) >= count:
             break
     return found[:count][::-1]
