@@ -77,7 +77,7 @@ def _waits(event: Start, program: Program, deps: EngineDeps, handled: BatchEffec
 
     Raises ConflictError(code="concurrency_limit"), TemplateError.
     """
-    admission = admission_of(program, event, time.time())
+    admission = admission_of(program, event, time.time(), deps.hydrate)
     if admission is None:
         return False
     answer, events = deps.store.admit(event, created_by(event, program), admission, deps.owner)
