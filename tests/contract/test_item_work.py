@@ -22,6 +22,7 @@ OUTCOMES = [
     {"status": "ok", "meta": {"cached": {"execution_id": "1"}}, "trace": [{"name": "task.cached", "entity": "t"}]},
     {"status": "ok", "meta": {"cached": {"execution_id": "1"}}},
     {"status": "ok", "meta": {"attempts": 9, "duration_ms": 99}, "trace": [traced("http", 3), traced("noop", 4), traced("python", 5.25)]},
+    {"status": "ok", "meta": {"attempts": 2}, "trace": [traced("http", 3), traced("http", 4), traced("iterator", 9)]},
     {"status": "ok", "meta": {"duration_ms": 6}, "trace": [{"name": "case.evaluated", "entity": "t", "payload": {"rule": 1}}]},
     {"status": "ok", "result": "\0 \ud800 task.done", "meta": {"duration_ms": 2, "note": "\0"}, "trace": [traced("\0", 1)]},
     {"status": "ok", "meta": {"duration_ms": "long", "attempts": "many"}, "trace": {"name": "task.done"}},

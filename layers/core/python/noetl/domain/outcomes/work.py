@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.domain.kinds import CONTROL_KINDS
+from noetl.domain.kinds import UNCALLED_KINDS
 
 MOST_CALLS = 10**9
 """The first number of calls that no report can have."""
@@ -48,7 +48,7 @@ def _calls(trace: Any) -> list[Mapping[str, Any]] | None:
     if not tasks:
         return None
     done = [_mapping(one.get("payload")) for one in tasks if one["name"] == "task.done"]
-    return [one for one in done if str(one.get("kind")) not in CONTROL_KINDS]
+    return [one for one in done if str(one.get("kind")) not in UNCALLED_KINDS]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

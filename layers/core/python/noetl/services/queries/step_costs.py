@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 
 from noetl.domain.errors import NoetlError
+from noetl.domain.kinds import CONTROL_KINDS
 from noetl.domain.long_work import begin_long_work
 from noetl.domain.outcomes.work import work_of
 from noetl.domain.patches.cost import COST
 from noetl.domain.unreadable import Unreadable, attempt
-from noetl.dsl.program import Program
+from noetl.dsl.program import Program, RunAction, SinkAction, Step, tasks_in
 from noetl.ports.executions.answers import ExecutionFilter
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore, StoredEvent
 from noetl.services.history.moments import LONG
@@ -173,19 +174,33 @@ class _Look:
         return costs.view(info.execution_id, complete=self.items_left > 0)
 
 
-def without_tools(programs: Programs, program: str) -> frozenset[str]:
-    """Return the steps whose bodies call no tool; none where the program cannot be read."""
+Stage = tuple[str, str, int]
+"""A step, its body, compensation or case, and which case; -1 for the others."""
+
+
+def without_tools(programs: Programs, program: str) -> frozenset[Stage]:
+    """Return the stages that call no tool; none where the program cannot be read."""
     try:
         steps = programs(program).steps
     except NoetlError:
         return frozenset()
-    return frozenset(step.name for step in steps if step.body is not None and step.body.pool == "control")
+    return frozenset(stage for step in steps for stage in _without_tools(step))
+
+
+def _without_tools(step: Step) -> Iterator[Stage]:
+    for name, pipeline in (("body", step.body), ("compensate", step.compensate)):
+        if pipeline is not None and pipeline.pool == "control":
+            yield step.name, name, -1
+    for number, rule in enumerate(step.cases):
+        called = [one for one in rule.actions if isinstance(one, (RunAction, SinkAction))]
+        if all(task.kind in CONTROL_KINDS for task in tasks_in(called)):
+            yield step.name, "case", number
 
 
 class Costs:
-    """A fold of history. ``free``: steps whose bodies call no tool."""
+    """A fold of history. ``free``: stages that call no tool."""
 
-    def __init__(self, free: Collection[str] = ()) -> None:
+    def __init__(self, free: Collection[Stage] = ()) -> None:
         self.free = free
         self.facts = 0
         self.items = 0
@@ -195,7 +210,8 @@ class Costs:
         self._step_of: dict[int, str] = {}
         self._inline: set[tuple[int, str]] = set()
         """Runs (and stages) that the engine ran itself."""
-        self._stage: dict[int, str] = {}
+        self._stage: dict[int, tuple[str, int]] = {}
+        """The stage of a run that is under way, and which case."""
         self._made: dict[tuple[int, str], int] = {}
         """Calls of the turns after which a run continued, in its stage."""
         self._partly = False
@@ -228,10 +244,10 @@ class Costs:
             self.items += int(fact.get("total", 0))
         elif name == "command.issued":
             place = (run, str(fact.get("stage", "body")))
-            self._stage[run] = place[1]
+            self._stage[run] = place[1], fact.get("rule", -1)
             (self._inline.add if fact.get("pool") == "control" else self._inline.discard)(place)
         elif name in _SUSPENDED:
-            self._add_turn(step, (run, self._stage.get(run, "body")), fact)
+            self._add_turn(step, (run, self._stage.get(run, ("body", -1))[0]), fact)
         elif name in _FINAL:
             self._add_end(step, (run, str(fact.get("stage", "body"))), fact)
 
@@ -241,14 +257,16 @@ class Costs:
         self._add_work(step, calls, ms)
 
     def _add_end(self, step: str, place: tuple[int, str], fact: Mapping[str, Any]) -> None:
-        free = place in self._inline or place[1] == "route" or (place[1] == "body" and step in self.free)
+        run, stage = place
+        rule = self._stage.get(run, ("", -1))[1] if stage == "case" else -1
+        free = place in self._inline or stage == "route" or (step, stage, rule) in self.free
         self._add_work(step, *work_of(fact, final=not free, before=self._made.pop(place, 0)))
 
     def add_items(self, run: int, items: int, calls: int, ms: float) -> None:
         """Add the items of a loop, by its step run."""
         if step := self._step_of.get(run):
             self._of(step).items += items
-            if step not in self.free:
+            if (step, "body", -1) not in self.free:
                 self._add_work(step, calls, ms)
 
     def view(self, execution_id: int, *, complete: bool) -> CostView:

@@ -75,7 +75,7 @@ FROM (
         FROM (
             SELECT (one -> 'name')::text AS name, (one -> 'payload' -> 'duration_ms')::text AS ms,
                    (one -> 'name')::text = '"task.done"'
-                       AND COALESCE((one -> 'payload' -> 'kind')::text, '') NOT IN ('"noop"', '"wait"', '"playbook"') AS done
+                       AND COALESCE(btrim((one -> 'payload' -> 'kind')::text, '"'), '') <> ALL (:uncalled::text[]) AS done
             FROM json_array_elements(i.trace) one
         ) entries
     ) t
