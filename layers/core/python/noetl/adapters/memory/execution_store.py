@@ -62,7 +62,10 @@ _OF_ITEM = re.compile(r"(await|callback):.*\.i")
 
 
 def _ends_item(row: StoredEvent) -> bool:
-    """Return whether the row of an item is its last one: those of earlier turns have one colon more."""
+    """Return whether the row of an item is its last one.
+
+    Those of earlier turns have one colon more.
+    """
     return row.event_id.count(":") == 3
 
 
