@@ -19,9 +19,13 @@ workflow:
           kind: playbook
           path: "{{ workload.path }}"
           payload: "{{ workload.payload }}"
-          spec: { policy: { rules: [{ when: "{{ outcome.error.code == 'REFERENCE_NOT_AVAILABLE' }}", then: { do: continue, set_ctx: { told: "{{ outcome.error.code }}" } } }] } }
+          spec:
+            policy:
+              rules:
+                - when: "{{ outcome.error.code == 'REFERENCE_NOT_AVAILABLE' }}"
+                  then: { do: continue, set_ctx: { told: "{{ outcome.error.code }}" } }
       - after: { kind: noop, args: { n: 1 } }
-"""  # fmt: skip
+"""
 
 
 def gone(ref):

@@ -302,8 +302,7 @@ def get_events(deps: ApiDeps, request: Request) -> Answer:
     position, reader, units, complete = _reading(deps, request, execution_id, limit, over=over)
     texts: list[str] = []
     size = 0
-    stop = position
-    skip, before = stop.skip, msgspec.structs.replace(stop, skip=0)
+    stop, skip = position, position.skip
     for unit in units:
         taken = skip
         for event in unit[skip:]:
@@ -314,9 +313,9 @@ def get_events(deps: ApiDeps, request: Request) -> Answer:
             taken += 1
         skip = 0
         if taken < len(unit):
-            stop, complete = msgspec.structs.replace(before, skip=taken), False
+            stop, complete = msgspec.structs.replace(reader.start, skip=taken), False
             break
-        stop = before = reader.position
+        stop = reader.position
     head = codec.encode(
         {
             "execution_id": str(execution_id),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import TypeVar
 
@@ -26,12 +26,13 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     """The position at which a reader stopped.
 
     ``seq``: the last main-lane row that it returned. ``lanes``: live loops (run, step, place of the last item returned). ``skip``: how many
-    events of the next row it has returned already.
+    events of the next row it has returned already; ``inside``: the loop run of the item that this row belongs to, 0 for the main lane.
     """
 
     seq: int = 0
     lanes: tuple[tuple[int, str, int], ...] = ()
     skip: int = 0
+    inside: int = 0
 
 
 P = TypeVar("P")
@@ -61,6 +62,7 @@ def decode_position(text: str) -> Position:
         if (
             not 0 <= found.seq < 2**62
             or not 0 <= found.skip < 2**31
+            or not 0 <= found.inside < 2**62
             or any(not (0 <= run < 2**62 and -1 <= last < 2**62) for run, _, last in found.lanes)
         ):
             raise ValueError("out of range")
@@ -113,6 +115,11 @@ class HistoryReader:
         self._lanes: dict[int, tuple[str, int]] = {run: (step, last) for run, step, last in position.lanes}
         """Run of a live loop → its step, and the place of the last item that was returned."""
         self._called = CalledIndexes(store, execution_id)
+        self._begun = position.inside
+        self._inside = 0
+        """The loop run of the unit that was yielded last; 0 for a row of the main lane."""
+        self.start = self.position
+        """The position at which the unit begins that was yielded last."""
 
     @property
     def position(self) -> Position:
@@ -130,8 +137,19 @@ class HistoryReader:
     def units(self, *, everything: bool = False, page: int = 0) -> Iterator[list[HistoryEvent]]:
         """Yield groups of events that belong together: those of one row, or of one item.
 
-        A reader may stop after any group and continue from its position. ``page``: rows to read at once; 0: the usual number.
+        A reader may stop after any group and continue from its position, or inside one and continue from its start. ``page``: rows to read
+        at once; 0: the usual number.
         """
+        before = self.position
+        for unit in self._units(everything, page):
+            self.start = msgspec.structs.replace(before, inside=self._inside)
+            yield unit
+            before = self.position
+
+    def _units(self, everything: bool, page: int) -> Iterator[list[HistoryEvent]]:
+        run, self._begun = self._begun, 0
+        if run in self._lanes:  # A part of this item was returned: rows that came meanwhile follow it.
+            yield from islice(self._items(run, gaps=True), 1)
         for row in self._main_rows(page or PAGE):
             yield from self._row(row)
         for run in list(self._lanes):
@@ -165,6 +183,7 @@ class HistoryReader:
         self._seq = max(self._seq, row.seq)
         for run in ending:
             self._lanes.pop(run, None)
+        self._inside = 0
         yield events
 
     def _items(self, run: int, *, gaps: bool) -> Iterator[list[HistoryEvent]]:
@@ -185,6 +204,7 @@ class HistoryReader:
                 ]
                 last = index
                 self._lanes[run] = (step, last)
+                self._inside = run
                 yield events
 
     def _item_page(self, run: int, after: int) -> tuple[Sequence[StoredEvent], bool]:
