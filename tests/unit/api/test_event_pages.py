@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from noetl.api.history import event_pages
+from noetl.domain import codec
+from noetl.ports.executions.execution_store import EventRow
+from tests.contract.builders import EID, Make
 from tests.unit.api.ground import GATED, LOOPED, Ground
 
 CHAIN = (
@@ -67,6 +71,65 @@ def test_the_newest_events_come_first_without_those_of_items(ground, limit):
     assert events == [event for event in whole["events"] if event["meta"]["lane"] == 0][::-1]
     assert max(len(page["events"]) for page in found) <= limit
     assert [page["complete"] for page in found] == [*[False] * (len(found) - 1), True]
+
+
+def entered(step: str, run: int, *more: dict) -> bytes:
+    return codec.encode([{"name": "step.enter", "run": run, "step": step}, *more])
+
+
+def made(ground: Ground, *rows: EventRow) -> str:
+    """Return an execution with these rows."""
+    ground.store.commit([Make().change(events=rows)])
+    return str(EID)
+
+
+def add(ground: Ground, version: int, *rows: EventRow) -> None:
+    ground.store.commit([Make().change(version, events=rows)])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_rows_that_are_added_or_damaged_meanwhile_lose_and_repeat_no_older_event(ground, limit):
+    """The cursor points into the newest row when the next one comes, and then into one that is damaged later."""
+    make = Make()
+    many = codec.encode([{"name": "step.enter", "run": run, "step": "a"} for run in range(5)])
+    rows = [make.row(f"row{seq}", seq=seq, facts=many) for seq in (1, 2, 3)]
+    execution_id = made(ground, *rows)
+    history = ground.store._tables.work[EID].history
+    path, query = f"/api/executions/{execution_id}/events", {"order": "newest", "limit": str(limit)}
+    found: list[str] = []
+    for version in range(1, 99):
+        page = ground.ask("GET", path, query=query).json
+        found += [event["event_id"] for event in page["events"]]
+        query["after"] = page["next"]
+        if page["complete"]:
+            break
+        add(ground, version, make.row(f"later{version}", seq=3 + version, facts=many))
+        history["row1"] = msgspec.structs.replace(history["row1"], facts=b'{"not": "a list"}')
+    assert found == [f"row{seq}:{place}" for seq in (3, 2) for place in range(4, -1, -1)] + ["row1:0"]
+
+
+def test_a_row_that_comes_while_a_cursor_points_into_an_item_is_returned_whole(ground):
+    """Rows of the main lane come before items: what was returned of the item was taken for a part of the row."""
+    make = Make()
+    loop = {"name": "loop.started", "run": 1, "step": "each", "round": 1, "total": 9}
+    items = [
+        make.row(f"item:1:1:{place}", seq=place, lane=1, type="call.done", facts=b'{"status": "ok"}')
+        for place in range(3)
+    ]
+    execution_id = made(ground, make.row("begin", seq=1, facts=entered("each", 1, loop)), *items)
+    whole = [event["event_id"] for page in pages(ground, execution_id, 1000) for event in page["events"]]
+    found, query = [], {"limit": "1"}
+    for version in range(1, 99):
+        page = ground.ask("GET", f"/api/executions/{execution_id}/events", query=query).json
+        if not page["events"]:
+            break
+        found += [event["event_id"] for event in page["events"]]
+        query["after"] = page["next"]
+        if version in (4, 9):
+            row = make.row(f"later{version}", seq=version, facts=entered("other", version))
+            add(ground, 1 if version == 4 else 2, row)
+    assert [one for one in found if not one.startswith("later")] == whole
+    assert [one for one in found if one.startswith("later")] == ["later4:0", "later9:0"]
 
 
 def test_a_cursor_belongs_to_its_order(ground):

@@ -65,7 +65,7 @@ def get_events(deps: ApiDeps, request: Request) -> Answer:
     over = read_execution.find(deps.store, execution_id).status in TERMINAL
     stop, reader, units, complete = _reading(deps, request, execution_id, limit, wanted, over=over)
     found = _Found(limit, deps.max_answer // 2)
-    skip, before, more = stop.skip, msgspec.structs.replace(stop, skip=0), False
+    skip, more = stop.skip, False
     for unit in units:
         taken = skip
         for event in unit[skip:]:
@@ -75,9 +75,9 @@ def get_events(deps: ApiDeps, request: Request) -> Answer:
             taken += 1
         skip = 0
         if taken < len(unit):
-            stop, more = msgspec.structs.replace(before, skip=taken), True
+            stop, more = msgspec.structs.replace(reader.start, skip=taken), True
             break
-        stop = before = reader.position
+        stop = reader.position
         if wanted and (reader.rows >= ROWS or time.monotonic() > until):
             more = True
             break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import TypeVar
 
@@ -27,12 +27,14 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     """The position at which a reader stopped.
 
     ``seq``: the last main-lane row that it returned. ``lanes``: live loops (run, step, place of the last item returned). ``skip``: how many
-    events of the next row it has returned already.
+    events of the next row it has returned already; ``inside``: the loop run of the item that this row belongs to, 0 for the main lane;
+    negative when the reader took the last rows of failed items alone.
     """
 
     seq: int = 0
     lanes: tuple[tuple[int, str, int], ...] = ()
     skip: int = 0
+    inside: int = 0
 
 
 P = TypeVar("P")
@@ -62,6 +64,7 @@ def decode_position(text: str) -> Position:
         if (
             not 0 <= found.seq < 2**62
             or not 0 <= found.skip < 2**31
+            or not -(2**62) < found.inside < 2**62
             or any(not (0 <= run < 2**62 and -1 <= last < 2**62) for run, _, last in found.lanes)
         ):
             raise ValueError("out of range")
@@ -118,6 +121,11 @@ class HistoryReader:
         self._wanted = wanted
         self.rows = 0
         """Rows whose events ``units`` has yielded so far."""
+        self._begun = position.inside
+        self._inside = 0
+        """``Position.inside`` of the unit that was yielded last."""
+        self.start = self.position
+        """The position at which the unit begins that was yielded last."""
 
     @property
     def position(self) -> Position:
@@ -135,14 +143,24 @@ class HistoryReader:
     def units(self, *, everything: bool = False, page: int = 0) -> Iterator[list[HistoryEvent]]:
         """Yield groups of events that belong together: those of one row, or of one item.
 
-        A reader may stop after any group and continue from its position. ``page``: rows to read at once; 0: the usual number. A group is
-        whole, so that a position counts all events; only items that cannot have a wanted event are passed
-        over unread.
+        A reader may stop after any group and continue from its position, or inside one and continue from its start. ``page``: rows to read
+        at once; 0: the usual number. A group is whole, so that a position counts all events; only items that cannot have a wanted event
+        are passed over unread.
         """
+        before = self.position
+        for unit in self._units(everything, page):
+            self.start = msgspec.structs.replace(before, inside=self._inside)
+            yield unit
+            before = self.position
+
+    def _units(self, everything: bool, page: int) -> Iterator[list[HistoryEvent]]:
+        begun, self._begun = self._begun, 0
+        if abs(begun) in self._lanes:  # A part of this item was returned: rows that came meanwhile follow it.
+            yield from islice(self._items(abs(begun), gaps=True, failed=begun < 0), 1)
         for row in self._main_rows(page or PAGE):
             yield from self._row(row)
         for run in list(self._lanes):
-            yield from self._items(run, gaps=everything)
+            yield from self._items(run, gaps=everything, failed=everything and self._takes_failed(run))
 
     def _main_rows(self, size: int) -> Iterator[StoredEvent]:
         while True:
@@ -167,20 +185,24 @@ class HistoryReader:
             if fact["name"] == "loop.started" and not (run in ending and run in self._lanes):
                 self._lanes[run] = (str(fact.get("step", "")), -1)
         for run in ending & self._lanes.keys():
-            yield from self._items(run, gaps=True)
+            yield from self._items(run, gaps=True, failed=self._takes_failed(run))
         events = list(row_events(self._execution_id, row, vocabulary=self._vocabulary, called=self._called))
         self._seq = max(self._seq, row.seq)
         for run in ending:
             self._lanes.pop(run, None)
         self.rows += 1
+        self._inside = 0
         yield events
 
-    def _items(self, run: int, *, gaps: bool) -> Iterator[list[HistoryEvent]]:
+    def _takes_failed(self, run: int) -> bool:
+        """Return whether only failed items of a loop can have wanted events."""
+        return self._wanted.items_of(self._lanes[run][0]) == "failed"
+
+    def _items(self, run: int, *, gaps: bool, failed: bool) -> Iterator[list[HistoryEvent]]:
         step, last = self._lanes[run]
-        share = self._wanted.items_of(step)
-        more = share != "none"
+        more = self._wanted.items_of(step) != "none"
         while more:
-            page, more = self._item_page(run, last, failed=gaps and share == "failed")
+            page, more = self._item_page(run, last, failed=failed)
             for index, rows in groupby(page, key=attrgetter("seq")):
                 item = sorted(rows, key=turn_order)
                 if not gaps and (index != last + 1 or is_suspended(item[-1])):
@@ -195,6 +217,7 @@ class HistoryReader:
                 last = index
                 self._lanes[run] = (step, last)
                 self.rows += len(item)
+                self._inside = -run if failed else run
                 yield events
 
     def _item_page(self, run: int, after: int, *, failed: bool) -> tuple[Sequence[StoredEvent], bool]:

@@ -25,7 +25,8 @@ PAGE = 500
 class NewestPosition(msgspec.Struct, frozen=True, array_like=True, tag="newest"):
     """The position at which a reader from the end stopped.
 
-    ``before``: the oldest row that it returned whole. ``skip``: how many events of the next older row it has returned already.
+    ``before``: the place of the oldest row that it returned whole, or the one after the row that it returned in part: rows that are added
+    meanwhile are newer than both. ``skip``: how many events of the next older row it has returned already.
     """
 
     before: int = END
@@ -66,6 +67,8 @@ class NewestReader:
         self._store, self._execution_id, self._vocabulary = store, execution_id, vocabulary
         self.position = msgspec.structs.replace(position or NewestPosition(), skip=0)
         """The position after all units that ``units`` has yielded so far."""
+        self.start = self.position
+        """The position at which the unit begins that was yielded last."""
         self._called = CalledIndexes(store, execution_id)
         self.rows = 0
         """Rows whose events ``units`` has yielded so far."""
@@ -81,7 +84,7 @@ class NewestReader:
                 events = list(
                     row_events(self._execution_id, row, vocabulary=self._vocabulary, called=self._called)
                 )
-                self.position = NewestPosition(row.seq)
+                self.start, self.position = NewestPosition(row.seq + 1), NewestPosition(row.seq)
                 self.rows += 1
                 yield events[::-1]
             if len(rows) < page:
