@@ -180,7 +180,7 @@ def _interpreter_of(path: Path, content: bytes) -> Interpreter:
 
 
 def _program_of(line: bytes) -> bytes:
-    """Return the name of the program that a first line names, behind ``#!``, or behind ``env`` with its options."""
+    """Return the name of the program in a first line, behind ``env`` and its options."""
     words = iter(line.split())
     name = next(words, b"").rpartition(b"/")[2]
     if name == b"env":

@@ -38,7 +38,7 @@ GRACE_SECONDS = 1.0
 """The server ends a statement by its own clock; this much later the client stops waiting for it."""
 
 _LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL)
-"""The first words of a statement. The loop gives nothing back (`*+`), or each comment more would double the time of a search in vain."""
+"""The first words of a statement. The loop is possessive (`*+`): without it, each comment doubles the time of a search that finds nothing."""
 _CONTROL = frozenset({"begin", "start", "commit", "end", "abort"})
 _DEADLOCKS = frozenset({"40P01", "40001"})
 
