@@ -178,6 +178,35 @@ test("a draft survives a reload, and can be dropped", async ({ page, server, ui 
   await expect(text).not.toContainText("# a thought");
 });
 
+test("two tabs edit one playbook: neither text is lost, and the second is asked before it registers", async ({ page, context, server, ui }) => {
+  const text = HELLO.replaceAll("demo/hello", "demo/shared");
+  await server.register(text);
+  const edit = `${ui.address}/ui/playbooks/demo/shared?view=edit`;
+  const second = await context.newPage();
+  const [one, other] = [page, second].map((tab) => tab.locator(".code-frame").getByRole("textbox"));
+  if (!one || !other) throw new Error("two tabs are open");
+  await page.goto(edit);
+  await write(one, `${text}# of one`);
+  await second.goto(edit);
+  await write(other, `${text}# of the other`);
+  await expect(second.getByText("A draft is kept in this browser.")).toBeVisible();
+  await page.getByRole("button", { name: "Register" }).click();
+  await expect(page.getByRole("status").filter({ hasText: "Registered demo/shared, version 2" })).toBeVisible();
+
+  await second.getByRole("button", { name: "Register" }).click();
+  await expect(second.getByText(/began with version 1; the latest is now 2/)).toBeVisible();
+  await expect(other).toContainText("# of the other");
+  await second.getByRole("link", { name: "What changed" }).click();
+  await expect(second.getByText("# of one")).toBeVisible();
+  await second.goBack();
+  await expect(other).toContainText("# of the other");
+  await second.getByRole("button", { name: "Register" }).click();
+  await second.getByRole("button", { name: "Register all the same" }).click();
+  await expect(second.getByRole("status").filter({ hasText: "Registered demo/shared, version 3" })).toBeVisible();
+  const { content } = await server.ask<{ content: string }>("GET", "/api/catalog/demo/shared");
+  expect(content).toContain("# of the other");
+});
+
 test("the first load of the executions list is at most 200 kB compressed", { tag: "@gate" }, async () => {
   const { gzipSync } = await import("node:zlib");
   interface Chunk {

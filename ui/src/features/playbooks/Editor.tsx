@@ -1,5 +1,6 @@
 /** Write a playbook: the server's diagnostics at their places, a draft that survives, a warning when the version moved. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
@@ -12,6 +13,7 @@ import { Skeleton } from "../../design/Skeleton";
 import CodeView from "../code/CodeView";
 import { type Draft, dropDraft, readDraft } from "./drafts";
 import { Findings } from "./Findings";
+import { versionsOf } from "./queries";
 import { useKeptDraft } from "./useKeptDraft";
 
 interface EditorProps {
@@ -24,7 +26,11 @@ interface EditorProps {
 }
 
 export default function Editor(props: EditorProps) {
-  const kept = useQuery({ queryKey: ["draft", props.draft], queryFn: () => readDraft(props.draft).catch(() => null), gcTime: 0 });
+  const kept = useQuery({
+    queryKey: ["draft", props.draft, props.version ?? null],
+    queryFn: () => readDraft(props.draft).catch(() => null),
+    gcTime: 0,
+  });
   if (kept.isPending) return <Skeleton />;
   return <Writing {...props} kept={kept.data ?? null} />;
 }
@@ -34,11 +40,22 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   const [typed, setTyped] = useState(start);
   const client = useQueryClient();
   const changed = typed !== text;
+  const [base, setBase] = useState(kept?.version ?? version ?? null);
+  /** A version that came after the one the text began with: a person decides what happens then. */
+  const [moved, setMoved] = useState<number | null>(null);
   const [done, setDone] = useState(false);
-  useKeptDraft(draft, changed && !done ? { text: typed, version: version ?? null } : null);
+  useKeptDraft(draft, changed && !done ? { text: typed, version: base } : null);
   const register = useMutation({
-    mutationFn: () => read(api.POST("/api/catalog/register", { body: { content: typed } })),
+    mutationFn: async () => {
+      const [latest] = base === null || moved !== null ? [] : await client.fetchQuery({ ...versionsOf(draft), staleTime: 0 });
+      if (latest && latest.version !== base) {
+        setMoved(latest.version);
+        return null;
+      }
+      return read(api.POST("/api/catalog/register", { body: { content: typed } }));
+    },
     onSuccess: async (answer) => {
+      if (answer === null) return;
       setDone(true);
       await dropDraft(draft).catch(() => undefined);
       await client.invalidateQueries({ queryKey: ["catalog"] });
@@ -57,14 +74,19 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
     void dropDraft(draft).catch(() => undefined);
     setStart(text);
     setTyped(text);
+    setBase(version ?? null);
+    setMoved(null);
     register.reset();
   };
   return (
     <div className="stack">
-      {kept && kept.version !== null && version !== undefined && kept.version !== version ? (
+      {moved !== null || (base !== null && version !== undefined && base !== version) ? (
         <Note tone="warn">
           <p>
-            This draft began with version {kept.version}; the latest is now {version}. Registering makes another version after it.
+            This text began with version {base}; the latest is now {moved ?? version}. Registering makes another version after it.{" "}
+            <Link to="/playbooks/$" params={{ _splat: draft }} search={{ view: "diff", base: base ?? undefined, version: moved ?? version }}>
+              What changed
+            </Link>
           </p>
         </Note>
       ) : null}
@@ -73,7 +95,7 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
       {register.error && findings.length === 0 ? <Failure error={register.error} /> : null}
       <div className="row">
         <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate()}>
-          Register
+          {moved === null ? "Register" : "Register all the same"}
         </ActionButton>
         <Button onPress={drop} disabled={!changed}>
           Drop the draft
@@ -84,7 +106,7 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   );
 }
 
-function findingsOf(error: unknown, answer: Schemas["RegisteredAnswer"] | undefined): Finding[] {
+function findingsOf(error: unknown, answer: Schemas["RegisteredAnswer"] | null | undefined): Finding[] {
   if (error instanceof Problem) return error.findings;
   return answer?.warnings ?? [];
 }
