@@ -38,9 +38,13 @@ test("fail, read the error at its line, mend the text, redrive with the new vers
   await page.getByRole("link", { name: "Edit" }).click();
   const text = page.locator(".code-frame").getByRole("textbox");
   await write(text, ORDERS("mend/orders", "broken ["));
-  await page.getByRole("button", { name: "Register" }).click();
-  await expect(page.getByRole("region", { name: "Problems of the text" })).toContainText("error");
+  const problems = page.getByRole("region", { name: "Problems of the text" });
+  await expect(problems).toContainText("error");
+  await expect(page.locator(".code-frame .cm-lintRange-error").first()).toBeVisible();
   await write(text, ORDERS("mend/orders", "order = {'id': 7, 'price': 1}"));
+  await expect(problems).toHaveCount(0);
+  await page.getByRole("button", { name: "Format" }).click();
+  await expect(text).toContainText("metadata:");
   await page.getByRole("button", { name: "Register" }).click();
   await expect(page.getByRole("status").filter({ hasText: "Registered mend/orders, version 2" })).toBeVisible();
 

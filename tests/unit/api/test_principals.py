@@ -19,6 +19,8 @@ LOOKS = frozenset(
         "analyzeExecution",
         "initDatabase",
         "migratePlaybook",
+        "validatePlaybook",
+        "formatPlaybook",
         "querySql",
         "testPlaybook",
     }

@@ -133,6 +133,8 @@ def exchange(ground: Ground, name: str):
 
 PUBLISHED = {
     "testPlaybook": ("POST", "/api/catalog/test", {"content": HELLO, "tests": "cases: [{ name: one }]"}),
+    "validatePlaybook": ("POST", "/api/catalog/validate", {"content": HELLO, "source_name": "hello.yaml"}),
+    "formatPlaybook": ("POST", "/api/catalog/format", {"content": HELLO}),
     "migratePlaybook": ("POST", "/api/catalog/migrate", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybook": ("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybooks": ("POST", "/api/catalog/register/batch", {"items": [{"content": HELLO}]}),

@@ -1,7 +1,7 @@
 /** Write a playbook: the server's diagnostics at their places, a draft that survives, a warning when the version moved. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
 import { type Finding, Problem } from "../../api/problem";
@@ -13,8 +13,10 @@ import { Skeleton } from "../../design/Skeleton";
 import CodeView from "../code/CodeView";
 import { type Draft, dropDraft, readDraft } from "./drafts";
 import { Findings } from "./Findings";
-import { versionsOf } from "./queries";
 import { useKeptDraft } from "./useKeptDraft";
+
+/** The server looks at a text when nothing was typed for so long. */
+const QUIET_MS = 400;
 
 interface EditorProps {
   /** The name of the draft: the playbook's path. */
@@ -45,17 +47,23 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   const [moved, setMoved] = useState<number | null>(null);
   const [done, setDone] = useState(false);
   useKeptDraft(draft, changed && !done ? { text: typed, version: base } : null);
+  const looked = useQuietText(typed);
+  const check = useQuery({
+    queryKey: ["check", looked],
+    queryFn: () => read(api.POST("/api/catalog/validate", { body: { content: looked } })),
+    enabled: looked.trim() !== "",
+    placeholderData: keepPreviousData,
+    retry: false,
+    gcTime: 60_000,
+  });
+  /** The text names another path, whose versions are not those of this page. */
+  const isOther = check.data?.path != null && check.data.path !== draft;
   const register = useMutation({
-    mutationFn: async () => {
-      const [latest] = base === null || moved !== null ? [] : await client.fetchQuery({ ...versionsOf(draft), staleTime: 0 });
-      if (latest && latest.version !== base) {
-        setMoved(latest.version);
-        return null;
-      }
-      return read(api.POST("/api/catalog/register", { body: { content: typed } }));
+    mutationFn: () => read(api.POST("/api/catalog/register", { body: { content: typed, if_version: isOther ? null : (moved ?? base) } })),
+    onError: (error) => {
+      if (error instanceof Problem && error.code === "version_moved") setMoved(Number(error.body.details?.latest));
     },
     onSuccess: async (answer) => {
-      if (answer === null) return;
       setDone(true);
       await dropDraft(draft).catch(() => undefined);
       await client.invalidateQueries({ queryKey: ["catalog"] });
@@ -65,9 +73,19 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
       registered(answer);
     },
   });
-  const findings = useMemo(() => findingsOf(register.error, register.data), [register.error, register.data]);
+  const format = useMutation({
+    mutationFn: () => read(api.POST("/api/catalog/format", { body: { content: typed } })),
+    onSuccess: ({ content, changed: anew }) => {
+      if (!anew) notify("The text has this layout already.");
+      setStart(content);
+      setTyped(content);
+    },
+  });
+  const findings = useMemo(() => findingsOf(format.error, check.error, check.data), [format.error, check.error, check.data]);
+  const refused = register.error !== null && !isMoved(register.error) && !(register.error instanceof Problem && register.error.findings.length > 0);
   const change = (next: string) => {
     setDone(false);
+    format.reset();
     setTyped(next);
   };
   const drop = () => {
@@ -92,11 +110,15 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
       ) : null}
       <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} />
       <Findings findings={findings} />
-      {register.error && findings.length === 0 ? <Failure error={register.error} /> : null}
+      {refused ? <Failure error={register.error} /> : null}
+      {format.error && !(format.error instanceof Problem && format.error.findings.length > 0) ? <Failure error={format.error} /> : null}
       <div className="row">
         <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate()}>
           {moved === null ? "Register" : "Register all the same"}
         </ActionButton>
+        <Button onPress={() => format.mutate()} disabled={format.isPending || typed.trim() === ""}>
+          Format
+        </Button>
         <Button onPress={drop} disabled={!changed}>
           Drop the draft
         </Button>
@@ -106,7 +128,22 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   );
 }
 
-function findingsOf(error: unknown, answer: Schemas["RegisteredAnswer"] | null | undefined): Finding[] {
-  if (error instanceof Problem) return error.findings;
-  return answer?.warnings ?? [];
+/** The text once nothing was typed for a moment. */
+function useQuietText(text: string): string {
+  const [quiet, setQuiet] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setQuiet(text), QUIET_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return quiet;
+}
+
+function isMoved(error: unknown): boolean {
+  return error instanceof Problem && error.code === "version_moved";
+}
+
+/** What a format was refused for, or else what the server says of the text. */
+function findingsOf(format: unknown, check: unknown, answer: Schemas["CheckedAnswer"] | undefined): Finding[] {
+  for (const error of [format, check]) if (error instanceof Problem && error.findings.length > 0) return error.findings;
+  return answer?.diagnostics ?? [];
 }

@@ -23,6 +23,7 @@ from noetl.api.nouns import (
     limits,
     maintenance,
     migrations,
+    playbook_checks,
     playbook_tests,
     runtime,
     schedules,
@@ -36,6 +37,7 @@ from noetl.api.published import ROUTES as PUBLISHED
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
     *migrations.ROUTES,
+    *playbook_checks.ROUTES,
     *playbook_tests.ROUTES,
     *execution_routes.ROUTES,
     *control.ROUTES,

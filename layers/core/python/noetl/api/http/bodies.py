@@ -25,17 +25,29 @@ from noetl.services.queries.saved_views import SavedViewAnswer
 # --- asked ------------------------------------------------------------------------------------------
 
 
+class CheckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A playbook to check or to format.
+
+    ``content``: its YAML, or base64 of it. ``source_name``: what diagnostics print.
+    """
+
+    content: str
+    source_name: str | None = None
+
+
 class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A playbook to register.
 
     ``content``: the playbook's YAML, or base64 of it. ``path``: instead of the one it names. ``source_name``: what diagnostics print; of an
-    absolute path its last part. ``resource_type`` may say ``playbook``.
+    absolute path its last part. ``resource_type`` may say ``playbook``. ``if_version``: the latest version that the caller knows (0: none);
+    with another one the playbook is refused.
     """
 
     content: str
     path: str | None = None
     source_name: str | None = None
     resource_type: Literal["playbook", "Playbook"] | None = None
+    if_version: int | None = None
 
 
 class ResourcesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -203,6 +215,27 @@ class MigratedAnswer(msgspec.Struct, frozen=True):
     notes: list[PlaybookNote]
     refusals: list[PlaybookRefusal]
     diagnostics: list[PlaybookDiagnostic]
+
+
+class CheckedAnswer(msgspec.Struct, frozen=True):
+    """What the compiler says of a playbook.
+
+    ``valid``: it could be registered; ``path``, ``name`` and ``program`` (the compiled form's hash) are null otherwise. ``diagnostics``:
+    errors and warnings, by their place.
+    """
+
+    valid: bool
+    path: str | None
+    name: str | None
+    program: str | None
+    diagnostics: list[PlaybookDiagnostic]
+
+
+class FormattedAnswer(msgspec.Struct, frozen=True):
+    """A playbook in its layout."""
+
+    content: str
+    changed: bool
 
 
 class RegisteredAnswer(msgspec.Struct, frozen=True):

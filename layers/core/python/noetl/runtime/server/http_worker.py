@@ -147,7 +147,10 @@ class HttpWorker:
                 )
 
     def _register(self) -> bool:
-        """Register the worker; a server that starts meanwhile is waited for. False: ``stop`` ended the wait."""
+        """Register the worker, at a server that may still have to start.
+
+        Returns False when ``stop`` ended the wait.
+        """
         until = time.monotonic() + self._connect_timeout
         failures = 0
         while not self.loop.stopping:
