@@ -81,7 +81,7 @@ $(COMPILED): $(READY)
 
 # The web UI is built before the tests, which deploy it, serve it and drive it. Where Node is missing or too old, they say so.
 UI_BUILT := ui/dist/.vite/manifest.json
-UI_SOURCES := $(shell find ui/src ui/public -type f ! -name schema.d.ts) $(wildcard ui/*.*) docs/openapi.json
+UI_SOURCES := $(shell find ui/src ui/public -type f ! -name schema.d.ts) $(wildcard ui/*.*) docs/openapi.json docs/event.schema.json
 $(UI_BUILT): $(UI_SOURCES)
 	@if command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'; \
 	then echo "building the web UI"; $(MAKE) --no-print-directory ui >$(VENV)/ui.txt 2>&1 || { cat $(VENV)/ui.txt; exit 1; }; fi

@@ -22,10 +22,18 @@ OUTCOMES = [
     {"status": "ok", "meta": {"cached": {"execution_id": "1"}}, "trace": [{"name": "task.cached", "entity": "t"}]},
     {"status": "ok", "meta": {"cached": {"execution_id": "1"}}},
     {"status": "ok", "meta": {"attempts": 9, "duration_ms": 99}, "trace": [traced("http", 3), traced("noop", 4), traced("python", 5.25)]},
+    {"status": "ok", "meta": {"attempts": 2}, "trace": [traced("http", 3), traced("http", 4), traced("iterator", 9)]},
     {"status": "ok", "meta": {"duration_ms": 6}, "trace": [{"name": "case.evaluated", "entity": "t", "payload": {"rule": 1}}]},
     {"status": "ok", "result": "\0 \ud800 task.done", "meta": {"duration_ms": 2, "note": "\0"}, "trace": [traced("\0", 1)]},
     {"status": "ok", "meta": {"duration_ms": "long", "attempts": "many"}, "trace": {"name": "task.done"}},
     {"status": "ok", "meta": [1], "trace": [traced("http", None), traced("http", [1]), {"name": 7}, "task.done", None]},
+    {"status": "ok", "meta": {"calls": 10**400, "attempts": 2, "duration_ms": 10**400}},
+    {"status": "ok", "meta": {"calls": -3, "attempts": True, "duration_ms": -4}},
+    {"status": "ok", "meta": {"calls": None, "attempts": 4, "duration_ms": True}},
+    {"status": "ok", "meta": {"calls": 0, "attempts": 2, "duration_ms": 30}},
+    {"status": "ok", "trace": [traced("http", 1e300), traced("http", 10**400), traced(["noop"], 3), {"name": ["task.done"]}]},
+    {"status": "ok", "meta": "much", "trace": [{"name": "task.done", "payload": [1]}]},
+    [{"trace": [traced("http", 3)]}], "\0 text", 10**400, None,
 ]  # fmt: skip
 
 
@@ -79,6 +87,27 @@ def test_a_turn_after_which_an_item_continues_has_no_call_but_those_of_its_trace
     ]
     store.commit([make.change(events=(make.row(), *rows))])
     assert list(store.item_work(EID, 100)) == [ItemWork(3, 3, 1, 2, 9.0)]
+
+
+def test_what_ends_an_item_without_a_trace_counts_the_calls_of_its_turns_before_again(store, make) -> None:
+    """A worker that was lost, or a loop that closed, ends an item after turns that told of their calls."""
+    outcomes = {
+        (0, ":t0"): {"trace": [traced("http", 4), traced("http", 2)]},
+        (0, ":t1"): {"trace": [traced("http", 1)]},
+        (0, ""): {"meta": {"attempts": 3, "duration_ms": 1}},
+        (1, ":t0"): {"trace": [traced("http", 4)]},
+        (1, ""): {},
+        (2, ":t0"): {"trace": [traced("wait", 4)]},
+        (2, ""): {"meta": {"attempts": 2, "calls": 1, "duration_ms": 8}},
+        (3, ":t0"): {"trace": [traced("http", 4)]},
+        (3, ""): {"meta": {"attempts": 3, "duration_ms": 16}},
+    }
+    rows = [
+        make.row(f"item:3:1:{place}{turn}", seq=place, lane=3, type="call.done", facts=codec.encode(one))
+        for (place, turn), one in outcomes.items()
+    ]
+    store.commit([make.change(events=(make.row(), *rows))])
+    assert list(store.item_work(EID, 100)) == [ItemWork(3, 9, 4, 3 + 1 + 1 + 3, 7 + 4 + 8 + 20)]
 
 
 def test_an_execution_without_loops_has_no_work_of_items(store, make) -> None:

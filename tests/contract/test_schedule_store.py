@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
+from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore
 from tests.doubles.schedule_store import MemoryScheduleStore
 
 DAILY = ScheduleRow(

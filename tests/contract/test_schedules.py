@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from noetl.adapters.aws.scheduler import TIME, EventBridgeSchedules
 from noetl.domain.errors import InfrastructureError, InvalidInputError
-from noetl.ports.schedules import ScheduleEntry
+from noetl.ports.automations.schedules import ScheduleEntry
 from tests.contract.clouds import mocked_aws
 from tests.doubles.schedules import MemorySchedules
 

@@ -23,7 +23,7 @@ from noetl.domain.automations.triggers import (
     WebhookSource,
 )
 from noetl.domain.errors import InvalidInputError, NoetlError
-from noetl.ports.trigger_store import TriggerRow, TriggerStore
+from noetl.ports.automations.trigger_store import TriggerRow, TriggerStore
 from tests.contract.clouds import mocked_aws
 from tests.doubles.trigger_sources import MemoryTriggerSources
 from tests.doubles.trigger_store import MemoryTriggerStore

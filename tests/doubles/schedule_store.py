@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from noetl.ports.schedule_store import ScheduleRow
+from noetl.ports.automations.schedule_store import ScheduleRow
 
 
 class MemoryScheduleStore:

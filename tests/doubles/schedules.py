@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noetl.adapters.schedule_entry import check_entry
-from noetl.ports.schedules import ScheduleEntry
+from noetl.ports.automations.schedules import ScheduleEntry
 
 
 class MemorySchedules:

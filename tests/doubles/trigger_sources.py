@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from noetl.domain.automations.trigger_queues import QueueRights
 from noetl.domain.automations.triggers import SqsSource
 from noetl.domain.errors import InvalidInputError
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 
 _READER = "arn:aws:lambda:us-east-1:123456789012:function:scheduler"
 

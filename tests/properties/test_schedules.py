@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
 from noetl.domain.automations.schedules import Timing, next_fire, parse_instant
 from noetl.kinds.registry import default_registry
-from noetl.ports.schedule_store import ScheduleRow
+from noetl.ports.automations.schedule_store import ScheduleRow
 from noetl.runtime.programs import Programs
 from noetl.services.automations import schedules as manage_schedules
 from noetl.services.automations.fire_schedule import Fired, fire_due, timing_of

@@ -56,9 +56,14 @@ test("a filter by text, label and person is kept as a view, and is in the link",
   await page.getByLabel("View", { exact: true }).selectOption("Running");
   await page.getByLabel("View", { exact: true }).selectOption("Data team");
   await expect(page.getByRole("link", { name: execution_id })).toBeVisible();
+  const kept = await server.ask<{ views: { name: string; search: object }[] }>("GET", "/api/views/executions");
+  expect(kept.views).toMatchObject([{ name: "Data team", search: { text: "team=data", principal: "token:owner" } }]);
+  await page.evaluate(() => localStorage.clear());
   await page.reload();
-  await page.getByRole("button", { name: "Forget view" }).click();
+  await page.getByRole("button", { name: "Delete view" }).click();
   await expect(page.getByLabel("View", { exact: true })).toHaveValue("");
+  await page.reload();
+  await expect(page.getByRole("button", { name: "Save view…" })).toBeVisible();
 });
 
 test("all that fit a filter by text are cancelled, after a dry run", async ({ page, server, ui }) => {
@@ -96,6 +101,50 @@ test("a viewer sees which scope is missing, and home without questions", async (
   await expect(page.getByRole("region", { name: "Last 24 hours" })).toBeVisible();
   await expect(page.getByRole("region", { name: "Waiting for an answer" })).toHaveCount(0);
   viewer.close();
+});
+
+test("the analysis has a button for what it advises", async ({ page, server, ui }) => {
+  await server.register(MENDED);
+  const { execution_id } = await server.run("ops/orders");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=why`);
+  await expect(page.getByRole("region", { name: "Summary" })).toContainText(/Started by\s*token:owner/);
+  await page.getByRole("region", { name: "failed_step" }).getByRole("button", { name: "Redrive…" }).click();
+  await expect(page.getByRole("dialog", { name: "Redrive the execution" })).toContainText("The server would accept this.");
+});
+
+test("a schedule says what starts when, and a trigger is fired by hand", async ({ page, server, ui }) => {
+  await server.register(HELLO.replaceAll("demo/hello", "ops/daily"));
+  await server.register(REFUND.replaceAll("sales/refund", "ops/fired"));
+  const trigger = { name: "refunds", path: "ops/fired", source: { type: "webhook" }, payload: { amount: "{{ event.body.amount }}" } };
+  await server.ask("POST", "/api/triggers", trigger);
+  await page.goto(`${ui.address}/ui/schedules`);
+  const starts = page.getByRole("region", { name: "Next starts" });
+  await expect(starts.getByRole("heading", { level: 3 })).toHaveCount(7);
+  await expect(starts.getByRole("listitem").filter({ hasText: "ops/daily" }).first()).toContainText(/\d\d:00:00/);
+  const row = page.getByRole("row").filter({ hasText: "refunds" });
+  await expect(row).toContainText("requests to its address");
+  await row.getByRole("button", { name: "Fire refunds" }).click();
+  const body = page.getByLabel("Body of the event (JSON)");
+  await body.fill('{"amount": 1');
+  await expect(page.getByRole("button", { name: "Fire", exact: true })).toBeDisabled();
+  await body.fill('{"amount": 1003}');
+  await page.getByRole("button", { name: "Fire", exact: true }).click();
+  await expect(page.getByText("Step start waits for an answer: Refund 1003 EUR?")).toBeVisible();
+});
+
+test("a page whose server became another version begins again where it was", async ({ page, server, ui }) => {
+  await server.register(HELLO);
+  const { execution_id } = await server.run("demo/hello");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=data`);
+  await expect(page.getByRole("region", { name: "Result" })).toBeVisible();
+  const gone = "**/assets/EventsTab-*.js";
+  await page.route(gone, (route) => route.fulfill({ status: 404 }));
+  const again = page.waitForEvent("load").then(() => page.unroute(gone));
+  await page.getByRole("link", { name: "Events" }).click();
+  await again;
+  await expect(page.getByRole("heading", { name: "demo/hello" })).toBeVisible();
+  await page.getByRole("link", { name: "Events" }).click();
+  await expect(page.getByRole("button", { name: /playbook\.initialized/ })).toBeVisible();
 });
 
 const FAULTS = {

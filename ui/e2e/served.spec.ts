@@ -40,3 +40,23 @@ test("a link of a viewer reads and does not act", async ({ page, server }) => {
   await page.goto(`${server.address}/ui/executions/${execution_id}`);
   await expect(page.getByRole("button", { name: "Cancel…" })).toHaveAccessibleDescription("needs the scope execute");
 });
+
+test("sessions are listed, and another browser's is ended", async ({ page, server }) => {
+  const enter = async () => (await server.ask<{ code: string }>("POST", "/api/session/codes", { scopes: [] })).code;
+  const other = await fetch(`${server.address}/api/session`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Origin: server.address },
+    body: JSON.stringify({ code: await enter() }),
+  });
+  expect(other.ok).toBe(true);
+  await page.goto(`${server.address}/ui/enter#${await enter()}`);
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+  await page.goto(`${server.address}/ui/settings`);
+  const rows = page.getByRole("region", { name: "Sessions of this server" }).getByRole("row");
+  await expect(rows.filter({ hasText: "this one" })).toHaveCount(1);
+  const ending = rows.getByRole("button", { name: /^End session / });
+  const before = await ending.count();
+  expect(before).toBeGreaterThan(0);
+  await ending.first().click();
+  await expect(ending).toHaveCount(before - 1);
+});

@@ -10,38 +10,64 @@ import { promisify } from "node:util";
 const OF_CHECKOUT = fileURLToPath(new URL("../../.venv/bin/noetl", import.meta.url));
 const NOETL = process.env.NOETL ?? (existsSync(OF_CHECKOUT) ? OF_CHECKOUT : "noetl");
 
+/** The unit of /proc. */
+const TICK_MS = 10;
+
 export interface Started {
   execution_id: string;
   status: string;
 }
 
+interface Serving {
+  process: ChildProcess;
+  address: string;
+}
+
+/** Start the program in a home, and wait until it says where it serves. */
+async function serve(home: string, port: string): Promise<Serving> {
+  const process = spawn(NOETL, ["serve", "--port", port], {
+    env: { ...globalThis.process.env, NOETL_HOME: home },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const address = await new Promise<string>((resolve, reject) => {
+    let text = "";
+    const look = (chunk: Buffer) => {
+      text += chunk.toString();
+      const found = /serving at (http:\/\/\S+?);/.exec(text)?.[1];
+      if (found) resolve(found);
+    };
+    process.stdout.on("data", look);
+    process.stderr.on("data", look);
+    process.on("exit", () => reject(new Error(`noetl serve ended: ${text}`)));
+  });
+  return { process, address };
+}
+
 export class Server {
   private constructor(
-    private readonly process: ChildProcess,
-    private readonly home: string,
+    private process: ChildProcess,
+    readonly home: string,
     readonly address: string,
     readonly token: string,
   ) {}
 
   static async start(): Promise<Server> {
     const home = await mkdtemp(join(tmpdir(), "noetl-ui-"));
-    const process = spawn(NOETL, ["serve", "--port", "0"], {
-      env: { ...globalThis.process.env, NOETL_HOME: home },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    const address = await new Promise<string>((resolve, reject) => {
-      let text = "";
-      const look = (chunk: Buffer) => {
-        text += chunk.toString();
-        const found = /serving at (http:\/\/\S+?);/.exec(text)?.[1];
-        if (found) resolve(found);
-      };
-      process.stdout.on("data", look);
-      process.stderr.on("data", look);
-      process.on("exit", () => reject(new Error(`noetl serve ended: ${text}`)));
-    });
+    const { process, address } = await serve(home, "0");
     const token = (await readFile(join(home, "token"), "utf8")).trim();
     return new Server(process, home, address, token);
+  }
+
+  /** End the program as a machine that loses its power does. */
+  async kill(): Promise<void> {
+    const ended = new Promise((resolve) => this.process.once("exit", resolve));
+    this.process.kill("SIGKILL");
+    await ended;
+  }
+
+  /** Start it again after `kill`, at its address. */
+  async again(): Promise<void> {
+    this.process = (await serve(this.home, new URL(this.address).port)).process;
   }
 
   /** Ask the API; throws what it refuses. */
@@ -83,6 +109,12 @@ export class Server {
       if (status === wanted) return;
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
+  }
+
+  /** Milliseconds of processor time that the program has taken so far; other than a clock it does not count what runs beside it. */
+  async processorMs(): Promise<number> {
+    const fields = (await readFile(`/proc/${this.process.pid}/stat`, "utf8")).split(") ").at(-1)?.split(" ") ?? [];
+    return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
   }
 
   async stop(): Promise<void> {

@@ -30,6 +30,7 @@ test("fail, read the error at its line, mend the text, redrive with the new vers
   await page.getByRole("link", { name: execution_id }).click();
   await expect(page.getByText("Step price failed: ValueError: order 7 has no customer")).toBeVisible();
   await expect(page.getByRole("button", { name: /^price/ }).first()).toContainText(/failed · \d+\/12 · 1 failed/);
+  await expect(page.getByRole("button", { name: /^price/ }).first()).toHaveAttribute("title", /failed · \d+\/12 · 1 failed · [\d.]+ m?s/);
   await page.getByRole("link", { name: /^line \d+, column \d+$/ }).click();
   await expect(page.locator(".code-frame .cm-failed-line")).toHaveText(/raise ValueError/);
 
@@ -37,9 +38,13 @@ test("fail, read the error at its line, mend the text, redrive with the new vers
   await page.getByRole("link", { name: "Edit" }).click();
   const text = page.locator(".code-frame").getByRole("textbox");
   await write(text, ORDERS("mend/orders", "broken ["));
-  await page.getByRole("button", { name: "Register" }).click();
-  await expect(page.getByRole("region", { name: "Problems of the text" })).toContainText("error");
+  const problems = page.getByRole("region", { name: "Problems of the text" });
+  await expect(problems).toContainText("error");
+  await expect(page.locator(".code-frame .cm-lintRange-error").first()).toBeVisible();
   await write(text, ORDERS("mend/orders", "order = {'id': 7, 'price': 1}"));
+  await expect(problems).toHaveCount(0);
+  await page.getByRole("button", { name: "Format" }).click();
+  await expect(text).toContainText("metadata:");
   await page.getByRole("button", { name: "Register" }).click();
   await expect(page.getByRole("status").filter({ hasText: "Registered mend/orders, version 2" })).toBeVisible();
 
@@ -176,6 +181,35 @@ test("a draft survives a reload, and can be dropped", async ({ page, server, ui 
   await expect(text).toContainText("# a thought");
   await page.getByRole("button", { name: "Drop the draft" }).click();
   await expect(text).not.toContainText("# a thought");
+});
+
+test("two tabs edit one playbook: neither text is lost, and the second is asked before it registers", async ({ page, context, server, ui }) => {
+  const text = HELLO.replaceAll("demo/hello", "demo/shared");
+  await server.register(text);
+  const edit = `${ui.address}/ui/playbooks/demo/shared?view=edit`;
+  const second = await context.newPage();
+  const [one, other] = [page, second].map((tab) => tab.locator(".code-frame").getByRole("textbox"));
+  if (!one || !other) throw new Error("two tabs are open");
+  await page.goto(edit);
+  await write(one, `${text}# of one`);
+  await second.goto(edit);
+  await write(other, `${text}# of the other`);
+  await expect(second.getByText("A draft is kept in this browser.")).toBeVisible();
+  await page.getByRole("button", { name: "Register" }).click();
+  await expect(page.getByRole("status").filter({ hasText: "Registered demo/shared, version 2" })).toBeVisible();
+
+  await second.getByRole("button", { name: "Register" }).click();
+  await expect(second.getByText(/began with version 1; the latest is now 2/)).toBeVisible();
+  await expect(other).toContainText("# of the other");
+  await second.getByRole("link", { name: "What changed" }).click();
+  await expect(second.getByText("# of one")).toBeVisible();
+  await second.goBack();
+  await expect(other).toContainText("# of the other");
+  await second.getByRole("button", { name: "Register" }).click();
+  await second.getByRole("button", { name: "Register all the same" }).click();
+  await expect(second.getByRole("status").filter({ hasText: "Registered demo/shared, version 3" })).toBeVisible();
+  const { content } = await server.ask<{ content: string }>("GET", "/api/catalog/demo/shared");
+  expect(content).toContain("# of the other");
 });
 
 test("the first load of the executions list is at most 200 kB compressed", { tag: "@gate" }, async () => {

@@ -29,6 +29,19 @@ workflow:
         result = {"n": n}
 `;
 
+/** Several requests of a filter look through its items. */
+const FILTERED = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: filtered, path: demo/filtered }
+workflow:
+  - step: start
+    loop: { in: "{{ range(6000) | list }}", iterator: n, spec: { mode: parallel, max_in_flight: 64, policy: { failure: { mode: best_effort } } } }
+    tool: { kind: noop, args: { n: "{{ 1 / (iter.n - 5990) }}" } }
+    next: { arcs: [{ step: last }] }
+  - step: last
+    tool: { kind: noop, args: { n: 1 } }
+`;
+
 test("what an execution cost is shown by step", async ({ page, server, ui }) => {
   await server.register(MANY);
   const { execution_id } = await server.run("demo/many");
@@ -85,4 +98,33 @@ test("a loop opens to its items: those that failed first, and all of them by pag
   await items.getByRole("button", { name: "Read on" }).click();
   await expect(items.getByRole("listitem").first()).toHaveAttribute("aria-setsize", "150");
   await expect(items.getByRole("button", { name: "Read on" })).toHaveCount(0);
+});
+
+test("events of a long history are filtered by the server, and a link keeps the filter", { tag: "@gate" }, async ({ page, server, ui }) => {
+  await server.register(FILTERED);
+  const { execution_id } = await server.run("demo/filtered", {}, 0);
+  await server.until(execution_id, "completed");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=events`);
+  const events = page.getByRole("region", { name: "Events" }).getByRole("listitem");
+  const status = page.getByRole("status").filter({ hasText: /event/ });
+  await expect(status).toContainText("200 events read");
+  // Its only such event is more pages away than were read.
+  await page.getByLabel("Type").selectOption("call.error");
+  await expect(events).toHaveCount(1);
+  await expect(events).toContainText("[5990]");
+  await expect(status).toContainText("1 event fits in the whole history");
+  await page.getByLabel("Step").selectOption("last");
+  await expect(page.getByText("No event fits the filter.")).toBeVisible();
+  await page.getByLabel("Type").selectOption("step.exit");
+  await expect(events).toContainText("step.exit");
+  await page.getByLabel("Order").selectOption("newest");
+  await expect(page).toHaveURL(/type=step\.exit&step=last&order=newest/);
+  await page.reload();
+  await expect(events).toHaveCount(1);
+  await expect(page.getByLabel("Type")).toHaveValue("step.exit");
+  // Items of that many rows are looked at in several requests, without a press.
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=events&type=retry.scheduled&step=start`);
+  await expect(status).toContainText("0 events fit in the whole history");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=events&type=step.fail`);
+  await expect(page.getByText("did you mean 'step.failed'")).toBeVisible();
 });

@@ -9,11 +9,13 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
 import { startLive } from "./api/live/hub";
+import { reloadForAnotherBuild } from "./app/anotherBuild";
 import { showTheme } from "./app/preferences";
 import { queries } from "./app/queries";
 import { router } from "./app/router";
 
 showTheme();
+reloadForAnotherBuild();
 startLive();
 
 const root = document.getElementById("root");

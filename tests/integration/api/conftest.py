@@ -13,6 +13,7 @@ import pytest
 from noetl.adapters.memory.results import MemoryResultStore
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
 from noetl.adapters.postgres.executions.inspection import PostgresInspection
+from noetl.adapters.postgres.saved_views import PostgresSavedViews
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import ApiDeps
@@ -74,6 +75,7 @@ class Deployed:
             ),
             triggers=None,  # type: ignore[arg-type]
             variables=PostgresVariables(self.database),
+            saved_views=PostgresSavedViews(self.database),
             inspection=PostgresInspection(self.database),
             credentials=None,  # type: ignore[arg-type]
             events=None,  # type: ignore[arg-type]

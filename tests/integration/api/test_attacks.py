@@ -41,6 +41,11 @@ input:
 workflow: [ { step: start } ]
 """
 )
+REQUIRES = f"{HEAD}metadata: {{ name: r, path: demo/r }}\nexecutor: {{ spec: {{ requirements: [ 'a{' ' * 10_000}!' ] }} }}\n"
+REQUIRES += "workflow: [ { step: start } ]\n"
+"""Few enough bytes to need no place of a long request; a search with three gaps took the cube of its spaces."""
+CODE = f"{HEAD}metadata: {{ name: c, path: demo/c }}\nworkflow:\n  - step: start\n"
+CODE += f"    tool: {{ kind: python, code: 'x = {{{{ workload.{' ' * 200_000}' }}\n"
 LOOP = "{% for a in range(100000) %}{% set b = a * a %}{% endfor %}"
 
 
@@ -83,6 +88,8 @@ def attacks(client: Client) -> list[tuple[str, str, Any]]:
         ("POST", "/api/context/render", {"execution_id": execution_id, "template": [LOOP] * 50}),
         ("POST", "/api/catalog/register", {"content": steps(3000)}),
         ("POST", "/api/catalog/register", {"content": " " * 1_000_000 + "!"}),
+        ("POST", "/api/catalog/register", {"content": REQUIRES}),
+        ("POST", "/api/catalog/register", {"content": CODE}),
     ]
 
 

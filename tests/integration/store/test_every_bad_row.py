@@ -22,6 +22,7 @@ from noetl.adapters.postgres.event_batches import PostgresEventBatches
 from noetl.adapters.postgres.executions import unreadable_rows
 from noetl.adapters.postgres.executions.inspection import PostgresInspection
 from noetl.adapters.postgres.executions.retention import PostgresRetention
+from noetl.adapters.postgres.saved_views import PostgresSavedViews
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.task_cache import PostgresTaskCache
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
@@ -34,12 +35,12 @@ from noetl.domain.limits import Limit, Numbers
 from noetl.domain.state import ExecutionState, encode_state
 from noetl.domain.unreadable import UnreadableRowError
 from noetl.domain.variables import VariableWrite
+from noetl.ports.automations.schedule_store import ScheduleRow
+from noetl.ports.automations.trigger_store import TriggerRow
 from noetl.ports.credential_store import CredentialAccess, StoredCredential
 from noetl.ports.executions.changes import TimerChange
 from noetl.ports.executions.execution_store import LoadRequest
-from noetl.ports.schedule_store import ScheduleRow
 from noetl.ports.task_cache import CachedResult
-from noetl.ports.trigger_store import TriggerRow
 from noetl.services.automations import schedules
 from noetl.services.credentials import credentials
 from noetl.services.history.history_pages import history
@@ -201,6 +202,7 @@ READERS: dict[str, Callable[[Stores], Found]] = {
     "due": lambda s: {one.name for one in PostgresScheduleStore(s.database).due(1e9, 9)},
     "triggers": lambda s: {one.name for one in PostgresTriggerStore(s.database).entries(limit=9)},
     "queue": lambda s: {one.name for one in PostgresTriggerStore(s.database).of_queue("orders")},
+    "views": lambda s: {one.name for one in PostgresSavedViews(s.database).entries("sql")},
     "workers": lambda s: {one.name for one in PostgresWorkers(s.database).entries()},
     "catalog": lambda s: {one.path for one in PostgresCatalog(s.database).entries(limit=9)},
     "batches": lambda s: {
@@ -240,6 +242,7 @@ def populate(stores: Stores) -> None:
         stores.credentials.store.record(CredentialAccess(number, letter, "kept", letter, None, ""))
         PostgresScheduleStore(database).put(ScheduleRow(letter, letter, 0.0, cron="0 6 * * *", next_at=100.0))
         PostgresTriggerStore(database).put(TriggerRow(letter, "sqs", letter, SqsSource("orders")))
+        PostgresSavedViews(database).put("sql", letter, {"q": letter}, letter, 9)
         PostgresWorkers(database).register(letter, "io", 1, letter, 10)
         PostgresCatalog(database).register(
             path=letter, name=letter, program=letter, content=letter, source_name=letter
@@ -262,7 +265,7 @@ def names_of(table: str) -> sql.SQL:
     )  # type: ignore[arg-type]
 
 
-NAMED = {"schedule", "trigger", "credential", "worker", "schedule_moment"}
+NAMED = {"schedule", "trigger", "credential", "worker", "schedule_moment", "saved_view"}
 
 
 @pytest.fixture(scope="module")

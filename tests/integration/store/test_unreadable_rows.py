@@ -19,9 +19,9 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Cancel
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.unreadable import UnreadableRowError
+from noetl.ports.automations.schedule_store import ScheduleRow
+from noetl.ports.automations.trigger_store import TriggerRow
 from noetl.ports.executions.changes import Poll, Wake
-from noetl.ports.schedule_store import ScheduleRow
-from noetl.ports.trigger_store import TriggerRow
 from noetl.runtime.local.event_inbox import DATABASE
 from noetl.runtime.local.lease_keeper import DOUBTFUL
 from noetl.runtime.local.process import LocalRuntime

@@ -41,6 +41,7 @@ from noetl.services.worker.http_worker_leases import Claims
 from noetl.services.worker.worker_credentials import KnownCredentials
 from tests.doubles.event_batches import MemoryEventBatches
 from tests.doubles.inspection import MemoryInspection
+from tests.doubles.saved_views import MemorySavedViews
 from tests.doubles.schedules import MemorySchedules
 from tests.doubles.workers import MemoryWorkers
 from tests.unit.cli.fake_runtime import Database, FakeHistorySql, MemoryRuntime
@@ -163,6 +164,7 @@ class Ground:
             ),
             triggers=self.database.triggers,
             variables=self.store,
+            saved_views=MemorySavedViews(self.database.clock),
             inspection=MemoryInspection(self.store),
             metrics=lambda: "noetl_live 0\n",
             history_sql=FakeHistorySql(),

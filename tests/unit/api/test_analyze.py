@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from noetl.cli.app import app
 from noetl.domain.events import LoopAlert
+from noetl.ports.deliveries import DeadLetter
 from noetl.services.queries import analyze as analyze_module
 from noetl.services.queries import command_findings, diagnosis, queue_findings
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
@@ -43,6 +45,27 @@ def test_a_paused_execution_is_told_what_lifts_the_pause(ground):
     ground.settle()
     (paused,) = [one for one in analyze(ground, waiting)["findings"] if one["kind"] == "paused"]
     assert paused["next"] == [f"`noetl unpause {waiting}` continues it"]
+
+
+class DeadLetters:
+    """Queues that hold a dead letter of every execution."""
+
+    def dead_letters(self, execution_id):
+        return [DeadLetter("events", "m", 1.8e9, "no such value", [str(execution_id)])]
+
+    def tries(self, execution_id, command_id, attempt, turn):
+        return None
+
+    def gauges(self):
+        return []
+
+
+def test_a_dead_letter_comes_before_what_the_execution_waits_for(ground):
+    waiting = ground.run(GATED)
+    ground.deps = replace(ground.deps, deliveries=DeadLetters())
+    found = analyze(ground, waiting)
+    assert (found["findings"][0]["kind"], found["stuck"]) == ("dead_letter", True)
+    assert "no such value" in found["verdict"]
 
 
 def test_a_command_that_a_process_died_of_is_told(ground):

@@ -43,6 +43,9 @@ from noetl.domain.sizes.table import (
     REASON,
     REFERENCE,
     REQUEST_IDS,
+    SAVED_VIEW_BYTES,
+    SAVED_VIEW_NAME,
+    SAVED_VIEWS,
     SCHEDULE_NAME,
     SOURCE_NAME,
     SQL_ROWS,
@@ -239,6 +242,14 @@ def playbooks(ground, count):
     return ground.ask("POST", "/api/catalog/register/batch", {"items": items})
 
 
+VIEWS = "/api/views/executions"
+
+
+def views(ground: Ground, count: int) -> Reply:
+    replies = [ground.ask("PUT", f"{VIEWS}/v{number}", {"search": {}}) for number in range(count)]
+    return replies[-1]
+
+
 CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "schedule": (SCHEDULE_NAME, lambda g, n: g.ask("POST", "/api/schedules", schedule(name="s" * n)), 422, "invalid_schedule_name"),
     "catch_up": (CATCH_UP, lambda g, n: g.ask("POST", "/api/schedules", schedule(catch_up_max=n)), 422, "invalid_schedule"),
@@ -286,6 +297,9 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "reference stored": (REFERENCE, stored, 400, "invalid_reference"),
     "reference resolved": (REFERENCE, resolved, 400, "invalid_reference"),
     "trigger pattern": (TRIGGER_TEXT, pattern, 422, "invalid_trigger"),
+    "view": (SAVED_VIEW_NAME, lambda g, n: g.ask("PUT", f"{VIEWS}/{'v' * n}", {"search": {}}), 422, "invalid_saved_view"),
+    "views": (SAVED_VIEWS, views, 422, "saved_views_full"),
+    "search of a view": (SAVED_VIEW_BYTES, lambda g, n: g.ask("PUT", f"{VIEWS}/v", {"search": {"q": "s" * (n - 8)}}), 422, "invalid_saved_view"),
     "workers": (WORKERS, many_workers, 422, "too_many_workers"),
     "ahead": (AHEAD_SECONDS, ahead, 422, "invalid_trigger_at"),
     "reason of a patch": (REASON, changed("PATCH", CTX, PATCHED, "reason"), 422, "size_limit"),

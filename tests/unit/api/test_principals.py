@@ -19,6 +19,8 @@ LOOKS = frozenset(
         "analyzeExecution",
         "initDatabase",
         "migratePlaybook",
+        "validatePlaybook",
+        "formatPlaybook",
         "querySql",
         "testPlaybook",
     }
@@ -74,7 +76,8 @@ def test_who_changed_something_is_recorded(route):
     reply = exchange(ground, route.name)
     assert reply.status < 300, reply
     ground.settle()
-    kept = (ground.database, ground.store, ground.deps.workers, ground.deps.events.batches, ground.logs)
+    deps = ground.deps
+    kept = (ground.database, ground.store, deps.workers, deps.events.batches, deps.saved_views, ground.logs)
     assert any(ground.last in text for text in everything(kept, set())), ground.last
 
 

@@ -68,6 +68,7 @@ def exchange(ground: Ground, name: str):
         "workers": exchange_worker,
         "triggers": exchange_trigger,
         "limits": exchange_limit,
+        "views": exchange_view,
         "callbacks": exchange_callback,
         "sessions": exchange_session,
         "changes": exchange_change,
@@ -132,6 +133,8 @@ def exchange(ground: Ground, name: str):
 
 PUBLISHED = {
     "testPlaybook": ("POST", "/api/catalog/test", {"content": HELLO, "tests": "cases: [{ name: one }]"}),
+    "validatePlaybook": ("POST", "/api/catalog/validate", {"content": HELLO, "source_name": "hello.yaml"}),
+    "formatPlaybook": ("POST", "/api/catalog/format", {"content": HELLO}),
     "migratePlaybook": ("POST", "/api/catalog/migrate", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybook": ("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybooks": ("POST", "/api/catalog/register/batch", {"items": [{"content": HELLO}]}),
@@ -347,6 +350,15 @@ def exchange_limit(ground: Ground, name: str):
         "removeLimit": ("DELETE", "/execution:etl/daily"),
     }.get(name, ("", ""))
     return ground.ask(method, f"/api/limits{path}") if method else made
+
+
+def exchange_view(ground: Ground, name: str):
+    """A name may hold a slash."""
+    made = ground.ask("PUT", "/api/views/executions/Failed/today", {"search": {"status": "failed"}})
+    method, path = {"listSavedViews": ("GET", ""), "deleteSavedView": ("DELETE", "/Failed/today")}.get(
+        name, ("", "")
+    )
+    return ground.ask(method, f"/api/views/executions{path}") if method else made
 
 
 def exchange_schedule(ground: Ground, name: str):

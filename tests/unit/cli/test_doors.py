@@ -33,7 +33,7 @@ CASES = {
     "dead-letters delete": "dead-letters delete --all --dry-run",
     "dead-letters list": "dead-letters list",
     "dead-letters retry": "dead-letters retry --all --dry-run",
-    "events": "events DONE --last 3",
+    "events": "events DONE --type step.exit --step start --last 3",
     "exec": "exec demo/hello --priority 3",
     "inject": "inject WAITING start --set a=1 --correlation-id ticket-1",
     "items": "items LOOPED --step start --failed",

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from urllib3.exceptions import NewConnectionError
 
+from noetl.api.history import event_pages
 from noetl.cli.client import event_polling, http_client, runtime_access
 from noetl.services.history.history_pages import history
 from noetl.services.history.progress import Progress, read_progress
@@ -66,6 +67,10 @@ LOOKS = [
     "events ID --json",
     "events ID --json --vocabulary formal",
     "events ID",
+    "events ID --type step.exit --type call.done --step start --json",
+    "events ID --step start --last 3 --json",
+    "events ID --vocabulary formal --type step.finished",
+    "events ID --type step.failed --step nowhere",
     "logs ID",
     "logs ID --json",
     "result ID --json",
@@ -109,6 +114,24 @@ def test_a_long_history_and_a_long_list_come_in_pages(noetl, far, monkeypatch):
         one.event_id for one in history(far.ground.store, int(ids[0]))
     ]
     assert told == noetl("events", ids[0], "-f", "--json", "--remote").json
+
+
+def test_a_filter_reads_on_over_empty_pages(noetl, far, monkeypatch):
+    monkeypatch.setattr(event_pages, "ROWS", 1)
+    execution_id = far.ground.run(LOOP)
+    for words in (("--type", "playbook.completed"), ("--type", "loop.item", "--step", "start")):
+        here, there = noetl("events", execution_id, *words), noetl("events", execution_id, *words, "--remote")
+        assert here.out and (there.out, there.err) == (here.out, here.err)
+        assert noetl("events", execution_id, *words, "-f", "--remote").out == here.out
+        assert noetl("events", execution_id, *words, "-n", "9", "--remote").code == 0
+
+
+@pytest.mark.parametrize("remote", [(), ("--remote",)], ids=["here", "there"])
+def test_an_unknown_event_type_is_refused_with_the_near_names(noetl, far, remote):
+    refused = noetl("events", far.ground.run(), "--type", "step.fail", *remote)
+    assert refused.code == 2 and "did you mean 'step.failed'" in refused.err
+    none = noetl("events", far.ground.run(), "--type", "step.failed", *remote)
+    assert (none.code, none.out) == (0, "") and "no event of execution" in none.err
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "damaged"])

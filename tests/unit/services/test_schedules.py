@@ -12,7 +12,7 @@ from noetl.domain.automations.schedules import instant, parse_instant
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.events import Cancel, Start
 from noetl.kinds.registry import default_registry
-from noetl.ports.schedule_store import ScheduleRow
+from noetl.ports.automations.schedule_store import ScheduleRow
 from noetl.runtime.programs import Programs
 from noetl.services.automations import schedules
 from noetl.services.automations.fire_schedule import fire_due, fire_schedule

@@ -11,7 +11,7 @@ from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
 from noetl.domain.automations.triggers import WebhookSource
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.kinds.registry import default_registry
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 from noetl.runtime.programs import Programs
 from noetl.services.automations.fire_trigger import TriggerEvent, fire_trigger
 from noetl.services.executions.start_from_trigger import (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,3 +62,24 @@ def test_when_a_client_reads_too_slowly():
     limits = ClientLimits(body_seconds=10, body_rate=100)
     told = [limits.late_reader(20, 1000), limits.late_reader(20, 999), limits.late_reader(10, 0)]
     assert told == [False, True, False]
+
+
+WIDE = {
+    "spaces inside a value": b"X: a" + b" " * 65_000 + b"b",
+    "spaces around a value": b"X:" + b" \t" * 16_000 + b"a" + b"\t " * 16_000,
+    "spaces and no colon": b"X" + b" " * 65_000,
+    "a name that does not end": b"X" * 65_000,
+    "a Host of colons": b"Host: " + b":" * 65_000,
+    "many short headers": b"\r\n".join(b"X: a b " for _ in range(7_000)),
+}
+"""The largest heads there are, each with what a backtracking search would try again and again."""
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_the_time_grows_with_the_head(name):
+    """Nobody needs a token to send a head, and nothing else runs while it is read: spaces inside a value took 15 s."""
+    head = b"GET /health HTTP/1.1\r\nHost: x\r\n" + WIDE[name] + b"\r\n\r\n"
+    began = time.process_time()
+    head_fault(head)
+    early_fault(head[:100], head[100:-4])
+    assert time.process_time() - began < 1.0

@@ -13,7 +13,7 @@ from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
 from noetl.domain.automations.triggers import FileSource
 from noetl.domain.errors import InfrastructureError
 from noetl.kinds.registry import default_registry
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 from noetl.runtime.local.file_watcher import FEEDING_LOOKS, FEEDING_SECONDS, FileWatcher
 from noetl.runtime.programs import Programs
 from noetl.services.executions.start_playbook import StartDeps

@@ -160,7 +160,7 @@ def test_what_cannot_be_backfilled_is_refused(world, wish, error, code):
 
 
 def test_a_payload_that_does_not_fit_any_more_is_told_at_once(world):
-    from noetl.ports.schedule_store import ScheduleRow
+    from noetl.ports.automations.schedule_store import ScheduleRow
 
     world.register(extra="input: { type: object, required: [day] }\n")
     world.table.put(ScheduleRow("by_hand", "etl/daily", MONDAY, cron="0 6 * * *"))

@@ -15,7 +15,7 @@ from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
 from noetl.domain.automations.triggers import EventBridgeSource, SqsSource
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.kinds.registry import default_registry
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 from noetl.runtime.programs import Programs
 from noetl.services.automations import ingest_triggers
 from noetl.services.automations.ingest_triggers import TriggerBatchDeps, take

@@ -1,13 +1,16 @@
-/** Two texts as one, with what was removed and added. */
+/** Two texts as one, with what was removed and added; lines far from a change are folded unless all are asked for. */
 import { unifiedMergeView } from "@codemirror/merge";
 import { EditorState } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
+import { useState } from "react";
 
+import { Check } from "../../design/Field";
 import { yamlView } from "./extensions";
 import { useShadowView } from "./useShadowView";
 
 export default function DiffView({ label, before, after }: { label: string; before: string; after: string }) {
-  const { host } = useShadowView(`${before}\n---\n${after}`, (parent, root) => {
+  const [whole, setWhole] = useState(false);
+  const { host } = useShadowView(`${before}\n---\n${after}\n---\n${whole}`, (parent, root) => {
     const state = EditorState.create({
       doc: after,
       extensions: [
@@ -15,10 +18,17 @@ export default function DiffView({ label, before, after }: { label: string; befo
         EditorState.readOnly.of(true),
         EditorView.editable.of(false),
         EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
-        unifiedMergeView({ original: before, mergeControls: false, collapseUnchanged: { margin: 4 } }),
+        unifiedMergeView({ original: before, mergeControls: false, ...(whole ? {} : { collapseUnchanged: { margin: 4 } }) }),
       ],
     });
     return new EditorView({ state, parent, root });
   });
-  return <div className="code-frame" ref={host} />;
+  return (
+    <div className="stack">
+      <div>
+        <Check label="Show the lines that did not change" value={whole} onChange={setWhole} />
+      </div>
+      <div className="code-frame" ref={host} />
+    </div>
+  );
 }

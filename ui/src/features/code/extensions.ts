@@ -31,6 +31,9 @@ const theme = EditorView.theme({
   ".cm-changedLine, .cm-insertedLine": { backgroundColor: "var(--good-soft)" },
   ".cm-deletedChunk": { backgroundColor: "var(--bad-soft)" },
   ".cm-deletedChunk span": { color: "var(--text)" },
+  ".cm-collapsedLines": { background: "var(--sunken)", color: "var(--muted)" },
+  // The sign of the library is missing in many fonts.
+  ".cm-collapsedLines::before, .cm-collapsedLines::after": { content: '"⋯"' },
   ".cm-changedText, .cm-deletedText": { background: "none", textDecoration: "underline" },
 });
 

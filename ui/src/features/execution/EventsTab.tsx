@@ -1,20 +1,23 @@
 /** The history, page by page; a row opens to its JSON, and its link leads back to it. */
+import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { type ReactNode, useCallback, useMemo, useState } from "react";
+import { useCallback, useState } from "react";
 
+import { $defs as vocabularies } from "../../../../docs/event.schema.json";
 import { api, read } from "../../api/client";
 import type { Json } from "../../api/json";
 import { Button } from "../../design/Button";
 import { Empty } from "../../design/Empty";
 import { Failure } from "../../design/Failure";
-import { SelectField, TextField } from "../../design/Field";
+import { SelectField } from "../../design/Field";
 import { JsonTree } from "../../design/JsonTree";
 import { Moment } from "../../design/Moment";
 import { Skeleton } from "../../design/Skeleton";
 import { Status } from "../../design/Status";
 import { VirtualList } from "../../design/VirtualList";
 import type { TabProps } from "./ExecutionPage";
-import type { HistoryEvent } from "./queries";
+import { executionGraphOf, type HistoryEvent } from "./queries";
+import type { ORDERS } from "./search";
 import { usePages } from "./usePages";
 
 const PAGE = 200;
@@ -25,99 +28,121 @@ const LOOKS: Record<HistoryEvent["status"], string> = {
   success: "done",
 };
 
-type Order = "oldest" | "newest";
+type Order = (typeof ORDERS)[number];
+
+interface Filter {
+  order?: Order;
+  type?: string;
+  step?: string;
+}
+
+const ORDER_CHOICES = [
+  { value: "oldest", label: "Oldest first" },
+  { value: "newest", label: "Newest first" },
+];
+/** Nodes of the graph that are no steps. */
+const NO_STEPS = new Set(["undo", "playbook"]);
+const TYPES = [...vocabularies.stored.enum, "row.unreadable"];
 
 export default function EventsTab({ execution }: TabProps) {
-  const [order, setOrder] = useState<Order>("oldest");
+  const { order = "oldest", type, step } = useSearch({ from: "/shell/executions/$id" });
+  const navigate = useNavigate({ from: "/executions/$id" });
+  const graph = useQuery(executionGraphOf(execution.execution_id));
   const [looks, setLooks] = useState(0);
-  const ended = execution.ended_at !== null;
-  const lookAgain = order === "newest" && !ended ? () => setLooks(looks + 1) : null;
+  const change = (part: Filter) =>
+    void navigate({ search: (before) => ({ ...before, ...part }), replace: true, resetScroll: false });
+  const steps = graph.data?.nodes.filter(({ kind }) => !NO_STEPS.has(kind)).map(({ name }) => name) ?? [];
+  const lookAgain = order === "newest" && execution.ended_at === null ? () => setLooks(looks + 1) : null;
   return (
-    <Events key={`${order} ${looks}`} id={execution.execution_id} order={order} lookAgain={lookAgain}>
-      <SelectField
-        label="Order"
-        value={order}
-        choices={[
-          { value: "oldest", label: "Oldest first" },
-          { value: "newest", label: "Newest first" },
-        ]}
-        onChange={(value) => setOrder(value === "newest" ? "newest" : "oldest")}
-      />
-    </Events>
+    <div className="stack">
+      <search className="filters">
+        <SelectField
+          label="Order"
+          value={order}
+          choices={ORDER_CHOICES}
+          onChange={(value) => change({ order: value === "newest" ? "newest" : undefined })}
+        />
+        <SelectField label="Type" value={type ?? ""} choices={choicesOf(TYPES, type)} onChange={(value) => change({ type: value || undefined })} />
+        <SelectField label="Step" value={step ?? ""} choices={choicesOf(steps, step)} onChange={(value) => change({ step: value || undefined })} />
+      </search>
+      <Events key={JSON.stringify([order, type, step, looks])} id={execution.execution_id} order={order} type={type} step={step} lookAgain={lookAgain} />
+    </div>
   );
 }
 
-interface EventsProps {
+/** Any, the known names, and the one of the link, which need not be known. */
+function choicesOf(known: string[], picked: string | undefined) {
+  const names = [...new Set(picked === undefined ? known : [...known, picked])];
+  return [{ value: "", label: "any" }, ...names.map((value) => ({ value, label: value }))];
+}
+
+interface EventsProps extends Filter {
   id: string;
   order: Order;
   /** Reads the newest events again, where there may be newer ones. */
   lookAgain: (() => void) | null;
-  /** What chooses the order. */
-  children: ReactNode;
 }
 
-function Events({ id, order, lookAgain, children }: EventsProps) {
+function Events({ id, order, type, step, lookAgain }: EventsProps) {
   const readPage = useCallback(
     async (after: string | undefined) => {
       const page = await read(
         api.GET("/api/executions/{execution_id}/events", {
-          params: { path: { execution_id: id }, query: { after, limit: PAGE, order } },
+          params: { path: { execution_id: id }, query: { after, limit: PAGE, order, types: type, step } },
         }),
       );
-      return { items: page.events, next: page.next, complete: page.complete };
+      const { scanned: count = 0, scanned_until: until = null, more = false } = page;
+      return { items: page.events, next: page.next, complete: page.complete, scan: { count, until, more } };
     },
-    [id, order],
+    [id, order, type, step],
   );
   // What happens now belongs at the end of the oldest first; of the newest first another look has it.
   const events = usePages(order === "oldest" ? `execution:${id}` : "", PAGE, readPage);
-  const [type, setType] = useState("");
-  const [text, setText] = useState("");
-  const types = useMemo(() => [...new Set(events.items.map((event) => event.event_type))].sort(), [events.items]);
-  const shown = useMemo(() => events.items.filter((event) => fits(event, type, text)), [events.items, type, text]);
+  const filtered = type !== undefined || step !== undefined;
   if (events.items.length === 0) {
-    const empty = events.next === undefined ? <Skeleton lines={10} /> : <Empty title="Nothing has happened yet." />;
-    return (
-      <div className="stack">
-        <div className="filters">{children}</div>
-        {events.error ? <Failure error={events.error} retry={() => void events.readOn()} /> : empty}
-      </div>
-    );
+    if (events.error) return <Failure error={events.error} retry={() => void events.readOn()} />;
+    if (events.next === undefined) return <Skeleton lines={10} />;
   }
   return (
-    <div className="stack">
-      <div className="filters">
-        {children}
-        <SelectField
-          label="Type"
-          value={type}
-          choices={[{ value: "", label: "any" }, ...types.map((value) => ({ value, label: value }))]}
-          onChange={setType}
-        />
-        <div className="filters-path">
-          <TextField label="Step, task or entity" type="search" value={text} onChange={setText} />
-        </div>
-      </div>
-      {shown.length === 0 ? (
-        <Empty title="No event that was read fits the filter." />
+    <>
+      {events.items.length === 0 ? (
+        <Empty title={emptyTitle(filtered, events.caughtUp)} />
       ) : (
-        <VirtualList label="Events" items={shown} itemKey={(event) => event.event_id} estimate={33}>
+        <VirtualList label="Events" items={events.items} itemKey={(event) => event.event_id} estimate={33}>
           {(event) => <EventRow event={event} />}
         </VirtualList>
       )}
       {events.error ? <Failure error={events.error} /> : null}
       <div className="row spread">
         <span className="muted small" role="status">
-          {shown.length} of {events.items.length} events read{events.complete ? ", all of them" : ""}
+          {filtered ? <Scanned events={events} /> : `${events.items.length} events read${events.complete ? ", all of them" : ""}`}
           {order === "newest" ? "; a loop in the graph or the timeline shows its items" : ""}
         </span>
         {lookAgain ? <Button onPress={lookAgain}>Look again</Button> : null}
         {events.complete ? null : (
           <Button onPress={() => void events.readOn()} disabled={events.reading}>
-            Read on
+            {events.reading ? "Reading…" : "Read on"}
           </Button>
         )}
       </div>
-    </div>
+    </>
+  );
+}
+
+function emptyTitle(filtered: boolean, caughtUp: boolean): string {
+  if (!filtered) return "Nothing has happened yet.";
+  return caughtUp ? "No event fits the filter." : "No event that was looked at fits the filter.";
+}
+
+/** How many events fit, and how far the server has looked for them. */
+function Scanned({ events }: { events: { items: unknown[]; caughtUp: boolean; scannedUntil: string | null } }) {
+  const fit = `${events.items.length} ${events.items.length === 1 ? "event fits" : "events fit"}`;
+  if (events.caughtUp) return <>{fit} in the whole history</>;
+  if (events.scannedUntil === null) return <>{fit}</>;
+  return (
+    <>
+      {fit} until <Moment at={events.scannedUntil} precise />
+    </>
   );
 }
 
@@ -165,10 +190,4 @@ function itemOf(event: HistoryEvent): string {
   const { run, loop_iteration_index: index } = event.meta as { run?: number; loop_iteration_index?: number };
   if (run === undefined) return "";
   return index === undefined ? `#${run}` : `#${run}[${index}]`;
-}
-
-function fits(event: HistoryEvent, type: string, text: string): boolean {
-  if (type && event.event_type !== type) return false;
-  const step = (event.meta as { step?: string }).step ?? "";
-  return !text || `${event.entity_id} ${step}`.toLowerCase().includes(text.toLowerCase());
 }

@@ -49,6 +49,8 @@ export function Header({ execution }: TabProps) {
           ["Started", <Moment key="started" at={execution.started_at} />],
           ["Ended", execution.ended_at === null ? null : <Moment key="ended" at={execution.ended_at} />],
           ["Duration", durationText(execution.duration_ms)],
+          ["Started by", execution.principal],
+          ["Labels", labelsOf(execution.labels)],
           ["Parent", execution.parent_execution_id ? <ExecutionLink id={execution.parent_execution_id} /> : null],
           [
             "Children",
@@ -68,6 +70,12 @@ export function Header({ execution }: TabProps) {
       ) : null}
     </section>
   );
+}
+
+function labelsOf(labels: Record<string, string> | undefined): string {
+  return Object.entries(labels ?? {})
+    .map(([name, value]) => `${name}=${value}`)
+    .join(", ");
 }
 
 export function ExecutionLink({ id }: { id: string }) {

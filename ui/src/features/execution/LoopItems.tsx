@@ -56,10 +56,10 @@ function Row({ item }: { item: LoopItem }) {
     <div className="loop-item">
       <span className="numeric">{item.index}</span>
       <Status of={item.status} />
-      <span className="muted small">
+      <span className="loop-item-facts muted">
         <Moment at={item.at} precise />
-        {(item.attempts ?? 1) > 1 ? ` · ${item.attempts} calls` : ""}
-        {item.tool_ms ? ` · ${durationText(item.tool_ms)}` : ""}
+        {(item.attempts ?? 1) > 1 ? <span>{item.attempts} calls</span> : null}
+        {item.tool_ms ? <span>{durationText(item.tool_ms)}</span> : null}
       </span>
       <span className="loop-item-text">{text}</span>
     </div>

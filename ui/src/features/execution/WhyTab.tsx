@@ -1,8 +1,9 @@
 /** The server's analysis: findings, the most serious first, and what to try next. */
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { Link } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
 
-import { Button } from "../../design/Button";
+import { ActionButton, Button } from "../../design/Button";
 import { copyText } from "../../design/clipboard";
 import { Empty } from "../../design/Empty";
 import { Icon } from "../../design/Icon";
@@ -10,6 +11,8 @@ import { Loaded } from "../../design/Loaded";
 import { Moment } from "../../design/Moment";
 import { Note } from "../../design/Note";
 import { Table } from "../../design/Table";
+import { ActionDialog, type Asked } from "./actions/ActionDialog";
+import { CHANGES, remedyOf } from "./actions/advice";
 import type { TabProps } from "./ExecutionPage";
 import { analysisOf } from "./queries";
 
@@ -17,6 +20,7 @@ const TONES = { error: "bad", warning: "warn", info: "idle" } as const;
 
 export default function WhyTab({ execution }: TabProps) {
   const analysis = useQuery(analysisOf(execution.execution_id));
+  const [asked, setAsked] = useState<Asked | null>(null);
   return (
     <Loaded query={analysis}>
       {(answer) => (
@@ -36,7 +40,7 @@ export default function WhyTab({ execution }: TabProps) {
               <ul className="advice">
                 {finding.next?.map((advice) => (
                   <li key={advice}>
-                    <Advice text={advice} />
+                    <Advice text={advice} executionId={execution.execution_id} ask={setAsked} />
                   </li>
                 ))}
               </ul>
@@ -61,14 +65,20 @@ export default function WhyTab({ execution }: TabProps) {
               />
             )}
           </section>
+          {asked ? <ActionDialog execution={execution} asked={asked} close={() => setAsked(null)} /> : null}
         </div>
       )}
     </Loaded>
   );
 }
 
-/** Commands between backquotes can be copied. */
-function Advice({ text }: { text: string }): ReactNode {
+interface AdviceProps {
+  executionId: string;
+  ask: (asked: Asked) => void;
+}
+
+/** Commands between backquotes can be copied; what pages do as well has a button or a link. */
+function Advice({ text, ...rest }: AdviceProps & { text: string }): ReactNode {
   return text.split(/(`[^`]+`)/).map((part, index) => {
     if (!part.startsWith("`")) return part;
     const command = part.slice(1, -1);
@@ -78,7 +88,30 @@ function Advice({ text }: { text: string }): ReactNode {
         <Button look="plain" label={`Copy ${command}`} onPress={() => void copyText(command, "the command")}>
           <Icon name="copy" />
         </Button>
+        <Remedy command={command} {...rest} />
       </span>
     );
   });
+}
+
+function Remedy({ command, executionId, ask }: AdviceProps & { command: string }) {
+  const remedy = remedyOf(command, executionId);
+  switch (remedy?.kind) {
+    case undefined:
+      return null;
+    case "change":
+      return (
+        <ActionButton scope="execute" onPress={() => ask(remedy)}>
+          {CHANGES[remedy.change]}
+        </ActionButton>
+      );
+    case "execution":
+      return (
+        <Link to="/executions/$id" params={{ id: remedy.id }} search={{ view: "why" }}>
+          Open {remedy.id}
+        </Link>
+      );
+    case "page":
+      return <Link to={remedy.to}>{remedy.title}</Link>;
+  }
 }

@@ -8,17 +8,25 @@ export interface HistoryPage<Item> {
   next: string;
   /** The execution has ended and everything was read. */
   complete: boolean;
+  /** Of a filtered history: how many entries this page has looked at, until when, and whether more are stored behind them. */
+  scan?: { count: number; until: string | null; more: boolean };
 }
 
 interface State<Item> {
   items: Item[];
   next: string | undefined;
   complete: boolean;
-  /** The last page was not full: what comes next has yet to happen. */
+  /** Everything stored was looked at: what comes next has yet to happen. */
   caughtUp: boolean;
+  /** Entries that were looked at, where the pages say so. */
+  scanned: number;
+  /** The time of the last of them. */
+  scannedUntil: string | null;
 }
 
-const NOTHING = { items: [], next: undefined, complete: false, caughtUp: false };
+const NOTHING = { items: [], next: undefined, complete: false, caughtUp: false, scanned: 0, scannedUntil: null };
+/** Pages that are read at once while a filter finds less than one page. */
+const MOST_PAGES = 10;
 
 /** `readPage` has to stay the same function for the same history. */
 export function usePages<Item>(topic: string, size: number, readPage: (after: string | undefined) => Promise<HistoryPage<Item>>) {
@@ -26,23 +34,31 @@ export function usePages<Item>(topic: string, size: number, readPage: (after: st
   const [error, setError] = useState<unknown>(null);
   const [reading, setReading] = useState(false);
   const busy = useRef(false);
+  const shown = useRef(true);
   const current = useRef<State<Item>>(state);
-  current.current = state;
 
   const readOn = useCallback(async () => {
-    const before = current.current;
-    if (busy.current || before.complete) return;
+    if (busy.current || current.current.complete) return;
     busy.current = true;
     setReading(true);
     try {
-      const page = await readPage(before.next);
-      setState({
-        items: [...before.items, ...page.items],
-        next: page.next,
-        complete: page.complete,
-        caughtUp: page.items.length < size,
-      });
-      setError(null);
+      const enough = current.current.items.length + size;
+      for (let pages = 0; pages < MOST_PAGES && shown.current; pages++) {
+        const before = current.current;
+        const page = await readPage(before.next);
+        const more = page.scan ? page.scan.more : page.items.length >= size;
+        current.current = {
+          items: [...before.items, ...page.items],
+          next: page.next,
+          complete: page.complete,
+          caughtUp: !more,
+          scanned: before.scanned + (page.scan?.count ?? page.items.length),
+          scannedUntil: page.scan?.until ?? before.scannedUntil,
+        };
+        setState(current.current);
+        setError(null);
+        if (!more || current.current.items.length >= enough) break;
+      }
     } catch (failure) {
       setError(failure);
     } finally {
@@ -52,7 +68,11 @@ export function usePages<Item>(topic: string, size: number, readPage: (after: st
   }, [readPage, size]);
 
   useEffect(() => {
+    shown.current = true;
     void readOn();
+    return () => {
+      shown.current = false;
+    };
   }, [readOn]);
   useEffect(
     () =>

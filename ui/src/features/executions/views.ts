@@ -1,8 +1,6 @@
-/** Filters that this browser keeps by name. A view is its link, so that it can be sent to others as well. */
-import { type ExecutionsSearch, executionsSearch } from "./search";
-
-const KEY = "noetl-views";
-const MOST = 50;
+/** Views of the list: those that every server has, and those that people saved. A view is its link, too. */
+import type { SavedView } from "../../app/savedViews";
+import { executionsSearch, type ExecutionsSearch } from "./search";
 
 export interface View {
   name: string;
@@ -17,35 +15,23 @@ export const BUILT_IN: View[] = [
   { name: "Waiting", search: { status: "waiting" } },
 ];
 
-export function readViews(): View[] {
-  try {
-    const found: unknown = JSON.parse(localStorage.getItem(KEY) ?? "[]");
-    if (!Array.isArray(found)) return [];
-    return found
-      .filter((one): one is View => typeof one?.name === "string" && typeof one?.search === "object" && one.search !== null)
-      .map(({ name, search }) => ({ name, search: executionsSearch({ ...search }) }))
-      .slice(0, MOST);
-  } catch {
-    return [];
-  }
+/** What people saved; parameters that this version does not know are left out. */
+export function viewsOf(saved: SavedView[]): View[] {
+  return saved.map(({ name, search }) => ({ name, search: executionsSearch(search) }));
 }
 
-/** Keep a view under its name, which replaces one of this name. */
-export function withView(views: View[], view: View): View[] {
-  return [...views.filter(({ name }) => name !== view.name), view].slice(-MOST);
-}
-
-export function writeViews(views: View[]): void {
-  localStorage.setItem(KEY, JSON.stringify(views));
+/** A filter as the server keeps it: texts. */
+export function textsOf(search: ExecutionsSearch): Record<string, string> {
+  const set = Object.entries(search).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(set.map(([name, value]) => [name, String(value)]));
 }
 
 /** The view whose filter is this one. */
 export function viewOf(views: View[], search: ExecutionsSearch): View | undefined {
-  const wanted = textOf(search);
-  return views.find((view) => textOf(view.search) === wanted);
+  const wanted = keyOf(search);
+  return views.find((view) => keyOf(view.search) === wanted);
 }
 
-function textOf(search: ExecutionsSearch): string {
-  const entries = Object.entries(search).filter(([, value]) => value !== undefined);
-  return JSON.stringify(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
+function keyOf(search: ExecutionsSearch): string {
+  return JSON.stringify(Object.entries(textsOf(search)).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

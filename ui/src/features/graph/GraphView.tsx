@@ -1,25 +1,26 @@
 import "@xyflow/react/dist/style.css";
 import "./graph.css";
 
-import { Background, Controls, type Edge, type FitViewOptions, MarkerType, type Node, type NodeHandle, Position, ReactFlow, useReactFlow, useStore } from "@xyflow/react";
-import { useEffect, useMemo } from "react";
+import { Background, Controls, type Edge, MarkerType, type Node, type NodeHandle, Position, ReactFlow, useReactFlow, useStore } from "@xyflow/react";
+import { useLayoutEffect, useMemo } from "react";
 
 import { useTheme } from "../../app/preferences";
 import { Loaded } from "../../design/Loaded";
 import type { Flowchart } from "./flowchart";
-import { type Layout, NODE_HEIGHT, NODE_WIDTH, reachOfSelfArc } from "./sizes";
+import { viewOf } from "./frame";
+import { type Layout, NODE_HEIGHT, NODE_WIDTH } from "./sizes";
 import type { NodeState } from "./overlay";
 import { SelfArc } from "./SelfArc";
 import { StepNode, type StepNodeData } from "./StepNode";
 import { useLayout } from "./useLayout";
 
 const MARGIN_PX = 72;
-const PADDING = 0.1;
-const PADDING_PX = 16;
 /** Boxes of known sizes: without them React Flow draws every node once to measure it. */
 const BOX = {
   width: NODE_WIDTH,
   height: NODE_HEIGHT,
+  // Else the button that shows all counts only the nodes that were drawn.
+  measured: { width: NODE_WIDTH, height: NODE_HEIGHT },
   handles: [
     { type: "target", position: Position.Top, x: NODE_WIDTH / 2, y: 0 },
     { type: "source", position: Position.Bottom, x: NODE_WIDTH / 2, y: NODE_HEIGHT },
@@ -62,22 +63,6 @@ function heightOf(positions: Layout): number {
   return Math.max(...Object.values(positions).map(({ y }) => y), 0) + NODE_HEIGHT + 2 * MARGIN_PX;
 }
 
-/** How to show all of a graph: React Flow counts its nodes, and not the label of an arc at the right of the last one. */
-function fitOf(chart: Flowchart, positions: Layout): FitViewOptions {
-  const left = (id: string) => positions[id]?.x ?? 0;
-  const right = (id: string) => left(id) + NODE_WIDTH;
-  const first = Math.min(...chart.nodes.map(({ id }) => left(id)));
-  const last = Math.max(...chart.nodes.map(({ id }) => right(id)));
-  const beyond = Math.max(
-    ...chart.arcs.filter(({ source, target }) => source === target).map(({ source, label }) => right(source) + reachOfSelfArc(label ?? "") - last),
-    0,
-  );
-  // A part of the frame, which holds at every zoom.
-  const share = Math.ceil((100 * beyond) / (last + beyond - first));
-  const padding = beyond > 0 ? ({ x: `${PADDING_PX}px`, right: `${share}%`, y: PADDING } as const) : PADDING;
-  return { maxZoom: 1, padding };
-}
-
 function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selected, select, positions }: GraphProps & { positions: Layout }) {
   const theme = useTheme();
   const nodes = useMemo(
@@ -108,7 +93,6 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
     ),
     [chart, taken],
   );
-  const fit = useMemo(() => fitOf(chart, positions), [chart, positions]);
   return (
     <ReactFlow
       nodes={nodes}
@@ -116,8 +100,6 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
       nodeTypes={NODE_TYPES}
       edgeTypes={EDGE_TYPES}
       colorMode={theme}
-      fitView
-      fitViewOptions={fit}
       minZoom={0.1}
       nodesDraggable={false}
       nodesConnectable={false}
@@ -128,19 +110,20 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
       zoomOnScroll={false}
       proOptions={{ hideAttribution: true }}
     >
-      <Refit fit={fit} />
+      <Place chart={chart} positions={positions} />
       <Background />
-      <Controls showInteractive={false} />
+      <Controls showInteractive={false} fitViewOptions={{ maxZoom: 1 }} />
     </ReactFlow>
   );
 }
 
-/** Fit the graph again when its frame gets another width, as on a telephone that is turned. */
-function Refit({ fit }: { fit: FitViewOptions }) {
+/** Place the graph in its frame, and again when that gets another width, as on a telephone that is turned. */
+function Place({ chart, positions }: { chart: Flowchart; positions: Layout }) {
   const width = useStore((state) => state.width);
-  const { fitView } = useReactFlow();
-  useEffect(() => {
-    if (width > 0) void fitView(fit);
-  }, [width, fitView, fit]);
+  const height = useStore((state) => state.height);
+  const { setViewport } = useReactFlow();
+  useLayoutEffect(() => {
+    if (width > 0 && height > 0) void setViewport(viewOf(chart, positions, { width, height }));
+  }, [width, height, setViewport, chart, positions]);
   return null;
 }

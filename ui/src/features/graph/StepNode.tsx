@@ -27,7 +27,7 @@ export function StepNode({ data }: NodeProps<Node<StepNodeData>>) {
         data-kind={step.kind}
         data-tone={tone}
         aria-pressed={selected}
-        title={[step.name, ...step.notes].join("\n")}
+        title={[step.name, ...step.notes, ...(state ? [stateText(state)] : [])].join("\n")}
         onClick={select}
       >
         <span className="graph-node-name">{step.name}</span>

@@ -1,6 +1,7 @@
 /** Write a playbook: the server's diagnostics at their places, a draft that survives, a warning when the version moved. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useEffect, useMemo, useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
 import { type Finding, Problem } from "../../api/problem";
@@ -14,6 +15,9 @@ import { type Draft, dropDraft, readDraft } from "./drafts";
 import { Findings } from "./Findings";
 import { useKeptDraft } from "./useKeptDraft";
 
+/** The server looks at a text when nothing was typed for so long. */
+const QUIET_MS = 400;
+
 interface EditorProps {
   /** The name of the draft: the playbook's path. */
   draft: string;
@@ -24,7 +28,11 @@ interface EditorProps {
 }
 
 export default function Editor(props: EditorProps) {
-  const kept = useQuery({ queryKey: ["draft", props.draft], queryFn: () => readDraft(props.draft).catch(() => null), gcTime: 0 });
+  const kept = useQuery({
+    queryKey: ["draft", props.draft, props.version ?? null],
+    queryFn: () => readDraft(props.draft).catch(() => null),
+    gcTime: 0,
+  });
   if (kept.isPending) return <Skeleton />;
   return <Writing {...props} kept={kept.data ?? null} />;
 }
@@ -34,10 +42,27 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   const [typed, setTyped] = useState(start);
   const client = useQueryClient();
   const changed = typed !== text;
+  const [base, setBase] = useState(kept?.version ?? version ?? null);
+  /** A version that came after the one the text began with: a person decides what happens then. */
+  const [moved, setMoved] = useState<number | null>(null);
   const [done, setDone] = useState(false);
-  useKeptDraft(draft, changed && !done ? { text: typed, version: version ?? null } : null);
+  useKeptDraft(draft, changed && !done ? { text: typed, version: base } : null);
+  const looked = useQuietText(typed);
+  const check = useQuery({
+    queryKey: ["check", looked],
+    queryFn: () => read(api.POST("/api/catalog/validate", { body: { content: looked } })),
+    enabled: looked.trim() !== "",
+    placeholderData: keepPreviousData,
+    retry: false,
+    gcTime: 60_000,
+  });
+  /** The text names another path, whose versions are not those of this page. */
+  const isOther = check.data?.path != null && check.data.path !== draft;
   const register = useMutation({
-    mutationFn: () => read(api.POST("/api/catalog/register", { body: { content: typed } })),
+    mutationFn: () => read(api.POST("/api/catalog/register", { body: { content: typed, if_version: isOther ? null : (moved ?? base) } })),
+    onError: (error) => {
+      if (error instanceof Problem && error.code === "version_moved") setMoved(Number(error.body.details?.latest));
+    },
     onSuccess: async (answer) => {
       setDone(true);
       await dropDraft(draft).catch(() => undefined);
@@ -48,33 +73,52 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
       registered(answer);
     },
   });
-  const findings = useMemo(() => findingsOf(register.error, register.data), [register.error, register.data]);
+  const format = useMutation({
+    mutationFn: () => read(api.POST("/api/catalog/format", { body: { content: typed } })),
+    onSuccess: ({ content, changed: anew }) => {
+      if (!anew) notify("The text has this layout already.");
+      setStart(content);
+      setTyped(content);
+    },
+  });
+  const findings = useMemo(() => findingsOf(format.error, check.error, check.data), [format.error, check.error, check.data]);
+  const refused = register.error !== null && !isMoved(register.error) && !(register.error instanceof Problem && register.error.findings.length > 0);
   const change = (next: string) => {
     setDone(false);
+    format.reset();
     setTyped(next);
   };
   const drop = () => {
     void dropDraft(draft).catch(() => undefined);
     setStart(text);
     setTyped(text);
+    setBase(version ?? null);
+    setMoved(null);
     register.reset();
   };
   return (
     <div className="stack">
-      {kept && kept.version !== null && version !== undefined && kept.version !== version ? (
+      {moved !== null || (base !== null && version !== undefined && base !== version) ? (
         <Note tone="warn">
           <p>
-            This draft began with version {kept.version}; the latest is now {version}. Registering makes another version after it.
+            This text began with version {base}; the latest is now {moved ?? version}. Registering makes another version after it.{" "}
+            <Link to="/playbooks/$" params={{ _splat: draft }} search={{ view: "diff", base: base ?? undefined, version: moved ?? version }}>
+              What changed
+            </Link>
           </p>
         </Note>
       ) : null}
       <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} />
       <Findings findings={findings} />
-      {register.error && findings.length === 0 ? <Failure error={register.error} /> : null}
+      {refused ? <Failure error={register.error} /> : null}
+      {format.error && !(format.error instanceof Problem && format.error.findings.length > 0) ? <Failure error={format.error} /> : null}
       <div className="row">
         <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate()}>
-          Register
+          {moved === null ? "Register" : "Register all the same"}
         </ActionButton>
+        <Button onPress={() => format.mutate()} disabled={format.isPending || typed.trim() === ""}>
+          Format
+        </Button>
         <Button onPress={drop} disabled={!changed}>
           Drop the draft
         </Button>
@@ -84,7 +128,22 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   );
 }
 
-function findingsOf(error: unknown, answer: Schemas["RegisteredAnswer"] | undefined): Finding[] {
-  if (error instanceof Problem) return error.findings;
-  return answer?.warnings ?? [];
+/** The text once nothing was typed for a moment. */
+function useQuietText(text: string): string {
+  const [quiet, setQuiet] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setQuiet(text), QUIET_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return quiet;
+}
+
+function isMoved(error: unknown): boolean {
+  return error instanceof Problem && error.code === "version_moved";
+}
+
+/** What a format was refused for, or else what the server says of the text. */
+function findingsOf(format: unknown, check: unknown, answer: Schemas["CheckedAnswer"] | undefined): Finding[] {
+  for (const error of [format, check]) if (error instanceof Problem && error.findings.length > 0) return error.findings;
+  return answer?.diagnostics ?? [];
 }

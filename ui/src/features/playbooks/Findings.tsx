@@ -6,7 +6,7 @@ import { Table } from "../../design/Table";
 export function Findings({ findings }: { findings: Finding[] }) {
   if (findings.length === 0) return null;
   return (
-    <section className="card card-flush" role="alert">
+    <section className="card card-flush" role="status">
       <Table
         label="Problems of the text"
         rows={findings}

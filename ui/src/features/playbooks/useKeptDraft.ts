@@ -7,20 +7,19 @@ const KEEP_AFTER_MS = 400;
 
 /** Keep `draft` under `name`; null: there is nothing to keep. */
 export function useKeptDraft(name: string, draft: Draft | null): void {
-  const unkept = useRef<Draft | null>(null);
+  // Written again when the page is left: another tab of this browser may have dropped it, or kept its own.
+  const latest = useRef<Draft | null>(null);
   const text = draft?.text;
   const version = draft?.version ?? null;
   useEffect(() => {
-    unkept.current = text === undefined ? null : { text, version };
+    latest.current = text === undefined ? null : { text, version };
     if (text === undefined) return;
-    const timer = setTimeout(() => keep(name, unkept), KEEP_AFTER_MS);
+    const timer = setTimeout(() => keep(name, latest), KEEP_AFTER_MS);
     return () => clearTimeout(timer);
   }, [name, text, version]);
-  useEffect(() => () => keep(name, unkept), [name]);
+  useEffect(() => () => keep(name, latest), [name]);
 }
 
-function keep(name: string, unkept: { current: Draft | null }): void {
-  const draft = unkept.current;
-  unkept.current = null;
+function keep(name: string, { current: draft }: { current: Draft | null }): void {
   if (draft) void keepDraft(name, draft).catch(() => undefined);
 }

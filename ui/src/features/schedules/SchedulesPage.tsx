@@ -1,3 +1,5 @@
+import "./schedules.css";
+
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -14,6 +16,8 @@ import { Status } from "../../design/Status";
 import { Table } from "../../design/Table";
 import { ExecutionLink } from "../execution/Header";
 import { BackfillDialog } from "./BackfillDialog";
+import { Calendar } from "./Calendar";
+import { FireDialog } from "./FireDialog";
 import { schedulesQuery, triggersQuery } from "./queries";
 
 type Schedule = Schemas["ScheduleView"];
@@ -22,6 +26,7 @@ type Trigger = Schemas["TriggerView"];
 export default function SchedulesPage() {
   const schedules = useQuery(schedulesQuery());
   const triggers = useQuery(triggersQuery());
+  const [fired, setFired] = useState<Trigger | null>(null);
   const [backfilled, setBackfilled] = useState<string | null>(null);
   const client = useQueryClient();
   const steer = useMutation({
@@ -36,10 +41,16 @@ export default function SchedulesPage() {
     <Page title="Schedules">
       {steer.error ? <Failure error={steer.error} /> : null}
       <Loaded query={schedules}>
-        {(rows) => <ScheduleTable rows={rows} steer={steer.mutate} backfill={setBackfilled} />}
+        {(rows) => (
+          <>
+            <ScheduleTable rows={rows} steer={steer.mutate} backfill={setBackfilled} />
+            <Calendar schedules={rows} />
+          </>
+        )}
       </Loaded>
       <h2>Triggers</h2>
-      <Loaded query={triggers}>{(rows) => <TriggerTable rows={rows} steer={steer.mutate} />}</Loaded>
+      <Loaded query={triggers}>{(rows) => <TriggerTable rows={rows} steer={steer.mutate} fire={setFired} />}</Loaded>
+      {fired ? <FireDialog trigger={fired} close={() => setFired(null)} /> : null}
       {backfilled ? <BackfillDialog name={backfilled} close={() => setBackfilled(null)} /> : null}
     </Page>
   );
@@ -132,7 +143,7 @@ function Toggle({ row: { name, state }, steer }: { row: Schedule; steer: Steer }
   );
 }
 
-function TriggerTable({ rows, steer }: { rows: Trigger[]; steer: Steer }) {
+function TriggerTable({ rows, steer, fire }: { rows: Trigger[]; steer: Steer; fire: (trigger: Trigger) => void }) {
   if (rows.length === 0) {
     return (
       <Empty title="No playbook starts by an event.">
@@ -150,7 +161,7 @@ function TriggerTable({ rows, steer }: { rows: Trigger[]; steer: Steer }) {
         rowKey={(row) => row.name}
         columns={[
           { title: "Trigger", cell: (row) => row.name },
-          { title: "Type", cell: (row) => row.type },
+          { title: "Waits for", cell: (row) => waitsFor(row) },
           {
             title: "Playbook",
             cell: (row) => (
@@ -163,7 +174,17 @@ function TriggerTable({ rows, steer }: { rows: Trigger[]; steer: Steer }) {
           { title: "Fired", numeric: true, cell: (row) => row.fired },
           { title: "Failed", numeric: true, cell: (row) => row.failed },
           { title: "Last", cell: (row) => <Last row={row} /> },
-          { title: "Actions", cell: (row) => <TriggerToggle row={row} steer={steer} /> },
+          {
+            title: "Actions",
+            cell: (row) => (
+              <div className="row">
+                <TriggerToggle row={row} steer={steer} />
+                <ActionButton scope="execute" label={`Fire ${row.name}`} disabled={!row.enabled} onPress={() => fire(row)}>
+                  Fire…
+                </ActionButton>
+              </div>
+            ),
+          },
         ]}
       />
     </section>
@@ -179,4 +200,14 @@ function TriggerToggle({ row: { name, enabled }, steer }: { row: Trigger; steer:
       {enabled ? "Disable" : "Enable"}
     </ActionButton>
   );
+}
+
+/** What a trigger waits for, in a few words. */
+function waitsFor({ type, source, hook }: Trigger): string {
+  const { folder, pattern, bucket, prefix = "", suffix = "", queue } = source as Record<string, string | undefined>;
+  if (type === "file") return `${pattern} in ${folder}`;
+  if (type === "eventbridge") return "events that fit its pattern";
+  if (bucket) return `objects ${bucket}/${prefix}*${suffix}`;
+  if (queue) return `messages in ${queue}`;
+  return hook ? "requests to its address" : type;
 }

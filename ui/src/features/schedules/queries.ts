@@ -16,3 +16,10 @@ export const triggersQuery = () =>
     queryKey: ["triggers"],
     queryFn: async () => (await read(api.GET("/api/triggers", { params: { query: { limit: MOST } } }))).triggers,
   });
+
+/** The next moments of a schedule. */
+export const nextOf = (name: string, count: number) =>
+  queryOptions({
+    queryKey: ["schedules", name, "next", count],
+    queryFn: async () => (await read(api.GET("/api/schedules/{name}/next", { params: { path: { name }, query: { count } } }))).times,
+  });

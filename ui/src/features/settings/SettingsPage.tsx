@@ -1,7 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 
 import { api, read } from "../../api/client";
-import type { Json } from "../../api/json";
 import { leaveSession } from "../../api/session";
 import { Page } from "../../app/Page";
 import { setTheme, setZone, type Theme, useTheme, useZone } from "../../app/preferences";
@@ -10,10 +9,10 @@ import { Button } from "../../design/Button";
 import { Facts } from "../../design/Facts";
 import { Failure } from "../../design/Failure";
 import { SelectField } from "../../design/Field";
-import { JsonTree } from "../../design/JsonTree";
 import { Loaded } from "../../design/Loaded";
 import { Moment } from "../../design/Moment";
 import { type Zone, zoneName } from "../../design/time";
+import { Sessions } from "./Sessions";
 
 export default function SettingsPage() {
   const theme = useTheme();
@@ -78,8 +77,15 @@ export default function SettingsPage() {
       </section>
       <section className="card stack run-form" aria-label="Server">
         <h2>Server</h2>
-        <Loaded query={health}>{(answer) => <JsonTree label="server" value={answer.deployment as Json} />}</Loaded>
+        <Loaded query={health}>
+          {({ deployment }) => <Facts of={Object.entries(deployment).map(([name, value]) => [capital(name), value])} />}
+        </Loaded>
       </section>
+      <Sessions />
     </Page>
   );
+}
+
+function capital(name: string): string {
+  return name.charAt(0).toUpperCase() + name.slice(1);
 }

@@ -7,6 +7,7 @@ import { useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
 import { Page } from "../../app/Page";
+import { useSavedViews } from "../../app/savedViews";
 import { ActionButton, Button } from "../../design/Button";
 import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
@@ -16,7 +17,6 @@ import { Loaded } from "../../design/Loaded";
 import { Note } from "../../design/Note";
 import { Table } from "../../design/Table";
 import { csvOf, textOfCell } from "./csv";
-import { readSaved, type Saved, writeSaved } from "./saved";
 
 const FIRST = `SELECT path, status, count(*) AS executions, max(duration) AS longest
 FROM executions
@@ -130,44 +130,47 @@ function Download({ answer }: { answer: Schemas["SqlAnswer"] }) {
   return <Button onPress={save}>Save as CSV</Button>;
 }
 
-/** Queries that this browser keeps. */
+/** Queries that the server keeps by name. */
 function Kept({ text, pick }: { text: string; pick: (text: string) => void }) {
-  const [saved, setSaved] = useState<Saved>(readSaved);
+  const saved = useSavedViews("sql");
   const [name, setName] = useState("");
-  const keep = (next: Saved) => {
-    writeSaved(next);
-    setSaved(next);
-  };
-  const names = Object.keys(saved).sort();
+  const wanted = name.trim();
+  const current = saved.views.find((view) => view.search.q === text);
   return (
-    <div className="filters">
-      {names.length > 0 ? (
-        <SelectField
-          label="Kept queries"
-          value={names.find((each) => saved[each] === text) ?? ""}
-          choices={[{ value: "", label: "–" }, ...names.map((value) => ({ value, label: value }))]}
-          onChange={(value) => {
-            setName(value);
-            if (value) pick(saved[value] ?? "");
-          }}
-        />
-      ) : null}
-      <TextField label="Name" value={name} onChange={setName} />
-      <Button disabled={name.trim() === "" || text.trim() === ""} onPress={() => keep({ ...saved, [name.trim()]: text })}>
-        Keep
-      </Button>
-      {name.trim() in saved ? (
-        <Button
-          onPress={() => {
-            const { [name.trim()]: _gone, ...rest } = saved;
-            keep(rest);
-            setName("");
-          }}
+    <>
+      <div className="filters">
+        {saved.views.length > 0 ? (
+          <SelectField
+            label="Kept queries"
+            value={current?.name ?? ""}
+            choices={[{ value: "", label: "–" }, ...saved.views.map((view) => ({ value: view.name, label: view.name }))]}
+            onChange={(value) => {
+              setName(value);
+              const view = saved.views.find((each) => each.name === value);
+              if (view) pick(view.search.q ?? "");
+            }}
+          />
+        ) : null}
+        <TextField label="Name" value={name} onChange={setName} />
+        <ActionButton
+          scope="execute"
+          disabled={wanted === "" || text.trim() === "" || saved.save.isPending}
+          onPress={() => saved.save.mutate({ name: wanted, search: { q: text } })}
         >
-          Remove
-        </Button>
-      ) : null}
-    </div>
+          Keep
+        </ActionButton>
+        {saved.views.some((view) => view.name === wanted) ? (
+          <ActionButton
+            scope="execute"
+            disabled={saved.remove.isPending}
+            onPress={() => saved.remove.mutate(wanted, { onSuccess: () => setName("") })}
+          >
+            Remove
+          </ActionButton>
+        ) : null}
+      </div>
+      {saved.error ? <Failure error={saved.error} /> : null}
+    </>
   );
 }
 

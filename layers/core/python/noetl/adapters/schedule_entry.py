@@ -6,7 +6,7 @@ import msgspec
 
 from noetl.domain.automations.schedules import Timing, check_name, check_timing
 from noetl.domain.errors import InvalidInputError
-from noetl.ports.schedules import ScheduleEntry
+from noetl.ports.automations.schedules import ScheduleEntry
 
 
 def check_entry(entry: ScheduleEntry) -> ScheduleEntry:

@@ -22,6 +22,7 @@ from noetl.ports.executions.inspection import Inspection
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.history_sql import HistorySql
 from noetl.ports.results import ResultStore
+from noetl.ports.saved_views import SavedViews
 from noetl.ports.task_logs import TaskLogs
 from noetl.ports.test_runs import TestRunner
 from noetl.ports.variables import Variables
@@ -80,6 +81,7 @@ class ApiDeps:
     schedules: ScheduleDeps
     triggers: TriggerDeps
     variables: Variables
+    saved_views: SavedViews
     inspection: Inspection
     credentials: CredentialDeps
     events: EventsDeps

@@ -5,6 +5,7 @@ The router, the checks of access, the OpenAPI document and the tests read this o
 
 from __future__ import annotations
 
+from noetl.api.browser import saved_views, sessions
 from noetl.api.history import comparisons, costs, figures, moments, sql
 from noetl.api.http.route import Endpoint as Endpoint
 from noetl.api.http.route import Parameter as Parameter
@@ -22,10 +23,10 @@ from noetl.api.nouns import (
     limits,
     maintenance,
     migrations,
+    playbook_checks,
     playbook_tests,
     runtime,
     schedules,
-    sessions,
     state,
     triggers,
     variables,
@@ -36,6 +37,7 @@ from noetl.api.published import ROUTES as PUBLISHED
 ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
     *migrations.ROUTES,
+    *playbook_checks.ROUTES,
     *playbook_tests.ROUTES,
     *execution_routes.ROUTES,
     *control.ROUTES,
@@ -52,6 +54,7 @@ ROUTES: tuple[Route, ...] = (
     *costs.ROUTES,
     *figures.ROUTES,
     *sql.ROUTES,
+    *saved_views.ROUTES,
     *runtime.ROUTES,
     *maintenance.ROUTES,
     *dead_letters.ROUTES,

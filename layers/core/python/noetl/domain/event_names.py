@@ -7,6 +7,9 @@ keeps its name. docs/events.md shows the three side by side.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Literal, get_args
 
 import msgspec
@@ -146,6 +149,25 @@ _CANONICAL_FAILURES = {
 TERMINAL_EVENTS: frozenset[str] = frozenset({"playbook.completed", "playbook.failed", "execution.cancelled"})
 """Every round of an execution (up to its first redrive, and from each to the next) has exactly one of these."""
 
+UNREADABLE = "row.unreadable"
+"""What a stored row is shown as that cannot be read, in every vocabulary."""
+
+_MAIN_LANE = (
+    *(
+        "playbook.",
+        "workflow.",
+        "execution.",
+        "compensation.",
+        "ending.",
+        "command.",
+        "step.",
+        "next.",
+        "ctx.",
+    ),
+    *("token.", "join.", "final.", "timer.", "batch.", "loop.started", "loop.closing", "loop.done"),
+)
+"""How names begin of which no row of a loop's item makes an event: they report what the engine decided."""
+
 _UNKNOWN = Name("workflow")
 
 
@@ -175,3 +197,19 @@ def names_in(vocabulary: Vocabulary, event_type: str, status: EventStatus) -> li
     if vocabulary == "stored":
         return [(event_type, status)]
     return (formal_names if vocabulary == "formal" else canonical_names)(event_type, status)
+
+
+@cache
+def known_types(vocabulary: Vocabulary) -> Mapping[str, frozenset[str]]:
+    """Map every name of a vocabulary to the stored names that are shown under it."""
+    found: dict[str, set[str]] = {UNREADABLE: {UNREADABLE}}
+    for stored in NAMES:
+        for status in get_args(EventStatus):
+            for name, _ in names_in(vocabulary, stored, status):
+                found.setdefault(name, set()).add(stored)
+    return MappingProxyType({name: frozenset(stored) for name, stored in found.items()})
+
+
+def may_be_of_item(stored: str) -> bool:
+    """Check whether an event of this stored name can belong to a single item of a loop."""
+    return not stored.startswith(_MAIN_LANE)

@@ -21,6 +21,8 @@ from noetl.domain.workers.container_jobs import Jobs, NoJobs
 Pool = Literal["control", "io", "cpu", "python"]
 CONTROL_KINDS = frozenset({"noop", "playbook", "wait"})
 """Kinds that call no tool: what they ask for, the engine does."""
+UNCALLED_KINDS = CONTROL_KINDS | {"iterator"}
+"""Kinds of entries in a trace that are no call of a tool: those, and a nested loop, whose tasks have entries of their own."""
 
 
 CODE_CHARACTERS = 1_000_000

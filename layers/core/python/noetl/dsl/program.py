@@ -279,18 +279,46 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
         return step_index(self)[name]
 
 
-_INDEX: dict[int, tuple[Program, dict[str, Step]]] = {}
+class _Index(msgspec.Struct, frozen=True):
+    """What is looked up in a program again and again, computed once per Program object."""
+
+    program: Program
+    steps: dict[str, Step]
+    aliases: dict[str, str]
+    limited: frozenset[str]
+
+
+_INDEXES: dict[int, _Index] = {}
+_MOST_INDEXES = 512
+
+
+def _index_of(program: Program) -> _Index:
+    found = _INDEXES.get(id(program))
+    if found is None or found.program is not program:
+        if len(_INDEXES) > _MOST_INDEXES:
+            _INDEXES.clear()
+        found = _INDEXES[id(program)] = _Index(
+            program,
+            {step.name: step for step in program.steps},
+            {step.alias: step.name for step in program.steps if step.alias},
+            frozenset(step.name for step in program.steps if step.limits),
+        )
+    return found
 
 
 def step_index(program: Program) -> dict[str, Step]:
-    """Steps by name, computed once per Program object."""
-    found = _INDEX.get(id(program))
-    if found is None or found[0] is not program:
-        if len(_INDEX) > 512:
-            _INDEX.clear()
-        found = (program, {step.name: step for step in program.steps})
-        _INDEX[id(program)] = found
-    return found[1]
+    """Return the steps by name."""
+    return _index_of(program).steps
+
+
+def aliases_of(program: Program) -> dict[str, str]:
+    """Return the second names of results, each with its step."""
+    return _index_of(program).aliases
+
+
+def limited_steps(program: Program) -> frozenset[str]:
+    """Return the names of the steps that share limits with other executions."""
+    return _index_of(program).limited
 
 
 def ways_of(step: Step) -> dict[str, tuple[int, ...]]:
@@ -303,20 +331,6 @@ def ways_of(step: Step) -> dict[str, tuple[int, ...]]:
     for target, index in dict.fromkeys((*ways, *((route.target, route.index) for route in step.routes))):
         found[target] = (*found.get(target, ()), index)
     return found
-
-
-_ALIASES: dict[int, tuple[Program, dict[str, str]]] = {}
-
-
-def aliases_of(program: Program) -> dict[str, str]:
-    """Second names of results → steps, computed once per Program object."""
-    found = _ALIASES.get(id(program))
-    if found is None or found[0] is not program:
-        if len(_ALIASES) > 512:
-            _ALIASES.clear()
-        found = (program, {step.alias: step.name for step in program.steps if step.alias})
-        _ALIASES[id(program)] = found
-    return found[1]
 
 
 _DECODER = codec.decoder(Program)

@@ -12,18 +12,22 @@ from noetl.dsl.program import LiteralNode, Program
 from noetl.engine.decision import Decider
 from noetl.engine.handle_event import workload_of
 from noetl.engine.limits import key_of, priority_of, start_scope, wrong
-from noetl.engine.scopes.slot_view import SCOPES, View
+from noetl.engine.scopes.slot_view import SCOPES, View, no_hydration
+from noetl.templating.contract import Hydrate
 
 
-def admission_of(program: Program, event: Start, now: float) -> Admission | None:
+def admission_of(
+    program: Program, event: Start, now: float, hydrate: Hydrate = no_hydration
+) -> Admission | None:
     """Compute which limits the start of an execution needs; None when nothing bounds it.
 
-    Raises TemplateError for what is no key or no number.
+    ``hydrate``: loads large values of the payload. Raises TemplateError for what is no key or no number, and TaskError for a value that is
+    not available.
     """
     wanted = program.concurrency
     if wanted is None:
         return None
-    d = Decider(program, ExecutionState(), event, now, View(scopes=SCOPES))
+    d = Decider(program, ExecutionState(), event, now, View(scopes=SCOPES, hydrate=hydrate))
     workload = workload_of(d, event)
     scope = start_scope(d, workload)
     key = key_of(d, wanted.key or LiteralNode(program.path), scope, "the key of executor.spec.concurrency")

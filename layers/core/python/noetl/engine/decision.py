@@ -195,7 +195,10 @@ class Decider:
 
         For what is read here: a name, a number, a message. Raises TemplateError, and TaskError for a value that is not available.
         """
-        value = self.value(node, scope)
+        return self.loaded(self.value(node, scope))
+
+    def loaded(self, value: Any) -> Any:
+        """Load a value if it is a reference. Raises TaskError if it is not available."""
         return self.view.load(value) if is_ref(value) else value
 
     def keep(self, values: dict[str, Any], step: str) -> dict[str, Any]:

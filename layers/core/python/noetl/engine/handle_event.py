@@ -79,7 +79,7 @@ from noetl.engine.redriving import redrive
 from noetl.engine.routing import fail_step, patch_context
 from noetl.engine.scopes.boundary_scope import boundary_scope
 from noetl.engine.scopes.large_values import merged_names, merged_value
-from noetl.engine.scopes.scope import EngineScope
+from noetl.engine.scopes.scope import EngineScope, workload_scope
 from noetl.engine.scopes.slot_view import View
 
 
@@ -245,7 +245,7 @@ def workload_of(d: Decider, event: Start) -> dict[str, Any]:
     for name, default in node.entries:
         if name in event.payload and not isinstance(event.payload[name], dict):
             continue
-        scope = EngineScope(d.program, d.execution_id, d.slots, d.now, args=done, extra={"workload": done})
+        scope = workload_scope(d.program, d.execution_id, d.slots, d.now, done)
         value = d.value(default, scope)
         done[name] = merged_value(d, value, event.payload[name]) if name in event.payload else value
     return done

@@ -14,7 +14,7 @@ from noetl.dsl.program import KeychainEntry, Program
 from noetl.engine.complete_execution import refuse_execution
 from noetl.engine.decision import Decider, Decision
 from noetl.engine.handle_event import workload_of
-from noetl.engine.scopes.scope import EngineScope
+from noetl.engine.scopes.scope import EngineScope, workload_scope
 from noetl.engine.scopes.slot_view import Overlay, View
 from noetl.templating import render, unwrap
 
@@ -26,7 +26,7 @@ def names_at_start(program: Program, event: Start, now: float, view: View) -> di
     """
     d = Decider(program, ExecutionState(), event, now, view)
     workload = workload_of(d, event)
-    scope = EngineScope(program, event.execution_id, d.slots, now, extra={"workload": workload})
+    scope = workload_scope(program, event.execution_id, d.slots, now, workload)
     return {entry.name: _name(entry, scope) for entry in program.keychain}
 
 

@@ -17,7 +17,7 @@ from noetl.domain.sizes.table import PRIORITY
 from noetl.domain.state import Token
 from noetl.dsl.program import LimitSpec, Node, Pos, Step
 from noetl.engine.decision import Decider
-from noetl.engine.scopes.scope import EngineScope
+from noetl.engine.scopes.scope import EngineScope, workload_scope
 from noetl.pipeline.errors import located
 from noetl.templating.access import describe
 
@@ -132,4 +132,4 @@ def priority_of(d: Decider, event: Start, workload: dict[str, Any]) -> int:
 
 
 def start_scope(d: Decider, workload: dict[str, Any]) -> EngineScope:
-    return EngineScope(d.program, d.execution_id, d.slots, d.now, args=workload, extra={"workload": workload})
+    return workload_scope(d.program, d.execution_id, d.slots, d.now, workload)

@@ -42,7 +42,7 @@ EXAMPLE: dict[str, Any] = {
 
 Interpreter = Literal["python", "bash", "sh"]
 BY_SUFFIX: Mapping[str, Interpreter] = {".py": "python", ".sh": "sh", ".bash": "bash"}
-SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*)?(?:\S*/)?(python|bash|sh)[\d.]*(?=\s|$)")
+_INTERPRETER = re.compile(rb"(python|bash|sh)[\d.]*")
 
 
 class Params(ProgramParams):
@@ -165,7 +165,7 @@ def _require_checksum(path: Path, content: bytes, checksum: str) -> None:
 
 def _interpreter_of(path: Path, content: bytes) -> Interpreter:
     if content.startswith(b"#!"):
-        found = SHEBANG.match(content.split(b"\n", 1)[0])
+        found = _INTERPRETER.fullmatch(_program_of(content[2:].split(b"\n", 1)[0]))
         if found:
             names: Mapping[bytes, Interpreter] = {b"python": "python", b"bash": "bash", b"sh": "sh"}
             return names[found.group(1)]
@@ -177,6 +177,15 @@ def _interpreter_of(path: Path, content: bytes) -> Interpreter:
         code="script_interpreter",
         hint="begin it with #! and python, bash or sh, name it .py or .sh, or set `interpreter`",
     )
+
+
+def _program_of(line: bytes) -> bytes:
+    """Return the name of the program in a first line, behind ``env`` and its options."""
+    words = iter(line.split())
+    name = next(words, b"").rpartition(b"/")[2]
+    if name == b"env":
+        name = next((word for word in words if len(word) < 2 or word[:1] != b"-"), b"").rpartition(b"/")[2]
+    return name
 
 
 def _command(interpreter: Interpreter, path: Path, words: list[str]) -> list[str]:

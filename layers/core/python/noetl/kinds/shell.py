@@ -5,7 +5,6 @@ Their input is passed as arguments and variables, never as text of the command.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,6 +13,7 @@ from pydantic import Field, field_validator
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.domain.text.braces import templates_in
 from noetl.kinds.sandbox.environment import SEARCH_PATH
 from noetl.kinds.support.subprocess_task import ProgramParams, run_to_result
 
@@ -33,7 +33,6 @@ EXAMPLE: dict[str, Any] = {
 }
 
 MOST_TEXT = 64 * 1024
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 class Params(ProgramParams):
@@ -67,13 +66,14 @@ class Params(ProgramParams):
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
     """Refuse a template in the command, which is never rendered, on purpose."""
     command = params.get("command")
-    found = None if command is HOLE else _TEMPLATE.search(str(command))
+    found = None if command is HOLE else next(templates_in(str(command)), None)
     if found is None:
         return []
+    shown = str(command)[slice(*found)][:60]
     return [
         ParamProblem(
             ("command",),
-            f"the command is taken as it is: {found.group()[:60]} would not be rendered",
+            f"the command is taken as it is: {shown} would not be rendered",
             'give the value a name under `env` (NAME: "{{ … }}") and write "$NAME" in the command',
         )
     ]

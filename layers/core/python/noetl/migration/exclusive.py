@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-_AND = re.compile(r"\s+and\s+")
-_COMPARISON = re.compile(r"(?P<left>[\w.\[\]'\"|() ]+?)\s*(?P<sign>==|!=|>=|<=|>|<)\s*(?P<right>.+)")
+_AND = re.compile(r"\s{1,99}and\s{1,99}")
+_COMPARISON = re.compile(r"(?P<left>[\w.\[\]'\"|() ]+?)\s{0,9}(?P<sign>==|!=|>=|<=|>|<)\s{0,9}(?P<right>.+)")
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 _OPPOSITE = {
     "==": "!=",

@@ -125,7 +125,7 @@ def run_inline(
         run = PipelineRun(stage_pipeline(step, command), around, None, overlay)
         op: Op = run.begin() if command.machine is None else run.resume(command.machine, command.child)
         while isinstance(op, RunTask):
-            op = run.feed(_control_call(with_whole_params(op, hydrate)))
+            op = run.feed(_control_call(op, hydrate, program.source_name))
     except NoetlError as error:
         return Outcome("error", error=error_of(error, program.source_name))
     except LookupError as error:
@@ -133,7 +133,12 @@ def run_inline(
     return op.outcome
 
 
-def _control_call(op: RunTask) -> TaskOutcome:
+def _control_call(op: RunTask, hydrate: Hydrate | None, source_name: str) -> TaskOutcome:
+    """Make a call. Rules see the failure of one whose parameters are not available."""
+    try:
+        op = with_whole_params(op, hydrate)
+    except NoetlError as error:
+        return TaskOutcome(error=error_of(error, source_name))
     handler = _CONTROL.get(op.kind)
     if handler is None:
         return TaskOutcome(

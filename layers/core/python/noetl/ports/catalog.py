@@ -7,6 +7,8 @@ from typing import Protocol
 
 import msgspec
 
+from noetl.domain.errors import ConflictError
+
 
 class CatalogEntry(msgspec.Struct, frozen=True):
     """A version of a playbook.
@@ -36,11 +38,20 @@ class PlaybookVersion(msgspec.Struct, frozen=True):
 
 class Catalog(Protocol):
     def register(
-        self, *, path: str, name: str, program: str, content: str, source_name: str, rewritten: str = ""
+        self,
+        *,
+        path: str,
+        name: str,
+        program: str,
+        content: str,
+        source_name: str,
+        rewritten: str = "",
+        if_version: int | None = None,
     ) -> CatalogEntry:
         """Keep a playbook and return its entry.
 
-        The same content at the same path keeps the version it has already, with ``source_name`` as it is now.
+        The same content at the same path keeps the version it has already, with ``source_name`` as it is now. ``if_version``: the latest
+        version that the caller knows, 0 for none. Raises ConflictError(code="version_moved") when a new version would follow another one.
         """
 
     def get(self, path: str, version: int | None = None) -> CatalogEntry | None:
@@ -61,3 +72,14 @@ class Catalog(Protocol):
 
     def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
         """Return the latest version of each path, in path order."""
+
+
+def version_moved(path: str, known: int | None, latest: int) -> ConflictError:
+    """Make the refusal of a registration whose caller does not know the latest version."""
+    now = f"its latest version is {latest}" if latest else "it has no version"
+    return ConflictError(
+        f"{path[:80]} is not at version {known}: {now}",
+        code="version_moved",
+        hint="read what changed, then register with the latest version as `if_version`",
+        details={"latest": latest},
+    )

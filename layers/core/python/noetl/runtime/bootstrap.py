@@ -31,13 +31,13 @@ from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
 from noetl.engine.scopes.slot_view import Limits
 from noetl.kinds.registry import Registry, default_registry
+from noetl.ports.automations.schedule_store import ScheduleStore
 from noetl.ports.catalog import Catalog
 from noetl.ports.credential_store import CredentialStore
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.ports.executions.inspection import Inspection
 from noetl.ports.history_sql import HistorySql
-from noetl.ports.schedule_store import ScheduleStore
 from noetl.ports.task_logs import TaskLogs
 from noetl.ports.variables import Variables
 from noetl.runtime.id_source import new_id

@@ -9,7 +9,6 @@ choices: the first whose ``when`` is part of the call's parameters answers it, `
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.results.references import select
 from noetl.domain.text.excerpt import excerpt
+from noetl.domain.text.wildcards import fits
 from noetl.kinds.registry import Answer, Registry
 from noetl.testing.document import check_form, is_choice
 from noetl.testing.scripted import Call, ScriptedRegistry, call_of
@@ -200,7 +200,7 @@ def matches(part: Any, whole: Any) -> bool:
     if isinstance(part, list):
         return isinstance(whole, list) and len(part) == len(whole) and all(map(matches, part, whole))
     if isinstance(part, str) and isinstance(whole, str) and "*" in part:
-        return re.fullmatch(".*".join(map(re.escape, part.split("*"))), whole, re.DOTALL) is not None
+        return fits(part.split("*"), whole)
     return type(part) is type(whole) and bool(part == whole)
 
 

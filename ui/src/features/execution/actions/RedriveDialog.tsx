@@ -14,9 +14,9 @@ import { steer } from "../../executions/bulk";
 import { versionsOf } from "../../playbooks/queries";
 import { type Execution, type StepRun, stepsOf } from "../queries";
 
-export function RedriveDialog({ execution, close }: { execution: Execution; close: () => void }) {
+export function RedriveDialog({ execution, start = "failure", close }: { execution: Execution; start?: string; close: () => void }) {
   const id = execution.execution_id;
-  const [from, setFrom] = useState("failure");
+  const [from, setFrom] = useState(start);
   const [version, setVersion] = useState("");
   const [reason, setReason] = useState("");
   const steps = useQuery(stepsOf(id));

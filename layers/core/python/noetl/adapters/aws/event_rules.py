@@ -14,7 +14,7 @@ from noetl.domain.automations.triggers import EventBridgeSource, S3Source
 from noetl.domain.errors import InvalidInputError
 from noetl.dsl.program import S3Trigger
 from noetl.dsl.triggers import event_pattern
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 
 TARGET = "scheduler"
 MAX_RULE = 64

@@ -16,7 +16,7 @@ from noetl.adapters.aws.clients import FAILURES, answering, error_code, error_me
 from noetl.domain.automations.trigger_queues import QueueRights
 from noetl.domain.automations.triggers import SqsSource
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 
 CONCURRENCY = 2
 """Batches of one queue that are handed over at once: as for the queues of metadata.triggers."""

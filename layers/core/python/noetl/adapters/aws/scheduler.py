@@ -11,7 +11,7 @@ from noetl.adapters.schedule_entry import check_entry, is_name
 from noetl.domain import codec
 from noetl.domain.automations.missed_run_policy import CatchUp
 from noetl.domain.errors import InvalidInputError
-from noetl.ports.schedules import ScheduleEntry
+from noetl.ports.automations.schedules import ScheduleEntry
 
 MAX_INPUT = 256 * 1024
 MOST_RETRIES = 185

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.adapters.aws.event_rules import EventRules
 from noetl.adapters.aws.queue_mappings import QueueMappings
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 
 
 class AwsTriggerSources:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 
 
 class LocalTriggerSources:

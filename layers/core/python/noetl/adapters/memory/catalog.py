@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from noetl.ports.catalog import CatalogEntry, PlaybookVersion
+from noetl.ports.catalog import CatalogEntry, PlaybookVersion, version_moved
 
 
 class MemoryCatalog:
@@ -18,13 +18,23 @@ class MemoryCatalog:
         self._lock = threading.Lock()
 
     def register(
-        self, *, path: str, name: str, program: str, content: str, source_name: str, rewritten: str = ""
+        self,
+        *,
+        path: str,
+        name: str,
+        program: str,
+        content: str,
+        source_name: str,
+        rewritten: str = "",
+        if_version: int | None = None,
     ) -> CatalogEntry:
         with self._lock:
             versions = self._versions.setdefault(path, [])
             if versions and versions[-1].content == content and versions[-1].program == program:
                 versions[-1] = msgspec.structs.replace(versions[-1], source_name=source_name)
                 return versions[-1]
+            if if_version not in (None, len(versions)):
+                raise version_moved(path, if_version, len(versions))
             entry = CatalogEntry(
                 path=path,
                 version=len(versions) + 1,

@@ -61,6 +61,14 @@ _OF_ITEM = re.compile(r"(await|callback):.*\.i")
 """Events of the main lane that tell of a callback of one item of a loop."""
 
 
+def _ends_item(row: StoredEvent) -> bool:
+    """Return whether the row of an item is its last one.
+
+    Those of earlier turns have one colon more.
+    """
+    return row.event_id.count(":") == 3
+
+
 class MemoryExecutionStore(MemoryFigures):
     """The execution store in memory.
 
@@ -376,15 +384,18 @@ class MemoryExecutionStore(MemoryFigures):
     def item_work(self, execution_id: int, limit: int) -> Sequence[ItemWork]:
         with self._lock:
             history = self._tables.work[execution_id].history.values()
-            items = sorted((row for row in history if row.event_id.startswith("item:")), key=PLACE)[:limit]
+            rows = [row for row in history if row.lane > 0 and row.event_id.startswith("item:")]
         found: list[ItemWork] = []
-        for run, rows in groupby(items, key=attrgetter("lane")):
-            ends = [(row.event_id.count(":") == 3, row) for row in rows]
-            work = [work_of(codec.decode(row.facts), final=final) for final, row in ends]
-            ended = sum(final for final, _ in ends)
-            found.append(
-                ItemWork(run, len(ends), ended, sum(calls for calls, _ in work), sum(ms for _, ms in work))
-            )
+        for run, items in groupby(sorted(rows, key=PLACE)[:limit], key=attrgetter("lane")):
+            read, ended, calls, ms = 0, 0, 0, 0.0
+            for _, turns in groupby(items, key=attrgetter("seq")):
+                before = 0
+                for row in sorted(turns, key=_ends_item):
+                    final = _ends_item(row)
+                    made, took = work_of(codec.decode(row.facts), final=final, before=before)
+                    before += made
+                    read, ended, calls, ms = read + 1, ended + final, calls + made, ms + took
+            found.append(ItemWork(run, read, ended, calls, ms))
         return found
 
     def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, numbers, text, texts
 from noetl.domain.errors import ConflictError
-from noetl.ports.catalog import CatalogEntry, PlaybookVersion
+from noetl.ports.catalog import CatalogEntry, PlaybookVersion, version_moved
 from noetl.ports.executions.execution_store import VersionConflictError
 
 ATTEMPTS = 20
@@ -25,7 +25,15 @@ class PostgresCatalog:
         self._database.close()
 
     def register(
-        self, *, path: str, name: str, program: str, content: str, source_name: str, rewritten: str = ""
+        self,
+        *,
+        path: str,
+        name: str,
+        program: str,
+        content: str,
+        source_name: str,
+        rewritten: str = "",
+        if_version: int | None = None,
     ) -> CatalogEntry:
         values: dict[str, bytes | None] = {
             "path": text(path),
@@ -34,12 +42,16 @@ class PostgresCatalog:
             "content": text(content),
             "source_name": text(source_name),
             "rewritten": text(rewritten),
+            "if_version": None if if_version is None else number(if_version),
         }
         for _ in range(ATTEMPTS):
             try:
-                return _entry(self._database.run("register_playbook", values)[0])
+                entry = _first(self._database.run("register_playbook", values))
             except VersionConflictError:
                 continue
+            if entry is None or (if_version is not None and entry.content != content):
+                raise version_moved(path, if_version, 0 if entry is None else entry.version)
+            return entry
         raise ConflictError(
             f"{path} is being registered by too many at once", code="catalog_busy", retryable=True
         )

@@ -11,7 +11,7 @@ from noetl.adapters.postgres.literals import flag, number, printable, text
 from noetl.domain import codec
 from noetl.domain.automations.missed_run_policy import CatchUp, Overlap
 from noetl.domain.unreadable import Unreadable, attempt
-from noetl.ports.schedule_store import ScheduleRow
+from noetl.ports.automations.schedule_store import ScheduleRow
 
 _SHOWN_ERROR = 2000
 

@@ -13,7 +13,7 @@ from noetl.adapters.postgres.literals import flag, number, printable, text
 from noetl.domain import codec
 from noetl.domain.automations.triggers import EventBridgeSource, Kind, Source, SqsSource
 from noetl.domain.unreadable import Unreadable, attempt
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 
 _SHOWN_ERROR = 2000
 _NOTHING = EventBridgeSource({})

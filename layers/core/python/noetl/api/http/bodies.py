@@ -20,21 +20,34 @@ from noetl.services.history.loop_items import LoopItem
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries.limits import WaitView
 from noetl.services.queries.read_execution import AwaitedCallback, ExecutionSummary, ParkedStep, StepView
+from noetl.services.queries.saved_views import SavedViewAnswer
 
 # --- asked ------------------------------------------------------------------------------------------
+
+
+class CheckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A playbook to check or to format.
+
+    ``content``: its YAML, or base64 of it. ``source_name``: what diagnostics print.
+    """
+
+    content: str
+    source_name: str | None = None
 
 
 class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A playbook to register.
 
     ``content``: the playbook's YAML, or base64 of it. ``path``: instead of the one it names. ``source_name``: what diagnostics print; of an
-    absolute path its last part. ``resource_type`` may say ``playbook``.
+    absolute path its last part. ``resource_type`` may say ``playbook``. ``if_version``: the latest version that the caller knows (0: none);
+    with another one the playbook is refused.
     """
 
     content: str
     path: str | None = None
     source_name: str | None = None
     resource_type: Literal["playbook", "Playbook"] | None = None
+    if_version: int | None = None
 
 
 class ResourcesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -202,6 +215,27 @@ class MigratedAnswer(msgspec.Struct, frozen=True):
     notes: list[PlaybookNote]
     refusals: list[PlaybookRefusal]
     diagnostics: list[PlaybookDiagnostic]
+
+
+class CheckedAnswer(msgspec.Struct, frozen=True):
+    """What the compiler says of a playbook.
+
+    ``valid``: it could be registered; ``path``, ``name`` and ``program`` (the compiled form's hash) are null otherwise. ``diagnostics``:
+    errors and warnings, by their place.
+    """
+
+    valid: bool
+    path: str | None
+    name: str | None
+    program: str | None
+    diagnostics: list[PlaybookDiagnostic]
+
+
+class FormattedAnswer(msgspec.Struct, frozen=True):
+    """A playbook in its layout."""
+
+    content: str
+    changed: bool
 
 
 class RegisteredAnswer(msgspec.Struct, frozen=True):
@@ -414,12 +448,17 @@ class EventPage(msgspec.Struct, frozen=True):
     """A page of events. ``next``: pass it as ``?after`` to continue, now or later.
 
     ``complete``: the execution has ended, and no event follows this page; from the newest on: this page ends with the first event.
+    ``more``: stored events follow that this request did not look at. ``scanned``: events that it looked at, whether they fit the filter
+    or not; ``scanned_until``: the time of the last of them.
     """
 
     execution_id: str
     events: list[HistoryEvent]
     next: str
     complete: bool
+    more: bool = False
+    scanned: int = 0
+    scanned_until: str | None = None
 
 
 class CancelledAnswer(msgspec.Struct, frozen=True):
@@ -460,6 +499,10 @@ class NextAnswer(msgspec.Struct, frozen=True):
     name: str
     active: bool
     times: list[str]
+
+
+class SavedViewPage(msgspec.Struct, frozen=True):
+    views: list[SavedViewAnswer]
 
 
 class DeletedAnswer(msgspec.Struct, frozen=True):

@@ -131,6 +131,17 @@ def whole_number(text: str) -> int | None:
     return None
 
 
+def maybe_number(request: Request, name: str) -> int | None:
+    """Read ``?name`` as a whole number, if it is there. Raises BadRequestError."""
+    text = request.query.get(name)
+    if text is None:
+        return None
+    found = whole_number(text)
+    if found is None:
+        raise BadRequestError(f"{name}={text[:40]!r} is not a whole number", code="invalid_parameter")
+    return found
+
+
 def limit(request: Request, default: int, most: int) -> int:
     """Read ``?limit``: 1 … ``most``."""
     text = request.query.get("limit")

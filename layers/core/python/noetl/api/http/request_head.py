@@ -18,7 +18,7 @@ SINGLE = frozenset(
 _START = re.compile(
     rb"(?P<method>[!#$%&'*+\-.^_`|~0-9A-Za-z]+) (?P<target>[\x21-\x7e]+) HTTP/(?P<version>\d\.\d)"
 )
-_FIELD = re.compile(rb"(?P<name>[!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(?P<value>.*?)[ \t]*", re.DOTALL)
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _LONE_BREAK = re.compile(rb"(?<!\r)\n|\r(?!\n)")
 _LONE_FEED = re.compile(rb"(?<!\r)\n")
@@ -55,13 +55,13 @@ def head_fault(head: bytes) -> HeadFault | None:
     for line in lines:
         if line[:1] in (b" ", b"\t"):
             return _bad("a header continues on the next line (obs-fold), which RFC 9112 forbids")
-        field = _FIELD.fullmatch(line)
-        if field is None:
+        name, colon, value = line.partition(b":")
+        if not colon or _NAME.fullmatch(name) is None:
             return _bad(f"{_shown(line)} is not a header")
-        name = field["name"].lower()
+        name = name.lower()
         if name in headers and name in SINGLE:
             return _bad(f"the header {_shown(name)} is there twice")
-        headers[name] = field["value"]
+        headers[name] = value.strip(b" \t")
     return _host_fault(version, headers) or _length_fault(version, headers)
 
 

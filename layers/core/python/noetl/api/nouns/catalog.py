@@ -60,6 +60,7 @@ def register_body(deps: ApiDeps, body: RegisterBody) -> RegisteredAnswer:
         text,
         source_name=name_of_file(body.source_name),
         path=body.path,
+        if_version=body.if_version,
         catalog=deps.catalog,
         compile=deps.compile,
         keep=deps.keep,
@@ -96,7 +97,12 @@ def _register_body(deps: ApiDeps, request: Request) -> RegisterBody:
         if "content" in found or (is_json and not found.keys() & {"apiVersion", "workflow"}):
             return parse.body(request, deps, RegisterBody)
     text = playbook_text(data)
-    return RegisterBody(text, request.query.get("path"), request.query.get("source_name"))
+    return RegisterBody(
+        text,
+        request.query.get("path"),
+        request.query.get("source_name"),
+        if_version=parse.maybe_number(request, "if_version"),
+    )
 
 
 def _mapping(data: bytes) -> dict[str, object]:
@@ -221,6 +227,11 @@ ROUTES: tuple[Route, ...] = (
         query=(
             Parameter("path", "For a body that is YAML: the path instead of the one it names."),
             Parameter("source_name", "For a body that is YAML: the file name that diagnostics print."),
+            Parameter(
+                "if_version",
+                "For a body that is YAML: the latest version that the caller knows (0: none); with another one it is refused.",
+                {"type": "integer", "minimum": 0},
+            ),
         ),
         body=bodies.RegisterBody,
         logged=True,

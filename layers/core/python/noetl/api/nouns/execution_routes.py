@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.api.history import event_pages
 from noetl.api.http import bodies
 from noetl.api.http.exchange import BYTES
 from noetl.api.http.result_bodies import ResultAnswer
@@ -48,6 +49,12 @@ _ORDER = Parameter(
     "`newest`: from the end, without the items of loops, which have a route of their own.",
     {"type": "string", "enum": ["oldest", "newest"], "default": "oldest"},
 )
+
+_TYPES = Parameter(
+    "types",
+    "Only events of these types of the vocabulary: names with commas between them, such as step.failed,call.error.",
+)
+_STEP = Parameter("step", "Only events that name this step; none, where no event does.")
 
 
 def _wait(about: str) -> Parameter:
@@ -128,12 +135,12 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         f"{ONE}/events",
         "getExecutionEvents",
-        "The history of an execution, page by page.",
+        "The history of an execution, page by page. A page of a filter may be short, or empty, without being the last: `more` says that.",
         "read",
-        executions.get_events,
+        event_pages.get_events,
         {200: bodies.EventPage},
         "executions",
-        query=(AFTER, limit(200, 1000), _VOCABULARY, _ORDER),
+        query=(AFTER, limit(200, 1000), _VOCABULARY, _ORDER, _TYPES, _STEP),
     ),
     Route(
         "GET",

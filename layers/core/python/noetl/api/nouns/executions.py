@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 import msgspec
 
@@ -25,7 +23,6 @@ from noetl.api.http.publishing import publish
 from noetl.domain import codec
 from noetl.domain.automations.schedules import instant, parse_instant
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.event_names import VOCABULARIES, Vocabulary
 from noetl.domain.state import TERMINAL
 from noetl.ports.catalog import PlaybookVersion
 from noetl.ports.executions.answers import ExecutionFilter
@@ -38,12 +35,9 @@ from noetl.services.catalog.find_playbook import (
     version_of,
 )
 from noetl.services.executions.start_execution import StartRequest, start_execution
-from noetl.services.history.history_pages import HistoryReader, Position, decode_position, encode_position
 from noetl.services.history.loop_items import loop_items
-from noetl.services.history.newest_events import NewestPosition, NewestReader, decode_newest
 from noetl.services.history.phases import read_phases
 from noetl.services.history.progress import read_progress
-from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries import read_execution
 from noetl.services.queries.limits import waits
 
@@ -51,8 +45,6 @@ STEPS = 2000
 """Most step runs in one answer."""
 ITEMS = 500
 """Most items of a loop in one answer."""
-_Position = TypeVar("_Position")
-_LARGE_EVENT = 1_000_000
 
 
 # --- start ------------------------------------------------------------------------------------------
@@ -293,91 +285,6 @@ def get_loop_items(deps: ApiDeps, request: Request) -> Answer:
     page = loop_items(deps.store, execution_id, run, after=place, limit=limit, failed=failed)
     following = None if page.next is None else str(page.next)
     return Answer(200, LoopItemPage(str(execution_id), run, page.items, following))
-
-
-def get_events(deps: ApiDeps, request: Request) -> Answer:
-    """Answer a page of events: at most ``limit``, and fewer when they are large."""
-    execution_id, limit = _id(request), parse.limit(request, 200, 1000)
-    over = read_execution.find(deps.store, execution_id).status in TERMINAL
-    position, reader, units, complete = _reading(deps, request, execution_id, limit, over=over)
-    texts: list[str] = []
-    size = 0
-    stop = position
-    skip, before = stop.skip, msgspec.structs.replace(stop, skip=0)
-    for unit in units:
-        taken = skip
-        for event in unit[skip:]:
-            if len(texts) >= limit or size > deps.max_answer // 2:
-                break
-            texts.append(_event_text(event))
-            size += escaped_size(texts[-1])
-            taken += 1
-        skip = 0
-        if taken < len(unit):
-            stop, complete = msgspec.structs.replace(before, skip=taken), False
-            break
-        stop = before = reader.position
-    head = codec.encode(
-        {
-            "execution_id": str(execution_id),
-            "next": encode_position(stop),
-            "complete": complete,
-        }
-    ).decode()
-    return Answer(200, text=f'{head[:-1]},"events":[{",".join(texts)}]}}')
-
-
-def _reading(
-    deps: ApiDeps, request: Request, execution_id: int, limit: int, *, over: bool
-) -> tuple[Position | NewestPosition, HistoryReader | NewestReader, Iterator[list[HistoryEvent]], bool]:
-    """Return the position to read from, the reader, and its units.
-
-    Also whether a page that takes all of them is the last one.
-    """
-    words = _vocabulary(request)
-    if _newest_first(request):
-        newest = _position(request, decode_newest) or NewestPosition()
-        from_end = NewestReader(deps.store, execution_id, words, newest)
-        return newest, from_end, from_end.units(page=limit), True
-    place = _position(request, decode_position) or Position()
-    reader = HistoryReader(deps.store, execution_id, words, place)
-    return place, reader, reader.units(everything=over, page=limit), over
-
-
-def _newest_first(request: Request) -> bool:
-    order = request.query.get("order", "oldest")
-    if order not in ("oldest", "newest"):
-        raise BadRequestError(f"order={order[:40]!r} is neither oldest nor newest", code="invalid_parameter")
-    return order == "newest"
-
-
-def _position(request: Request, decode: Callable[[str], _Position]) -> _Position | None:
-    after = parse.after(request)
-    if not after:
-        return None
-    try:
-        return decode(after)
-    except InvalidInputError as error:
-        raise parse.bad_cursor(after) from error
-
-
-def _vocabulary(request: Request) -> Vocabulary:
-    vocabulary = request.query.get("vocabulary", "stored")
-    for known in VOCABULARIES:
-        if vocabulary == known:
-            return known
-    raise BadRequestError(
-        f"vocabulary={vocabulary[:40]!r} is none of {', '.join(VOCABULARIES)}", code="invalid_parameter"
-    )
-
-
-def _event_text(event: HistoryEvent) -> str:
-    """Return an event as JSON; without its payload when it would fill an answer alone."""
-    text = codec.encode(event).decode()
-    if len(text) <= _LARGE_EVENT:
-        return text
-    short = {"truncated": True, "bytes": len(text)}
-    return codec.encode(msgspec.structs.replace(event, payload=short)).decode()
 
 
 def escaped_size(text: str) -> int:

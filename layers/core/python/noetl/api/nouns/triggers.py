@@ -18,7 +18,7 @@ from noetl.api.http.route import AFTER, Route, limit
 from noetl.domain import ids
 from noetl.domain.automations.triggers import WebhookSource, read_hook, unknown_hook
 from noetl.domain.errors import NotFoundError
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 from noetl.services.automations import triggers as manage_triggers
 from noetl.services.automations.fire_trigger import TriggerEvent, fire_trigger
 from noetl.services.automations.triggers import TriggerPatch, TriggerRequest, TriggerView, find_trigger, view

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
@@ -36,6 +36,7 @@ from noetl.domain.event_names import VOCABULARIES
 from noetl.domain.task_logs import TaskLine
 from noetl.domain.unreadable import UnreadableRowError
 from noetl.services.executions.bulk_control import ManyFilter
+from noetl.services.history.event_filter import make_filter
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries.read_execution import STATUSES, ExecutionSummary, ExecutionView
 
@@ -138,35 +139,50 @@ def _print_status(view: ExecutionView) -> None:
         out_line(f"unreadable: {row}")
 
 
-def show_events(
-    name: str, *, follow: bool, last: int | None, vocabulary: str, as_json: bool, at: CommandTarget
-) -> int:
-    """Print history, and with ``follow`` what is added to it until the execution ends.
+class EventChoice(Struct, frozen=True):
+    """The events to show: of these types and of this step; empty is any.
 
-    ``last``: only so many of its latest events.
+    ``last``: only so many of the latest.
     """
+
+    vocabulary: str = "stored"
+    types: Sequence[str] = ()
+    step: str = ""
+    last: int | None = None
+
+
+def show_events(name: str, choice: EventChoice, *, follow: bool, as_json: bool, at: CommandTarget) -> int:
+    """Print history, and with ``follow`` what is added to it until the execution ends."""
+    last = choice.last
     if follow and last is not None:
         raise InvalidInputError(
             "--last shows what there is, and --follow what is added",
             code="events_choice",
             hint="leave one out",
         )
-    words = next((known for known in VOCABULARIES if known == vocabulary), None)
+    words = next((known for known in VOCABULARIES if known == choice.vocabulary), None)
     if words is None:
         raise InvalidInputError(
-            f"{vocabulary!r} is not a vocabulary", code="invalid_vocabulary", hint=", ".join(VOCABULARIES)
+            f"{choice.vocabulary!r} is not a vocabulary",
+            code="invalid_vocabulary",
+            hint=", ".join(VOCABULARIES),
         )
+    wanted = make_filter(words, choice.types, choice.step)
+    shown = 0
     with open_place(at) as place:
         execution_id = resolve_id(place, name)
         if last is not None:
-            events: Iterable[HistoryEvent] = place.newest(execution_id, words, last)
+            events: Iterable[HistoryEvent] = place.newest(execution_id, words, last, wanted)
         else:
-            events = place.history(execution_id, words, follow=follow)
+            events = place.history(execution_id, words, follow=follow, wanted=wanted)
         for event in events:
+            shown += 1
             if as_json:
                 out_json(event)
             else:
                 out_line(event_line(event))
+        if wanted and not shown and not as_json:
+            note(f"no event of execution {execution_id} fits")
     return errors.DONE
 
 

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from urllib3.exceptions import HTTPError
 
+from noetl.api.browser.sessions import SessionAnswer, SessionEnded, SessionRequest
 from noetl.api.http.access import SCOPES, check_scope
 from noetl.api.http.asgi import make_application
 from noetl.api.http.browser_sessions import CSRF, BrowserSessions, Session
@@ -24,7 +25,6 @@ from noetl.api.http.exchange import Answer, Principal, Request
 from noetl.api.http.problems import UnauthenticatedError, problem
 from noetl.api.http.routing import Router
 from noetl.api.http.ui_files import UiFiles
-from noetl.api.nouns.sessions import SessionAnswer, SessionEnded, SessionRequest
 from noetl.api.table import ROUTES
 from noetl.cli.client.http_client import Send, transport
 from noetl.cli.client.profiles import Context

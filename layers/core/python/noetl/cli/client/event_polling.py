@@ -10,6 +10,7 @@ from noetl.api.nouns.logs import LinesAnswer
 from noetl.cli.client.http_client import Client
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_logs import TaskLine
+from noetl.services.history.event_filter import EVERYTHING, EventFilter
 from noetl.services.history.progress import Progress
 from noetl.services.history.read_history import HistoryEvent
 
@@ -27,29 +28,35 @@ ONE = "/api/executions/{}"
 class History:
     """Reads one execution's history once, and then what is added."""
 
-    def __init__(self, client: Client, execution_id: int, vocabulary: str = "stored") -> None:
+    def __init__(
+        self,
+        client: Client,
+        execution_id: int,
+        vocabulary: str = "stored",
+        wanted: EventFilter = EVERYTHING,
+    ) -> None:
         self._client, self._path = client, f"{ONE.format(execution_id)}/events"
-        self._vocabulary = vocabulary
+        self._query = {"vocabulary": vocabulary, **_query(wanted)}
         self._after: str | None = None
+        self._more = False
         self.complete = False
         """The execution has ended, and every event was read."""
 
     def read(self) -> list[HistoryEvent]:
         """Events since the last call, at most a page of them."""
-        page = self._client.get(
-            self._path, EventPage, after=self._after, limit=PAGE, vocabulary=self._vocabulary
-        )
-        self._after, self.complete = page.next, page.complete
+        page = self._client.get(self._path, EventPage, after=self._after, limit=PAGE, **self._query)
+        self._after, self.complete, self._more = page.next, page.complete, page.more
         return page.events
 
     def all(self) -> Iterator[HistoryEvent]:
         """Read everything there is now.
 
-        Short pages may be followed by more: only an empty one ends what there is.
+        Short pages may be followed by more, and of a filter empty ones, too.
         """
-        while found := self.read():
+        while True:
+            found = self.read()
             yield from found
-            if self.complete:
+            if self.complete or not (found or self._more):
                 return
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[HistoryEvent]:
@@ -60,13 +67,20 @@ class History:
             yield from found
             if self.complete:
                 return
-            if not found:
+            if not (found or self._more):
                 sleep(pace.after(False))
             else:
                 pace.after(True)
 
 
-def newest_events(client: Client, execution_id: int, vocabulary: str, count: int) -> list[HistoryEvent]:
+def _query(wanted: EventFilter) -> dict[str, str | None]:
+    """The parameters that say what is wanted; those that are None are not sent."""
+    return {"types": ",".join(sorted(wanted.types)) or None, "step": wanted.step or None}
+
+
+def newest_events(
+    client: Client, execution_id: int, vocabulary: str, count: int, wanted: EventFilter = EVERYTHING
+) -> list[HistoryEvent]:
     """The latest events without those of items, in the order in which they happened."""
     found: list[HistoryEvent] = []
     after: str | None = None
@@ -78,6 +92,7 @@ def newest_events(client: Client, execution_id: int, vocabulary: str, count: int
             limit=min(PAGE, count - len(found)),
             vocabulary=vocabulary,
             order="newest",
+            **_query(wanted),
         )
         found += page.events
         after = page.next

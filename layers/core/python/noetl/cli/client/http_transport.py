@@ -75,6 +75,7 @@ from noetl.services.credentials.credentials import (
     ResealResult,
 )
 from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
+from noetl.services.history.event_filter import EventFilter
 from noetl.services.history.loop_items import PAGE, LoopItem
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.history.recorded_test import RecordedTest
@@ -187,12 +188,16 @@ class RemotePlace(RemoteTriggers):
     def status(self, execution_id: int) -> str:
         return status_of(self._client, execution_id).status
 
-    def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
-        history = History(self._client, execution_id, words)
+    def history(
+        self, execution_id: int, words: Vocabulary, *, follow: bool, wanted: EventFilter
+    ) -> Iterable[HistoryEvent]:
+        history = History(self._client, execution_id, words, wanted)
         return history.follow() if follow else history.all()
 
-    def newest(self, execution_id: int, words: Vocabulary, count: int) -> Sequence[HistoryEvent]:
-        return newest_events(self._client, execution_id, words, count)
+    def newest(
+        self, execution_id: int, words: Vocabulary, count: int, wanted: EventFilter
+    ) -> Sequence[HistoryEvent]:
+        return newest_events(self._client, execution_id, words, count, wanted)
 
     def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
         return lines(self._client, execution_id, follow=follow)

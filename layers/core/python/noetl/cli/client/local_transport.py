@@ -47,6 +47,7 @@ from noetl.services.executions.bulk_control import (
     execution_filter,
 )
 from noetl.services.executions.change_execution import ChangeRequest
+from noetl.services.history.event_filter import EventFilter
 from noetl.services.history.history_pages import HistoryReader
 from noetl.services.history.loop_items import LoopItem, every_loop_item
 from noetl.services.history.newest_events import newest_events
@@ -150,8 +151,10 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
     def status(self, execution_id: int) -> str:
         return read_execution.find(self._reading.store, execution_id).status
 
-    def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
-        reader = HistoryReader(self._reading.store, execution_id, words)
+    def history(
+        self, execution_id: int, words: Vocabulary, *, follow: bool, wanted: EventFilter
+    ) -> Iterable[HistoryEvent]:
+        reader = HistoryReader(self._reading.store, execution_id, words, wanted=wanted)
         while True:
             over = self.status(execution_id) in TERMINAL
             yield from reader.read(everything=over or not follow)
@@ -159,9 +162,11 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
                 return
             time.sleep(POLL)
 
-    def newest(self, execution_id: int, words: Vocabulary, count: int) -> Sequence[HistoryEvent]:
+    def newest(
+        self, execution_id: int, words: Vocabulary, count: int, wanted: EventFilter
+    ) -> Sequence[HistoryEvent]:
         self.status(execution_id)
-        return newest_events(self._reading.store, execution_id, words, count)
+        return newest_events(self._reading.store, execution_id, words, count, wanted)
 
     def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
         after = ""

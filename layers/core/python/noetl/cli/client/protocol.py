@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ResealResult,
     )
     from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
+    from noetl.services.history.event_filter import EventFilter
     from noetl.services.history.loop_items import LoopItem
     from noetl.services.history.read_history import HistoryEvent
     from noetl.services.history.recorded_test import RecordedTest
@@ -116,11 +117,15 @@ class Place(Protocol):
         """Run a query over the views of history."""
 
     def status(self, execution_id: int) -> str: ...
-    def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
-        """In order; ``follow``: until the execution ends."""
+    def history(
+        self, execution_id: int, words: Vocabulary, *, follow: bool, wanted: EventFilter
+    ) -> Iterable[HistoryEvent]:
+        """Those that are wanted, in order; ``follow``: until the execution ends."""
 
-    def newest(self, execution_id: int, words: Vocabulary, count: int) -> Sequence[HistoryEvent]:
-        """The latest events without those of items, in order."""
+    def newest(
+        self, execution_id: int, words: Vocabulary, count: int, wanted: EventFilter
+    ) -> Sequence[HistoryEvent]:
+        """The latest of those that are wanted, without those of items, in order."""
 
     def items(self, execution_id: int, run: int, *, failed: bool) -> Iterable[LoopItem]:
         """The items of a loop by its step run, in its order; read as they are taken."""

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from noetl.domain.outcomes.outcomes import Patch
     from noetl.domain.workers.lost_owners import Takes
     from noetl.dsl.program import Program
+    from noetl.ports.automations.schedule_store import ScheduleStore
     from noetl.ports.catalog import Catalog, CatalogEntry
     from noetl.ports.executions.execution_store import ExecutionStore
     from noetl.ports.executions.inspection import Inspection
     from noetl.ports.gauges import QueueGauge
     from noetl.ports.history_sql import HistorySql
     from noetl.ports.results import ResultStore
-    from noetl.ports.schedule_store import ScheduleStore
     from noetl.ports.task_logs import TaskLogs
     from noetl.ports.variables import Variables
     from noetl.runtime.program_cache import CachedProgram

@@ -72,21 +72,28 @@ def events(
         int | None,
         typer.Option("--last", "-n", min=1, help="Only the latest, without those of single items of loops."),
     ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="NAME", help="Only of this type, such as step.failed. Repeatable."),
+    ] = None,
+    step: Annotated[str, typer.Option(metavar="NAME", help="Only those that name this step.")] = "",
     vocabulary: Annotated[str, typer.Option(help="Names: stored, formal or canonical.")] = "stored",
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Show the history of an execution."""
+    """Show the history of an execution.
+
+    \b
+      noetl events latest --type step.failed --type call.error
+      noetl events 342881230712832 --step load --last 20
+    """
     from noetl.cli.actions import inspect
 
     at = where(home, remote, context)
-    end(
-        inspect.show_events(
-            execution, follow=follow, last=last, vocabulary=vocabulary, as_json=as_json, at=at
-        )
-    )
+    choice = inspect.EventChoice(vocabulary, tuple(types or ()), step, last)
+    end(inspect.show_events(execution, choice, follow=follow, as_json=as_json, at=at))
 
 
 def items(

@@ -52,7 +52,7 @@ def ui(
     after twelve hours without a request, and after seven days.
     The UI of a deployment is served here, and each request signed with the credentials of the context, until Ctrl-C.
     """
-    from noetl.api.nouns.sessions import CodeAnswer
+    from noetl.api.browser.sessions import CodeAnswer
     from noetl.cli.actions.ui_server import server_context
     from noetl.cli.client.http_client import Client
     from noetl.domain.errors import NotFoundError

@@ -51,6 +51,10 @@ def start(
             min=0.0, metavar="SECONDS", help="Time that running tasks have to end after SIGTERM or Ctrl-C."
         ),
     ] = 20.0,
+    connect_timeout: Annotated[
+        float,
+        typer.Option(min=0.0, metavar="SECONDS", help="Time to wait for a server that does not answer yet."),
+    ] = 30.0,
     name: ProcessName = None,
     detach: Detach = False,
     as_json: Json = False,
@@ -77,6 +81,7 @@ def start(
     settings.make_home()
     if detach:
         words = ["worker", "start", "--pool", pool, "--capacity", str(capacity), "--grace", str(grace)]
+        words += ["--connect-timeout", str(connect_timeout)]
         for option, value in (
             ("--server", server),
             ("--token-file", token_file and str(Path(token_file).expanduser().absolute())),
@@ -100,6 +105,7 @@ def start(
                 grace,
                 known,
                 server_options.sign,
+                connect_timeout,
             ),
             settings,
         )

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.domain.kinds import CONTROL_KINDS
+from noetl.domain.kinds import UNCALLED_KINDS
+
+MOST_CALLS = 10**9
+"""The first number of calls that no report can have."""
+MOST_MS = 10**15
+"""The first number of milliseconds that no call can take."""
 
 
 def calls_made(meta: Mapping[str, Any]) -> int:
@@ -13,21 +18,27 @@ def calls_made(meta: Mapping[str, Any]) -> int:
 
     Those that a stored result answered do not count.
     """
-    made = meta.get("calls", meta.get("attempts", 0 if "cached" in meta else 1))
-    return made if isinstance(made, int) else 1
+    for name in ("calls", "attempts"):
+        made = meta.get(name)
+        if isinstance(made, int) and not isinstance(made, bool) and 0 <= made < MOST_CALLS:
+            return made
+    return 0 if "cached" in meta else 1
 
 
-def work_of(report: Mapping[str, Any], *, final: bool) -> tuple[int, float]:
+def work_of(report: Mapping[str, Any], *, final: bool, before: int = 0) -> tuple[int, float]:
     """Return the calls of a report and their milliseconds.
 
-    ``report``: an outcome, or a fact of history, as plain JSON. Its ``trace`` has an entry for each call; that of a single call is empty, and
-    ``meta`` describes it. ``final``: the report ends a run or an item; one that suspends it has no call but those of its trace.
+    ``report``: an outcome, or a fact of history, as plain JSON. Its ``trace`` has an entry for each call of its turn; that of a single call
+    is empty, and ``meta`` describes it. ``final``: the report ends a run or an item; one that suspends it has no call but those of its
+    trace. ``before``: calls of the turns before this one, which ``meta`` counts as well.
     """
+    report = _mapping(report)
     made = _calls(report.get("trace"))
     if made is not None:
         return len(made), sum(map(milliseconds, made))
     meta = _mapping(report.get("meta"))
-    return (calls_made(meta), milliseconds(meta)) if final else (0, 0.0)
+    calls = max(0, calls_made(meta) - before) if final else 0
+    return calls, milliseconds(meta) if calls else 0.0
 
 
 def _calls(trace: Any) -> list[Mapping[str, Any]] | None:
@@ -37,7 +48,7 @@ def _calls(trace: Any) -> list[Mapping[str, Any]] | None:
     if not tasks:
         return None
     done = [_mapping(one.get("payload")) for one in tasks if one["name"] == "task.done"]
-    return [one for one in done if one.get("kind") not in CONTROL_KINDS]
+    return [one for one in done if str(one.get("kind")) not in UNCALLED_KINDS]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -45,6 +56,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def milliseconds(about: Mapping[str, Any]) -> float:
-    """Return ``duration_ms``; 0 where it is no number."""
+    """Return ``duration_ms``; 0 where it is no number that a time can be."""
     found = about.get("duration_ms", 0)
-    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else 0.0
+    known = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found < MOST_MS
+    return float(found) if known else 0.0

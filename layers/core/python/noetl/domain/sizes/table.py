@@ -114,6 +114,9 @@ LABEL = _size("label", "names", 200, "characters",
 LABELS = _size("labels", "names", 32, "entries",
     "labels of an execution, with those of its playbook",
     "the API and the command line (`size_limit`)")
+SAVED_VIEW_NAME = _size("saved_view_name", "names", 100, "characters",
+    "the name of a saved view of the web UI",
+    "the API (`invalid_saved_view`)")
 REFERENCE = _size("reference", "names", 1000, "characters",
     "the reference of a result",
     "the API (`invalid_reference`) and the engine, which counts bytes of UTF-8 and forgets longer ones")
@@ -357,6 +360,12 @@ SQL_TEXT = _size("sql_text", "requests", 64 * KIB, "characters",
 SQL_ROWS = _size("sql_rows", "requests", 10_000, "entries",
     "rows of the answer to a query",
     "the API (`sql_refused`)")
+SAVED_VIEWS = _size("saved_views", "requests", 100, "entries",
+    "saved views of one page of the web UI",
+    "the API (`saved_views_full`)")
+SAVED_VIEW_BYTES = _size("saved_view_bytes", "requests", 32 * KIB, "bytes",
+    "the search of a saved view of the web UI, as JSON",
+    "the API (`invalid_saved_view`)")
 WORKERS = _size("workers", "requests", 1000, "entries",
     "workers registered at once",
     "the API (`too_many_workers`)")

@@ -17,11 +17,12 @@ _FIRST = "# noetl lock 1"
 _REQUIRES = "# requires: "
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?"
 _VERSION = r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,99}"
-_CLAUSE = rf"(?:===|==|~=|!=|<=|>=|<|>)\s*{_VERSION}(?:\.\*)?"
+_CLAUSE = rf"(?:===|==|~=|!=|<=|>=|<|>) ?{_VERSION}(?:\.\*)?"
 _REQUIREMENT = re.compile(
-    rf"(?P<name>{_NAME})\s*(?P<extras>\[\s*{_NAME}(?:\s*,\s*{_NAME})*\s*\])?"
-    rf"\s*(?P<clauses>{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)?\s*(?:;(?P<marker>[A-Za-z0-9_.'\"<>=!~() -]+))?"
+    rf"(?P<name>{_NAME}) ?(?P<extras>\[ ?{_NAME}(?: ?, ?{_NAME})* ?\])?"
+    rf" ?(?P<clauses>{_CLAUSE}(?: ?, ?{_CLAUSE})*)? ?(?:;(?P<marker>[A-Za-z0-9_.'\"<>=!~() -]+))?"
 )
+"""Of a text without two spaces in a row: three optional gaps beside each other would try each split of a long one."""
 _PIN = re.compile(
     rf"(?P<name>{_NAME})==(?P<version>{_VERSION})(?P<hashes>(?:[ \t]+--hash=sha256:[0-9a-f]{{64}})+)[ \t]*"
 )
@@ -60,7 +61,7 @@ class Lock(msgspec.Struct, frozen=True):
 
 def read_requirement(text: str) -> Requirement | None:
     """Read one requirement; None for what is none, or is an address or an option of pip."""
-    found = _REQUIREMENT.fullmatch(text.strip())
+    found = _REQUIREMENT.fullmatch(" ".join(text.split()))
     if found is None:
         return None
     name = canonical_name(found["name"])

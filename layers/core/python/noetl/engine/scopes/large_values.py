@@ -31,7 +31,7 @@ def value_to_write(d: Decider, name: str, op: str, value: Any, step: str) -> Any
     """
     if op in _STORES:
         return d.keep({name: value}, step)[name]
-    return _whole(d, value)
+    return d.loaded(value)
 
 
 def arguments(d: Decider, node: Node | None, scope: EngineScope, what: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def merged_value(d: Decider, base: Any, over: Any) -> Any:
     """
     if not isinstance(base, dict) or not isinstance(over, dict):
         return over
-    one, other = _whole(d, base), _whole(d, over)
+    one, other = d.loaded(base), d.loaded(over)
     return merged_names(d, one, other) if isinstance(one, dict) and isinstance(other, dict) else over
 
 
@@ -97,13 +97,9 @@ def _resolved(d: Decider, patch: Patch, current: Any, step: str) -> Patch:
         return patch
     if patch.op == "extend" and is_ref(patch.value) and (current is MISSING or current is None):
         return Patch(patch.scope, patch.name, patch.value, "set")
-    value = patch.value if patch.op in _STORES else _whole(d, patch.value)
-    whole = apply_patch(_whole(d, current), Patch(patch.scope, patch.name, value, patch.op))
+    value = patch.value if patch.op in _STORES else d.loaded(patch.value)
+    whole = apply_patch(d.loaded(current), Patch(patch.scope, patch.name, value, patch.op))
     return Patch(patch.scope, patch.name, d.keep({patch.name: whole}, step)[patch.name], "set")
-
-
-def _whole(d: Decider, value: Any) -> Any:
-    return d.view.load(value) if is_ref(value) else value
 
 
 def _is_large(d: Decider, patch: Patch) -> bool:

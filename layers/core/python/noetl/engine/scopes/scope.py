@@ -139,6 +139,14 @@ class EngineScope:
         return {**about, "no_cache": True} if self.no_cache else about
 
 
+def workload_scope(
+    program: Program, execution_id: int, slots: Overlay, now: float, workload: Mapping[str, Any]
+) -> EngineScope:
+    """Return the scope of what is read before a workload is kept; its large values are loaded."""
+    whole = wrap(workload, Loader(slots.view))
+    return EngineScope(program, execution_id, slots, now, args=workload, extra={"workload": whole})
+
+
 def job_of(program: Program, execution_id: int) -> dict[str, Any]:
     """Return the built-in ``job``."""
     return {

@@ -37,7 +37,8 @@ _AS_TEXT: LruCache[bytes, frozenset[int]] = LruCache(1000)
 GRACE_SECONDS = 1.0
 """The server ends a statement by its own clock; this much later the client stops waiting for it."""
 
-_LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL)
+_LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL)
+"""The first words of a statement. The loop is possessive (`*+`): without it, each comment doubles the time of a search that finds nothing."""
 _CONTROL = frozenset({"begin", "start", "commit", "end", "abort"})
 _DEADLOCKS = frozenset({"40P01", "40001"})
 

@@ -29,7 +29,7 @@ FIRST_ROWS = 10
 MOST_ROWS = 5000
 PIECE_BYTES = 2 * 1024 * 1024
 _QUERY = re.compile(
-    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(select|with|values|table)\b", re.DOTALL | re.IGNORECASE
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*+(select|with|values|table)\b", re.DOTALL | re.IGNORECASE
 )
 
 

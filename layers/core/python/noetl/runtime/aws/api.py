@@ -18,6 +18,7 @@ from noetl.adapters.aws.kms import KmsCipher
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.executions.inspection import PostgresInspection
+from noetl.adapters.postgres.saved_views import PostgresSavedViews
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.api.deps import ApiDeps
@@ -137,6 +138,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         schedules=schedules,
         triggers=trigger_deps(settings, parts.database, catalog, parts.keys),
         variables=PostgresVariables(parts.database),
+        saved_views=PostgresSavedViews(parts.database),
         inspection=inspection,
         credentials=_credentials(settings, parts.database),
         events=events_in(

@@ -69,7 +69,7 @@ class WorkerLoop:
                 found = self.worker.deps.commands.receive(free, self._poll_seconds())
             except InfrastructureError as error:
                 telemetry.log(f"no commands can be received: {error}", level="warning")
-                self._sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
+                self.pause(failures)
                 failures += 1
                 continue
             failures = 0
@@ -82,7 +82,9 @@ class WorkerLoop:
         """Return whether a signal asked the loop to stop."""
         return self.stop_at < math.inf
 
-    def _sleep(self, seconds: float) -> None:
+    def pause(self, failures: int) -> None:
+        """Sleep before another try, after ``failures`` earlier ones; ``stop`` ends the pause."""
+        seconds = RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)]
         until = self.clock() + seconds
         while self.clock() < until and not self.stopping:
             time.sleep(min(0.2, seconds))

@@ -19,7 +19,7 @@ from noetl.domain.automations.schedules import instant
 from noetl.domain.automations.triggers import FileSource
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.kinds.support.open_parts import is_open_folder
-from noetl.ports.trigger_store import TriggerRow, TriggerStore
+from noetl.ports.automations.trigger_store import TriggerRow, TriggerStore
 from noetl.services.automations.fire_schedule import Fired
 from noetl.services.automations.fire_trigger import TriggerEvent, fire_trigger
 from noetl.services.executions.start_playbook import StartDeps

@@ -5,6 +5,7 @@ It has the same batches and the same kinds as any other worker.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ from noetl.services.worker.task_log_writer import LineKeeper
 from noetl.services.worker.worker_deps import WorkerDeps
 
 GRACE_SECONDS = 20.0
+CONNECT_SECONDS = 30.0
 MESSAGE_LIMIT = 4 * 1024 * 1024
 """Bytes of an outcome: what a request may have, with room to spare."""
 ANSWER_SECONDS = 60.0
@@ -65,6 +67,8 @@ class WorkerOptions:
     grace: float = GRACE_SECONDS
     name: str = ""
     sign: Sign | None = None
+    connect_timeout: float = CONNECT_SECONDS
+    """Seconds to wait for a server that does not answer yet."""
 
 
 class HttpWorker:
@@ -122,13 +126,15 @@ class HttpWorker:
             marks=lambda command, token: HttpMarks(exchange, Capability.of(command, token).header()),
         )
         self.loop = WorkerLoop(CloudWorker(deps, options.capacity), grace=options.grace, idle=options.idle)
+        self._connect_timeout = options.connect_timeout
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Register the worker and run commands until it ends.
 
-        Raises InvalidInputError for an unknown pool, and InfrastructureError when the server is unreachable at first.
+        Raises InvalidInputError for an unknown pool, and InfrastructureError when the server stays unreachable at first.
         """
-        self.commands.register()
+        if not self._register():
+            return
         ready()
         try:
             self.loop.run()
@@ -139,6 +145,26 @@ class HttpWorker:
                 telemetry.log(
                     f"the server did not receive the news that this worker ended: {outage}", level="warning"
                 )
+
+    def _register(self) -> bool:
+        """Register the worker, at a server that may still have to start.
+
+        Returns False when ``stop`` ended the wait.
+        """
+        until = time.monotonic() + self._connect_timeout
+        failures = 0
+        while not self.loop.stopping:
+            try:
+                self.commands.register()
+                return True
+            except InfrastructureError as outage:
+                if time.monotonic() >= until:
+                    raise
+                if failures == 0:
+                    telemetry.log(f"{outage}; trying again for {self._connect_timeout:g} s", level="warning")
+                self.loop.pause(failures)
+                failures += 1
+        return False
 
     def close(self) -> None:
         """Drop connections; ``run`` has returned."""

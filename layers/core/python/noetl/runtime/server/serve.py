@@ -15,6 +15,7 @@ from types import TracebackType
 
 from noetl.adapters.postgres.event_batches import PostgresEventBatches
 from noetl.adapters.postgres.migrations import check_current
+from noetl.adapters.postgres.saved_views import PostgresSavedViews
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import ApiDeps
 from noetl.api.http.asgi import make_application, make_handler
@@ -223,6 +224,7 @@ class Server:
             schedules=schedules,
             triggers=opened.triggers,
             variables=PostgresVariables(opened.database),
+            saved_views=PostgresSavedViews(opened.database),
             inspection=opened.inspection,
             credentials=opened.credentials,
             names=opened.names,

@@ -11,7 +11,7 @@ import msgspec
 from noetl.domain.automations.schedules import fires, instant, parse_instant
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
 from noetl.domain.events import Event
-from noetl.ports.schedule_store import ScheduleRow
+from noetl.ports.automations.schedule_store import ScheduleRow
 from noetl.services.automations.fire_schedule import start_moment, timing_of
 from noetl.services.automations.schedules import ScheduleDeps, find_schedule
 from noetl.services.executions.start_playbook import StartDeps

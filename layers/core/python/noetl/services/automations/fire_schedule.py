@@ -16,7 +16,7 @@ from noetl.domain.automations.schedules import Timing, check_timing, fire_key, i
 from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError, NotFoundError, as_exception
 from noetl.domain.events import Event, Start
 from noetl.domain.state import TERMINAL
-from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
+from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore
 from noetl.services.executions.change_execution import ChangeRequest, cancel
 from noetl.services.executions.start_execution import Started
 from noetl.services.executions.start_playbook import StartDeps, start_playbook

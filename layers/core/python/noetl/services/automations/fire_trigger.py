@@ -10,7 +10,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NoetlError
-from noetl.ports.trigger_store import TriggerRow, TriggerStore
+from noetl.ports.automations.trigger_store import TriggerRow, TriggerStore
 from noetl.services.executions.start_execution import Started
 from noetl.services.executions.start_from_trigger import event_key, message_event, message_key
 from noetl.services.executions.start_playbook import StartDeps, start_playbook

@@ -19,8 +19,8 @@ from typing import Any
 from noetl.domain.automations.schedules import parse_instant
 from noetl.domain.errors import InvalidInputError, as_exception
 from noetl.domain.events import Event, Start
-from noetl.ports.schedule_store import ScheduleStore
-from noetl.ports.trigger_store import TriggerStore
+from noetl.ports.automations.schedule_store import ScheduleStore
+from noetl.ports.automations.trigger_store import TriggerStore
 from noetl.services.automations.fire_schedule import fire_schedule
 from noetl.services.automations.fire_trigger import fire_by_message, fire_by_rule
 from noetl.services.automations.ingest_task_stopped import take_job_end

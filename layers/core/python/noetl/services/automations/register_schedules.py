@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from noetl.domain.automations.schedules import Timing, name_for, next_fire
 from noetl.domain.errors import ConflictError
 from noetl.dsl.program import Program
-from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
-from noetl.ports.schedules import ScheduleEntry, Schedules
+from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore
+from noetl.ports.automations.schedules import ScheduleEntry, Schedules
 from noetl.services.automations.fire_schedule import timing_of
 
 

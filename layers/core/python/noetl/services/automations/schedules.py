@@ -19,9 +19,9 @@ from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import NEXT_MOMENTS
 from noetl.dsl.program import Program
+from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore
+from noetl.ports.automations.schedules import Schedules
 from noetl.ports.catalog import Catalog
-from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
-from noetl.ports.schedules import Schedules
 from noetl.services.automations.fire_schedule import timing_of
 from noetl.services.automations.register_schedules import entry_of, put, register_schedule, upcoming
 from noetl.services.catalog.find_playbook import check_path, find_playbook

@@ -16,9 +16,9 @@ from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.sizes.gate import check_document, check_text
 from noetl.domain.sizes.table import TRIGGER_TEMPLATE
 from noetl.domain.unreadable import UnreadableRowError
+from noetl.ports.automations.trigger_sources import TriggerSources
+from noetl.ports.automations.trigger_store import TriggerRow, TriggerStore
 from noetl.ports.catalog import Catalog
-from noetl.ports.trigger_sources import TriggerSources
-from noetl.ports.trigger_store import TriggerRow, TriggerStore
 from noetl.services.automations.fire_trigger import check_templates
 from noetl.services.catalog.find_playbook import check_path, find_playbook
 

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
 
+from noetl.domain.text.braces import templates_in
+from noetl.domain.text.wildcards import fits
 from noetl.dsl.diagnostics import Diagnostic, did_you_mean
 from noetl.dsl.keychain import NAMING, credential_of
 from noetl.dsl.program import Expr, KeychainEntry, LiteralNode, Map, Node, Pos, Program, Text
 from noetl.dsl.work import tasks_in
 from noetl.ports.catalog import Catalog
 
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
-
 
 class Need(msgspec.Struct, frozen=True):
     """A credential or playbook that is needed, by its name.
 
-    ``pattern``: the name is computed, and this regular expression matches every name that it can have. ``version``: of a playbook; None:
-    the latest.
+    ``parts``: the name is computed, and these are its known parts, with at least a character between two of them. ``version``: of a
+    playbook; None: the latest.
     """
 
     name: str
     pos: Pos
-    pattern: str = ""
+    parts: tuple[str, ...] = ()
     version: int | None = None
 
 
@@ -90,8 +89,14 @@ def _paths(params: Node, pos: Pos) -> Iterator[Need]:
         yield Need(path.value, pos, version=number)
     elif isinstance(path, (Text, Expr)):
         source = path.source if isinstance(path, Text) else f"{{{{ {path.source} }}}}"
-        parts = _TEMPLATE.split(source)
-        yield Need(source, pos, pattern=".+".join(re.escape(part) for part in parts))
+        yield Need(source, pos, parts=_known_parts(source))
+
+
+def _known_parts(source: str) -> tuple[str, ...]:
+    """Return what is around the templates of a text."""
+    places = [place for one in templates_in(source) for place in one]
+    cuts = [0, *places, len(source)]
+    return tuple(source[cuts[place] : cuts[place + 1]] for place in range(0, len(cuts), 2))
 
 
 class Present(msgspec.Struct, frozen=True):
@@ -144,8 +149,8 @@ def _no_credential(need: Need, present: Present) -> Diagnostic:
 
 def _no_playbook(need: Need, playbooks: Mapping[str, int]) -> Iterator[Diagnostic]:
     line, column = need.pos.line, need.pos.column
-    if need.pattern:
-        if not any(re.fullmatch(need.pattern, path) for path in playbooks):
+    if need.parts:
+        if not any(fits(need.parts, path, gap=1) for path in playbooks):
             yield Diagnostic(
                 "playbook-missing",
                 f"no registered playbook has a path like {need.name!r}",

@@ -59,13 +59,14 @@ def register_playbook(
     catalog: Catalog,
     compile: Callable[[str, str], Compiled],
     keep: Callable[[Program], None],
+    if_version: int | None = None,
 ) -> Registered:
     """Compile a playbook and store it as a version in the catalog.
 
     ``compile``: (text, source name) → Compiled; ``keep``: stores a program durably for engine and workers, before the catalog names it.
 
-    ``path``: instead of the one the playbook names. Raises InvalidPlaybookError with every diagnostic, InvalidInputError for a path that
-    cannot be one, InfrastructureError.
+    ``path``: instead of the one the playbook names. ``if_version``: see ``Catalog.register``. Raises InvalidPlaybookError with every
+    diagnostic, InvalidInputError for a path that cannot be one, ConflictError(code="version_moved"), InfrastructureError.
     """
     compiled = compile(text, source_name)
     program = compiled.program
@@ -79,6 +80,7 @@ def register_playbook(
         content=text,
         source_name=source_name,
         rewritten=compiled.rewritten,
+        if_version=if_version,
     )
     created = before is None or entry.version > before.version
     return Registered(entry, program, created, compiled.warnings)

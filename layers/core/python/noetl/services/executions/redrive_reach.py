@@ -10,7 +10,9 @@ from noetl.dsl.program import LiteralNode, Map, Program, Step
 
 MOST_NAMED = 10
 NAME_SHOWN = 80
-_ARGUMENT = re.compile(r"""(?<![\w.])(?:args|input)\b(?:\s*\.\s*(\w+)|\s*\[\s*(['"])(.*?)\2\s*\])?""")
+_ARGUMENT = re.compile(
+    r"""(?<![\w.])(?:args|input)\b(?:\s*\.\s*(\w+)|\s*\[\s*(['"])((?:(?!\2).)*)\2\s*\])?"""
+)
 """``args.table`` or ``input["table"]`` in a template; no group where a template uses all arguments."""
 
 

@@ -13,6 +13,7 @@ from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.event_names import Vocabulary
 from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.services.history.event_filter import EVERYTHING, EventFilter
 from noetl.services.history.history_pages import CalledIndexes, read_cursor
 from noetl.services.history.read_history import HistoryEvent, row_events
 
@@ -24,7 +25,8 @@ PAGE = 500
 class NewestPosition(msgspec.Struct, frozen=True, array_like=True, tag="newest"):
     """The position at which a reader from the end stopped.
 
-    ``before``: the oldest row that it returned whole. ``skip``: how many events of the next older row it has returned already.
+    ``before``: the place of the oldest row that it returned whole, or the one after the row that it returned in part: rows that are added
+    meanwhile are newer than both. ``skip``: how many events of the next older row it has returned already.
     """
 
     before: int = END
@@ -65,7 +67,11 @@ class NewestReader:
         self._store, self._execution_id, self._vocabulary = store, execution_id, vocabulary
         self.position = msgspec.structs.replace(position or NewestPosition(), skip=0)
         """The position after all units that ``units`` has yielded so far."""
+        self.start = self.position
+        """The position at which the unit begins that was yielded last."""
         self._called = CalledIndexes(store, execution_id)
+        self.rows = 0
+        """Rows whose events ``units`` has yielded so far."""
 
     def units(self, *, page: int = PAGE) -> Iterator[list[HistoryEvent]]:
         """Yield the events of each row, the newest first.
@@ -78,19 +84,25 @@ class NewestReader:
                 events = list(
                     row_events(self._execution_id, row, vocabulary=self._vocabulary, called=self._called)
                 )
-                self.position = NewestPosition(row.seq)
+                self.start, self.position = NewestPosition(row.seq + 1), NewestPosition(row.seq)
+                self.rows += 1
                 yield events[::-1]
             if len(rows) < page:
                 return
 
 
 def newest_events(
-    store: ExecutionStore, execution_id: int, vocabulary: Vocabulary, count: int
+    store: ExecutionStore,
+    execution_id: int,
+    vocabulary: Vocabulary,
+    count: int,
+    wanted: EventFilter = EVERYTHING,
 ) -> list[HistoryEvent]:
-    """Return the latest events, in the order in which they happened."""
+    """Return the latest events of those that are wanted, in the order in which they happened."""
     found: list[HistoryEvent] = []
-    for unit in NewestReader(store, execution_id, vocabulary).units(page=min(count, PAGE)):
-        found += unit
+    page = PAGE if wanted else min(count, PAGE)
+    for unit in NewestReader(store, execution_id, vocabulary).units(page=page):
+        found += filter(wanted.fits, unit)
         if len(found) >= count:
             break
     return found[:count][::-1]

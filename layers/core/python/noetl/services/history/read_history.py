@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.event_names import NAMES, EventStatus, Source, Vocabulary, name_of, names_in
+from noetl.domain.event_names import NAMES, UNREADABLE, EventStatus, Source, Vocabulary, name_of, names_in
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.executions.execution_store import StoredEvent
 
@@ -123,7 +123,7 @@ def _bodies(execution_id: int, row: StoredEvent, step: str, called: Called) -> I
 
 
 def _unread_body(row: StoredEvent, found: Unreadable) -> _EventBody:
-    return _EventBody("row.unreadable", "error", row.event_id, {"type": row.type, "why": found.why}, {})
+    return _EventBody(UNREADABLE, "error", row.event_id, {"type": row.type, "why": found.why}, {})
 
 
 def _envelope(

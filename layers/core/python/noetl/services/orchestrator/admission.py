@@ -20,6 +20,7 @@ from noetl.ports.executions.execution_store import ExecutionIdTakenError, Versio
 from noetl.services.executions.start_execution import created_by
 from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 from noetl.services.orchestrator.id_collisions import refuse_start
+from noetl.services.results.stored_bytes import outages
 
 
 def admitted(
@@ -77,7 +78,8 @@ def _waits(event: Start, program: Program, deps: EngineDeps, handled: BatchEffec
 
     Raises ConflictError(code="concurrency_limit"), TemplateError.
     """
-    admission = admission_of(program, event, time.time())
+    with outages():
+        admission = admission_of(program, event, time.time(), deps.hydrate)
     if admission is None:
         return False
     answer, events = deps.store.admit(event, created_by(event, program), admission, deps.owner)

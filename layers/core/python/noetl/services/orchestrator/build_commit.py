@@ -12,6 +12,7 @@ from noetl.domain.facts.facts import Compensating, Ending, Failed, Superseded, e
 from noetl.domain.outcomes.report_checks import plain_text
 from noetl.domain.results.retention import KeptResult, mentioned, own_results
 from noetl.domain.state import encode_state
+from noetl.dsl.program import limited_steps
 from noetl.engine.decision import Decision, LoopStart, worker_pool
 from noetl.engine.scopes.slot_view import DELETED
 from noetl.ports.executions.execution_store import (
@@ -130,7 +131,7 @@ def _limited(decisions: list[tuple[MainEvent, Decision]], deps: EngineDeps) -> b
     program = deps.programs(name)
     if program.concurrency is not None and any(d.end for _, d in decisions):
         return True
-    limited = {step.name for step in program.steps if step.limits}
+    limited = limited_steps(program)
     if not limited:
         return False
     return any(

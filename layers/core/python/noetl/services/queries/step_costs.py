@@ -5,17 +5,19 @@ They are calls of tools, the time that these took, and what tasks added to ``ctx
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from noetl.domain.errors import NoetlError
+from noetl.domain.kinds import CONTROL_KINDS
 from noetl.domain.long_work import begin_long_work
 from noetl.domain.outcomes.work import work_of
 from noetl.domain.patches.cost import COST
 from noetl.domain.unreadable import Unreadable, attempt
-from noetl.dsl.program import Program
+from noetl.dsl.program import Program, RunAction, SinkAction, Step, tasks_in
 from noetl.ports.executions.answers import ExecutionFilter
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore, StoredEvent
 from noetl.services.history.moments import LONG
@@ -29,8 +31,8 @@ MOST_ITEMS = 200_000
 MOST_EXECUTIONS = 500
 """Sub-executions that one request adds up."""
 
-_FINAL = frozenset({"call.done", "call.error"})
-_SUSPENDED = frozenset({"retry.scheduled", "child.started", "wait.started", "callback.awaited"})
+_FINAL = ("call.done", "call.error")
+_SUSPENDED = ("retry.scheduled", "child.started", "wait.started", "callback.awaited")
 
 
 class StepCost(msgspec.Struct):
@@ -96,20 +98,22 @@ def read_costs(
 
     ``family``: its sub-executions, too.
     """
-    own = _read(store, programs, find(store, execution_id))
+    look = _Look(store, programs)
+    own = look.at(find(store, execution_id))
     if not family:
         return own
     begin_long_work()
     playbooks: dict[str, PlaybookCost] = {}
-    complete, found, left = own.complete, 0, [execution_id]
-    while left and complete:
+    complete, left = own.complete, [execution_id]
+    found = 0
+    while left and look.items_left > 0 and found <= MOST_EXECUTIONS:
         for child in _children(store, left.pop(0)):
-            if found == MOST_EXECUTIONS:
+            found += 1
+            if found > MOST_EXECUTIONS or look.items_left <= 0:
                 complete = False
                 break
-            found += 1
             left.append(child.execution_id)
-            cost = _read(store, programs, child)
+            cost = look.at(child)
             complete = complete and cost.complete
             _add(playbooks.setdefault(child.path, PlaybookCost(child.path)), cost)
     every: list[PlaybookCost | CostView] = [own, *playbooks.values()]
@@ -140,52 +144,85 @@ def _sums(costs: Sequence[StepCost | PlaybookCost | CostView]) -> tuple[int, flo
     )
 
 
-def _read(store: ExecutionStore, programs: Programs, info: ExecutionInfo) -> CostView:
-    costs = Costs(without_tools(programs, info.program))
-    after = 0
-    while page := store.step_events(info.execution_id, after=after, limit=PAGE):
-        for row in page:
-            costs.add(row)
-        after = page[-1].seq
-        if costs.facts > LONG:
+class _Look:
+    """The executions that one request reads.
+
+    ``items_left``: rows of items that it may still read, of all of them together.
+    """
+
+    def __init__(self, store: ExecutionStore, programs: Programs) -> None:
+        self._store, self._programs = store, programs
+        self.items_left = MOST_ITEMS
+
+    def at(self, info: ExecutionInfo) -> CostView:
+        costs = Costs(without_tools(self._programs, info.program))
+        after = 0
+        while page := self._store.step_events(info.execution_id, after=after, limit=PAGE):
+            for row in page:
+                costs.add(row)
+            after = page[-1].seq
+            if costs.facts > LONG:
+                begin_long_work()
+            if len(page) < PAGE:
+                break
+        if costs.facts + costs.items > LONG:
             begin_long_work()
-        if len(page) < PAGE:
-            break
-    items = store.item_work(info.execution_id, MOST_ITEMS) if costs.loops else ()
-    for one in items:
-        costs.add_items(one.run, one.items, one.calls, one.ms)
-    return costs.view(info.execution_id, complete=sum(one.rows for one in items) < MOST_ITEMS)
+        items = self._store.item_work(info.execution_id, self.items_left) if costs.loops else ()
+        for one in items:
+            costs.add_items(one.run, one.items, one.calls, one.ms)
+        self.items_left -= sum(one.rows for one in items)
+        return costs.view(info.execution_id, complete=self.items_left > 0)
 
 
-def without_tools(programs: Programs, program: str) -> frozenset[str]:
-    """Return the steps whose bodies call no tool; none where the program cannot be read."""
+Stage = tuple[str, str, int]
+"""A step, its body, compensation or case, and which case; -1 for the others."""
+
+
+def without_tools(programs: Programs, program: str) -> frozenset[Stage]:
+    """Return the stages that call no tool; none where the program cannot be read."""
     try:
         steps = programs(program).steps
     except NoetlError:
         return frozenset()
-    return frozenset(step.name for step in steps if step.body is not None and step.body.pool == "control")
+    return frozenset(stage for step in steps for stage in _without_tools(step))
+
+
+def _without_tools(step: Step) -> Iterator[Stage]:
+    for name, pipeline in (("body", step.body), ("compensate", step.compensate)):
+        if pipeline is not None and pipeline.pool == "control":
+            yield step.name, name, -1
+    for number, rule in enumerate(step.cases):
+        called = [one for one in rule.actions if isinstance(one, (RunAction, SinkAction))]
+        if all(task.kind in CONTROL_KINDS for task in tasks_in(called)):
+            yield step.name, "case", number
 
 
 class Costs:
-    """A fold of history. ``free``: steps whose bodies call no tool."""
+    """A fold of history. ``free``: stages that call no tool."""
 
-    def __init__(self, free: Collection[str] = ()) -> None:
+    def __init__(self, free: Collection[Stage] = ()) -> None:
         self.free = free
         self.facts = 0
+        self.items = 0
+        """Of the loops that began."""
         self.loops = False
         self._steps: dict[str, StepCost] = {}
         self._step_of: dict[int, str] = {}
         self._inline: set[tuple[int, str]] = set()
         """Runs (and stages) that the engine ran itself."""
+        self._stage: dict[int, tuple[str, int]] = {}
+        """The stage of a run that is under way, and which case."""
+        self._made: dict[tuple[int, str], int] = {}
+        """Calls of the turns after which a run continued, in its stage."""
         self._partly = False
 
     def add(self, row: StoredEvent) -> None:
         """Fold the next main-lane row."""
-        found = attempt(lambda: read_facts(row), f"event {row.event_id} of history")
-        if isinstance(found, Unreadable):
+        if isinstance(attempt(lambda: self._add_row(row), f"event {row.event_id} of history"), Unreadable):
             self._partly = True
-            return
-        for fact in found:
+
+    def _add_row(self, row: StoredEvent) -> None:
+        for fact in read_facts(row):
             self.facts += 1
             self.add_fact(fact)
 
@@ -198,24 +235,38 @@ class Costs:
             return
         if not isinstance(run, int):
             return
-        place = (run, str(fact.get("stage", "body")))
         if name == "step.enter":
             self._step_of[run] = step
             self._of(step).runs += 1
         elif name == "loop.started":
             self._step_of[run] = step
             self.loops = True
+            self.items += int(fact.get("total", 0))
         elif name == "command.issued":
+            place = (run, str(fact.get("stage", "body")))
+            self._stage[run] = place[1], fact.get("rule", -1)
             (self._inline.add if fact.get("pool") == "control" else self._inline.discard)(place)
-        if name in _FINAL or name in _SUSPENDED:
-            free = place in self._inline or place[1] == "route" or (place[1] == "body" and step in self.free)
-            self._add_work(step, *work_of(fact, final=name in _FINAL and not free))
+        elif name in _SUSPENDED:
+            self._add_turn(step, (run, self._stage.get(run, ("body", -1))[0]), fact)
+        elif name in _FINAL:
+            self._add_end(step, (run, str(fact.get("stage", "body"))), fact)
+
+    def _add_turn(self, step: str, place: tuple[int, str], fact: Mapping[str, Any]) -> None:
+        calls, ms = work_of(fact, final=False)
+        self._made[place] = self._made.get(place, 0) + calls
+        self._add_work(step, calls, ms)
+
+    def _add_end(self, step: str, place: tuple[int, str], fact: Mapping[str, Any]) -> None:
+        run, stage = place
+        rule = self._stage.get(run, ("", -1))[1] if stage == "case" else -1
+        free = place in self._inline or stage == "route" or (step, stage, rule) in self.free
+        self._add_work(step, *work_of(fact, final=not free, before=self._made.pop(place, 0)))
 
     def add_items(self, run: int, items: int, calls: int, ms: float) -> None:
         """Add the items of a loop, by its step run."""
         if step := self._step_of.get(run):
             self._of(step).items += items
-            if step not in self.free:
+            if (step, "body", -1) not in self.free:
                 self._add_work(step, calls, ms)
 
     def view(self, execution_id: int, *, complete: bool) -> CostView:
@@ -239,6 +290,10 @@ class Costs:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 found = self._of(step)
                 try:
-                    found.cost = (found.cost or 0.0) + float(value)
+                    total = (found.cost or 0.0) + float(value)
                 except OverflowError:  # an integer of thousands of digits
+                    total = math.inf
+                if math.isfinite(total):
+                    found.cost = total
+                else:
                     self._partly = True

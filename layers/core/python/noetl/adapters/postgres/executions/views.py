@@ -12,6 +12,7 @@ from noetl.adapters.postgres.executions import row_mappers
 from noetl.adapters.postgres.executions.limit_store import PostgresLimits
 from noetl.adapters.postgres.literals import flag, name, number, numbers, texts, unname
 from noetl.domain import codec
+from noetl.domain.kinds import UNCALLED_KINDS
 from noetl.ports.executions.execution_store import (
     NEWEST,
     PULSE_LOOPS,
@@ -52,7 +53,11 @@ class PostgresLooking(PostgresLimits):
         return [row_mappers.event(row) for row in self.database.run("failed_items", values)]
 
     def item_work(self, execution_id: int, limit: int) -> Sequence[ItemWork]:
-        values = {"execution_id": number(execution_id), "limit": number(limit)}
+        values = {
+            "execution_id": number(execution_id),
+            "limit": number(limit),
+            "uncalled": texts(sorted(UNCALLED_KINDS)),
+        }
         return [row_mappers.item_work(row) for row in self.database.run("item_work", values)]
 
     def left_steps(self, execution_id: int, names: Sequence[str]) -> Collection[str]:

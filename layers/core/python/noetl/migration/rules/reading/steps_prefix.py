@@ -10,7 +10,8 @@ from noetl.migration.page import Page
 from noetl.migration.rule import Rule
 
 _PREFIX = re.compile(r"(?<![\w.'\"])steps\.(\w+)")
-_BRACES = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+_BRACES = re.compile(r"\{[{%].*?(?:[%}]\}|\Z)", re.DOTALL)
+"""Templates, and at the end of a text what no brace ends: nothing behind it is searched again."""
 
 
 def apply(page: Page) -> None:
@@ -22,8 +23,11 @@ def apply(page: Page) -> None:
     def bare(found: re.Match[str]) -> str:
         return found[1] if found[1] in names else found[0]
 
+    def inside_braces(part: re.Match[str]) -> str:
+        return _PREFIX.sub(bare, part[0]) if part[0].endswith(("}}", "%}")) else part[0]
+
     for text in page.texts():
-        rewrite(text, _BRACES.sub(lambda part: _PREFIX.sub(bare, part[0]), text.value))
+        rewrite(text, _BRACES.sub(inside_braces, text.value))
 
 
 RULE = Rule("steps-prefix", "The result of a step is read by the step's name.", apply)

@@ -2,13 +2,14 @@
 
 -- name: register_playbook
 -- The latest version when nothing changed (under the name its source has now), else a new one. Of two that register at once, one
--- violates the key and asks again.
+-- violates the key and asks again. With if_version, a new one follows that version alone (0: none); the latest one is the answer otherwise.
 WITH latest AS MATERIALIZED (
     SELECT * FROM noetl.catalog WHERE namespace = 'default' AND path = :path ORDER BY version DESC LIMIT 1
 ), made AS (
     INSERT INTO noetl.catalog (path, version, name, program, content, source_name, rewritten)
     SELECT :path, coalesce((SELECT version FROM latest), 0) + 1, :name, :program, :content, :source_name, :rewritten
     WHERE NOT EXISTS (SELECT FROM latest WHERE content = :content AND program = :program)
+      AND :if_version::bigint IS NOT DISTINCT FROM CASE WHEN :if_version::bigint IS NOT NULL THEN coalesce((SELECT version FROM latest), 0) END
     RETURNING *
 ), moved AS (
     UPDATE noetl.catalog c SET source_name = :source_name FROM latest

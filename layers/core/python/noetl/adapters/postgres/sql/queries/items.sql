@@ -42,29 +42,31 @@ ORDER BY seq LIMIT :limit::bigint;
 
 -- name: item_work
 -- Calls and milliseconds of items by step run (domain/outcomes/work.py), of at most so many rows. A row of a turn after which its item continues
--- has one colon more, and tells of no call but those of its trace. Escapes that text of this database cannot hold (NUL, halves of surrogate pairs)
--- become U+FFFD: it refuses to take a document with one apart.
-SELECT lane, count(*), count(*) FILTER (WHERE final),
-       sum(CASE WHEN traced > 0 THEN made WHEN final THEN told ELSE 0 END)::bigint,
-       sum(CASE WHEN traced > 0 THEN took WHEN final THEN ms ELSE 0 END)::float8
+-- has one colon more, and tells of no call but those of its trace; what the last row tells without a trace counts those turns' calls, too. Escapes
+-- that text of this database cannot hold (NUL, halves of surrogate pairs) become U+FFFD: it refuses to take a document with one apart.
+SELECT lane, count(*), count(*) FILTER (WHERE final), sum(calls)::bigint,
+       sum(CASE WHEN traced > 0 THEN took WHEN calls > 0 THEN ms ELSE 0 END)::float8
 FROM (
-    SELECT i.lane, i.final, t.traced, t.made, t.took,
-           CASE WHEN (i.meta -> 'calls')::text ~ '^[0-9]{1,9}$' THEN (i.meta -> 'calls')::text::bigint
-                WHEN (i.meta -> 'attempts')::text ~ '^[0-9]{1,9}$' THEN (i.meta -> 'attempts')::text::bigint
-                WHEN (i.meta -> 'cached') IS NULL THEN 1 ELSE 0 END AS told,
-           CASE WHEN (i.meta -> 'duration_ms')::text ~ '^[0-9]{1,15}(\.[0-9]{1,20})?(e-[0-9]{1,2})?$'
-                THEN (i.meta -> 'duration_ms')::text::float8 ELSE 0 END AS ms
+    SELECT i.lane, i.final, t.traced, t.took,
+           CASE WHEN t.traced > 0 THEN t.made WHEN i.final THEN greatest(0, i.told - sum(t.made) OVER (PARTITION BY i.lane, i.seq)) ELSE 0 END AS calls,
+           CASE WHEN i.took ~ '^[0-9]{1,15}(\.[0-9]{1,20})?(e-[0-9]{1,2})?$' THEN i.took::float8 ELSE 0 END AS ms
     FROM (
-        SELECT lane, final, outcome -> 'meta' AS meta,
-               CASE WHEN json_typeof(outcome -> 'trace') = 'array' THEN outcome -> 'trace' ELSE '[]'::json END AS trace
+        SELECT lane, seq, final, trace, (meta -> 'duration_ms')::text AS took,
+               CASE WHEN (meta -> 'calls')::text ~ '^[0-9]{1,9}$' THEN (meta -> 'calls')::text::bigint
+                    WHEN (meta -> 'attempts')::text ~ '^[0-9]{1,9}$' THEN (meta -> 'attempts')::text::bigint
+                    WHEN (meta -> 'cached') IS NULL THEN 1 ELSE 0 END AS told
         FROM (
-            SELECT lane, event_id NOT LIKE 'item:%:%:%:%' AS final,
-                   CASE WHEN strpos(facts::text, '\u') = 0 THEN facts
-                        ELSE regexp_replace(facts::text, '\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\\ufffd', 'g')::json END AS outcome
-            FROM noetl.event
-            WHERE execution_id = :execution_id AND lane > 0 AND lane <> 0 AND event_id LIKE 'item:%'
-            ORDER BY lane, seq LIMIT :limit::bigint
-        ) rows
+            SELECT lane, seq, final, outcome -> 'meta' AS meta,
+                   CASE WHEN json_typeof(outcome -> 'trace') = 'array' THEN outcome -> 'trace' ELSE '[]'::json END AS trace
+            FROM (
+                SELECT lane, seq, event_id NOT LIKE 'item:%:%:%:%' AS final,
+                       CASE WHEN strpos(facts::text, '\u') = 0 THEN facts
+                            ELSE regexp_replace(facts::text, '\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\\ufffd', 'g')::json END AS outcome
+                FROM noetl.event
+                WHERE execution_id = :execution_id AND lane > 0 AND lane <> 0 AND event_id LIKE 'item:%'
+                ORDER BY lane, seq LIMIT :limit::bigint
+            ) rows
+        ) documents
     ) i
     CROSS JOIN LATERAL (
         SELECT count(*) FILTER (WHERE name LIKE '"task.%') AS traced,
@@ -73,7 +75,7 @@ FROM (
         FROM (
             SELECT (one -> 'name')::text AS name, (one -> 'payload' -> 'duration_ms')::text AS ms,
                    (one -> 'name')::text = '"task.done"'
-                       AND COALESCE((one -> 'payload' -> 'kind')::text, '') NOT IN ('"noop"', '"wait"', '"playbook"') AS done
+                       AND COALESCE(btrim((one -> 'payload' -> 'kind')::text, '"'), '') <> ALL (:uncalled::text[]) AS done
             FROM json_array_elements(i.trace) one
         ) entries
     ) t

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from noetl.ports.trigger_store import TriggerRow
+from noetl.ports.automations.trigger_store import TriggerRow
 
 
 class TriggerSources(Protocol):

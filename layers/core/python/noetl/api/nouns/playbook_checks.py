@@ -1,0 +1,74 @@
+"""Check and format a playbook that is being written, over the API.
+
+Nothing is stored.
+"""
+
+from __future__ import annotations
+
+from noetl.api.deps import ApiDeps
+from noetl.api.http import bodies, parse
+from noetl.api.http.bodies import CheckBody, CheckedAnswer, FormattedAnswer, PlaybookDiagnostic
+from noetl.api.http.exchange import Answer, Request
+from noetl.api.http.problems import diagnostic
+from noetl.api.http.route import Route
+from noetl.api.nouns.catalog import name_of_file
+from noetl.domain import codec
+from noetl.domain.long_work import begin_long_work
+from noetl.services.catalog.check_playbook import check_playbook, format_playbook
+from noetl.services.catalog.register_playbook import playbook_text
+
+_LONG = 8 * 1024
+"""Characters of a playbook that takes long to compile or to format."""
+
+
+def validate(deps: ApiDeps, request: Request) -> Answer:
+    """200 as well for a playbook with errors: ``valid`` is false then."""
+    text, name = _text_and_name(deps, request)
+    found = check_playbook(text, source_name=name, compile=deps.compile)
+    diagnostics = [codec.convert(diagnostic(one, name), PlaybookDiagnostic) for one in found.diagnostics]
+    answer = CheckedAnswer(
+        found.is_valid, found.path or None, found.name or None, found.program or None, diagnostics
+    )
+    return Answer(200, answer)
+
+
+def write_formatted(deps: ApiDeps, request: Request) -> Answer:
+    text, name = _text_and_name(deps, request)
+    made = format_playbook(text, source_name=name)
+    return Answer(200, FormattedAnswer(made, made != text))
+
+
+def _text_and_name(deps: ApiDeps, request: Request) -> tuple[str, str]:
+    body = parse.body(request, deps, CheckBody)
+    text, name = playbook_text(body.content), name_of_file(body.source_name)
+    if len(text) > _LONG:
+        begin_long_work()
+    return text, name
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        "POST",
+        "/api/catalog/validate",
+        "validatePlaybook",
+        "Compile a playbook and list every error and warning with its place. Nothing is stored.",
+        "read",
+        validate,
+        {200: bodies.CheckedAnswer},
+        "catalog",
+        body=bodies.CheckBody,
+        refuses=(429,),
+    ),
+    Route(
+        "POST",
+        "/api/catalog/format",
+        "formatPlaybook",
+        "Write a playbook in its layout, as `noetl fmt` does; its meaning stays the same. Nothing is stored.",
+        "read",
+        write_formatted,
+        {200: bodies.FormattedAnswer},
+        "catalog",
+        body=bodies.CheckBody,
+        refuses=(429,),
+    ),
+)

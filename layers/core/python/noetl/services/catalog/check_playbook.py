@@ -1,0 +1,51 @@
+"""Check and format a playbook that is being written; nothing is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from noetl.domain.sizes.gate import exceeded
+from noetl.domain.sizes.table import MIGRATED_BYTES
+from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
+from noetl.services.catalog.register_playbook import Compiled
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What the compiler says of a playbook.
+
+    ``path``, ``name`` and ``program`` are empty where it does not compile.
+    """
+
+    path: str
+    name: str
+    program: str
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        return bool(self.program)
+
+
+def check_playbook(text: str, *, source_name: str, compile: Callable[[str, str], Compiled]) -> Checked:
+    """Compile a playbook and return every diagnostic, errors and warnings alike."""
+    try:
+        compiled = compile(text, source_name)
+    except InvalidPlaybookError as error:
+        return Checked("", "", "", error.diagnostics)
+    program = compiled.program
+    return Checked(program.path or program.name, program.name, program.hash, compiled.warnings)
+
+
+def format_playbook(text: str, *, source_name: str) -> str:
+    """Write a playbook in its layout, as ``noetl fmt`` does.
+
+    Raises InvalidPlaybookError for a text that cannot be read, InvalidInputError(code="size_limit").
+    """
+    from noetl.formatting.format import format_text
+
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MIGRATED_BYTES.value:
+        raise exceeded(MIGRATED_BYTES, size, "the playbook", remedy="run `noetl fmt` with the file")
+    return format_text(text, source_name=source_name).text
