@@ -2,6 +2,7 @@
 import type { Page } from "@playwright/test";
 
 import { COUNTER } from "./playbooks";
+import { processorTimeOf } from "./processorTime";
 import { expect, test } from "./test";
 
 const LOOP = `apiVersion: noetl.io/v2
@@ -45,21 +46,6 @@ async function bytesOf(page: Page, act: () => Promise<void>): Promise<number> {
 }
 
 const ITEMS = 100_000;
-
-/** Milliseconds of processor time that the page's thread takes while something is done. */
-async function processorTimeOf(page: Page, act: () => Promise<unknown>): Promise<number> {
-  const session = await page.context().newCDPSession(page);
-  await session.send("Performance.enable", { timeDomain: "threadTicks" });
-  const taken = async () => {
-    const { metrics } = await session.send("Performance.getMetrics");
-    return metrics.find(({ name }) => name === "TaskDuration")?.value ?? 0;
-  };
-  const before = await taken();
-  await act();
-  const after = await taken();
-  await session.detach();
-  return (after - before) * 1000;
-}
 
 test("a page of 100,000 items reads as much as one of 10", async ({ page, server, ui }) => {
   test.setTimeout(600_000);
