@@ -48,7 +48,7 @@ def test_a_version_follows_the_known_one_alone(write, catalog):
     assert [one.version for one in catalog.versions("a/b", limit=9)] == [3, 2, 1]
 
 
-def test_what_is_the_latest_already_is_answered_whatever_its_writer_knows(write):
+def test_what_is_the_latest_already_is_answered_for_any_known_version(write):
     write("one", None)
     assert write("one", 0).version == 1 and write("one", 7).version == 1
 

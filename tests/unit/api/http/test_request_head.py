@@ -77,7 +77,7 @@ WIDE = {
 
 @pytest.mark.parametrize("name", WIDE)
 def test_the_time_grows_with_the_head(name):
-    """Nobody needs a token to send a head, and nothing else runs while it is read: spaces inside a value took 15 s."""
+    """A head needs no token, and nothing else runs while it is read: spaces inside a value took 15 s."""
     head = b"GET /health HTTP/1.1\r\nHost: x\r\n" + WIDE[name] + b"\r\n\r\n"
     began = time.process_time()
     head_fault(head)

@@ -120,7 +120,7 @@ def test_a_row_that_cannot_be_read_is_found_by_its_type_alone():
     [(("call.error",), ""), (("loop.item", "step.exit"), "each"), (("step.exit",), ""), ((), "other")],
 )
 def test_following_a_filter_shows_what_following_everything_shows(types, step):
-    """Whatever the order in which items end: each read has the wanted ones of the same read without a filter."""
+    """Items end in any order: each read has the wanted ones of the same read without a filter."""
     wanted = make_filter("stored", types, step)
     for arrival in itertools.permutations(range(4)):
         store = Store([START], [])

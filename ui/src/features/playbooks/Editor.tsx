@@ -75,14 +75,14 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   });
   const format = useMutation({
     mutationFn: () => read(api.POST("/api/catalog/format", { body: { content: typed } })),
-    onSuccess: ({ content, changed: anew }) => {
-      if (!anew) notify("The text has this layout already.");
+    onSuccess: ({ content, changed: isNew }) => {
+      if (!isNew) notify("The text has this layout already.");
       setStart(content);
       setTyped(content);
     },
   });
   const findings = useMemo(() => findingsOf(format.error, check.error, check.data), [format.error, check.error, check.data]);
-  const refused = register.error !== null && !isMoved(register.error) && !(register.error instanceof Problem && register.error.findings.length > 0);
+  const refused = [register.error, format.error].filter((error) => error !== null && !isMoved(error) && foundBy(error).length === 0);
   const change = (next: string) => {
     setDone(false);
     format.reset();
@@ -110,8 +110,9 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
       ) : null}
       <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} />
       <Findings findings={findings} />
-      {refused ? <Failure error={register.error} /> : null}
-      {format.error && !(format.error instanceof Problem && format.error.findings.length > 0) ? <Failure error={format.error} /> : null}
+      {refused.map((error, at) => (
+        <Failure key={at} error={error} />
+      ))}
       <div className="row">
         <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate()}>
           {moved === null ? "Register" : "Register all the same"}
@@ -142,8 +143,11 @@ function isMoved(error: unknown): boolean {
   return error instanceof Problem && error.code === "version_moved";
 }
 
+function foundBy(error: unknown): Finding[] {
+  return error instanceof Problem ? error.findings : [];
+}
+
 /** What a format was refused for, or else what the server says of the text. */
 function findingsOf(format: unknown, check: unknown, answer: Schemas["CheckedAnswer"] | undefined): Finding[] {
-  for (const error of [format, check]) if (error instanceof Problem && error.findings.length > 0) return error.findings;
-  return answer?.diagnostics ?? [];
+  return [foundBy(format), foundBy(check)].find((findings) => findings.length > 0) ?? answer?.diagnostics ?? [];
 }

@@ -114,6 +114,14 @@ def item_turn_event(run: int, round_: int, index: int, turn: int) -> str:
     return f"item:{run}:{round_}:{index}:t{turn}"
 
 
+def ends_item(event_id: str) -> bool:
+    """Return whether the event of an item is its last one.
+
+    Those of earlier turns name the turn.
+    """
+    return event_id.count(":") == 3
+
+
 def turn_of_item(event_id: str) -> int:
     """Read the turn out of an ``item_turn_event``; 0 for every other id."""
     _, mark, turn = event_id.rpartition(":t")

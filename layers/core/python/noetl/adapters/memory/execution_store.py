@@ -62,11 +62,7 @@ _OF_ITEM = re.compile(r"(await|callback):.*\.i")
 
 
 def _ends_item(row: StoredEvent) -> bool:
-    """Return whether the row of an item is its last one.
-
-    Those of earlier turns have one colon more.
-    """
-    return row.event_id.count(":") == 3
+    return ids.ends_item(row.event_id)
 
 
 class MemoryExecutionStore(MemoryFigures):

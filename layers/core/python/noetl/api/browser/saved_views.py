@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from noetl.api.deleting import delete_named
 from noetl.api.deps import ApiDeps
 from noetl.api.http import parse
 from noetl.api.http.bodies import DeletedAnswer, SavedViewPage
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.route import Route
-from noetl.domain.errors import NotFoundError
 from noetl.services.queries import saved_views
 from noetl.services.queries.saved_views import SavedViewAnswer, SavedViewRequest
 
@@ -23,14 +23,8 @@ def put(deps: ApiDeps, request: Request) -> Answer:
 
 
 def delete(deps: ApiDeps, request: Request) -> Answer:
-    """A second run of one request (its first answer was lost) finds nothing left."""
-    name = request.params["name"]
-    try:
-        saved_views.delete_view(deps.saved_views, request.params["page"], name)
-    except NotFoundError:
-        if not request.again:
-            raise
-    return Answer(200, DeletedAnswer(name))
+    page, name = request.params["page"], request.params["name"]
+    return delete_named(request, name, lambda: saved_views.delete_view(deps.saved_views, page, name))
 
 
 _PAGE = "/api/views/{page}"

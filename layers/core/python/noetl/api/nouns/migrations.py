@@ -18,22 +18,14 @@ from noetl.api.http.bodies import (
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.problems import diagnostic
 from noetl.api.http.route import Route
-from noetl.api.nouns.catalog import name_of_file
+from noetl.api.nouns.playbook_checks import text_and_name
 from noetl.domain import codec
-from noetl.domain.long_work import begin_long_work
 from noetl.services.catalog.migrate_playbook import migrate_playbook
-from noetl.services.catalog.register_playbook import playbook_text
-
-_LONG = 8 * 1024
-"""Characters of a playbook that takes long to rewrite."""
 
 
 def migrate(deps: ApiDeps, request: Request) -> Answer:
     """200 as well for a playbook that no rule makes run: ``runs`` is false then."""
-    body = parse.body(request, deps, MigrateBody)
-    text, name = playbook_text(body.content), name_of_file(body.source_name)
-    if len(text) > _LONG:
-        begin_long_work()
+    text, name = text_and_name(parse.body(request, deps, MigrateBody))
     made = migrate_playbook(text, source_name=name)
     answer = MigratedAnswer(
         made.text,

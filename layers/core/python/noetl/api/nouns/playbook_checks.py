@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from noetl.api.deps import ApiDeps
 from noetl.api.http import bodies, parse
-from noetl.api.http.bodies import CheckBody, CheckedAnswer, FormattedAnswer, PlaybookDiagnostic
+from noetl.api.http.bodies import CheckBody, CheckedAnswer, FormattedAnswer, MigrateBody, PlaybookDiagnostic
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.problems import diagnostic
 from noetl.api.http.route import Route
@@ -18,12 +18,12 @@ from noetl.services.catalog.check_playbook import check_playbook, format_playboo
 from noetl.services.catalog.register_playbook import playbook_text
 
 _LONG = 8 * 1024
-"""Characters of a playbook that takes long to compile or to format."""
+"""Characters of a playbook that takes long to compile, to format or to migrate."""
 
 
 def validate(deps: ApiDeps, request: Request) -> Answer:
     """200 as well for a playbook with errors: ``valid`` is false then."""
-    text, name = _text_and_name(deps, request)
+    text, name = text_and_name(parse.body(request, deps, CheckBody))
     found = check_playbook(text, source_name=name, compile=deps.compile)
     diagnostics = [codec.convert(diagnostic(one, name), PlaybookDiagnostic) for one in found.diagnostics]
     answer = CheckedAnswer(
@@ -33,13 +33,16 @@ def validate(deps: ApiDeps, request: Request) -> Answer:
 
 
 def write_formatted(deps: ApiDeps, request: Request) -> Answer:
-    text, name = _text_and_name(deps, request)
+    text, name = text_and_name(parse.body(request, deps, CheckBody))
     made = format_playbook(text, source_name=name)
     return Answer(200, FormattedAnswer(made, made != text))
 
 
-def _text_and_name(deps: ApiDeps, request: Request) -> tuple[str, str]:
-    body = parse.body(request, deps, CheckBody)
+def text_and_name(body: CheckBody | MigrateBody) -> tuple[str, str]:
+    """Return the text of a playbook, and the name that diagnostics print.
+
+    A long text is long work.
+    """
     text, name = playbook_text(body.content), name_of_file(body.source_name)
     if len(text) > _LONG:
         begin_long_work()

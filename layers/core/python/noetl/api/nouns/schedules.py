@@ -8,16 +8,16 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from noetl.api.deleting import delete_named
 from noetl.api.deps import ApiDeps
 from noetl.api.http import bodies, parse
-from noetl.api.http.bodies import DeletedAnswer, NextAnswer, SchedulePage
+from noetl.api.http.bodies import NextAnswer, SchedulePage
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.problems import BadRequestError
 from noetl.api.http.publishing import publish
 from noetl.api.http.route import AFTER, Endpoint, Parameter, Route, limit
 from noetl.domain import ids
 from noetl.domain.automations.schedules import instant
-from noetl.domain.errors import NotFoundError
 from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import NEXT_MOMENTS
 from noetl.services.automations import schedules
@@ -86,14 +86,8 @@ def backfill(deps: ApiDeps, request: Request) -> Answer:
 
 
 def delete(deps: ApiDeps, request: Request) -> Answer:
-    """A second run of one request (its first answer was lost) finds nothing left."""
     name = _name(request)
-    try:
-        schedules.delete_schedule(deps.schedules, name)
-    except NotFoundError:
-        if not request.again:
-            raise
-    return Answer(200, DeletedAnswer(name))
+    return delete_named(request, name, lambda: schedules.delete_schedule(deps.schedules, name))
 
 
 def _name(request: Request) -> str:

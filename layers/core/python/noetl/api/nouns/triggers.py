@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.api.deleting import delete_named
 from noetl.api.deps import ApiDeps
 from noetl.api.http import bodies, parse
-from noetl.api.http.bodies import DeletedAnswer
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.problems import BadRequestError, ForbiddenError
 from noetl.api.http.publishing import publish
@@ -88,14 +88,8 @@ def disable(deps: ApiDeps, request: Request) -> Answer:
 
 
 def delete(deps: ApiDeps, request: Request) -> Answer:
-    """A second run of one request (its first answer was lost) finds nothing left."""
     name = _name(request)
-    try:
-        manage_triggers.delete_trigger(deps.triggers, name)
-    except NotFoundError:
-        if not request.again:
-            raise
-    return Answer(200, DeletedAnswer(name))
+    return delete_named(request, name, lambda: manage_triggers.delete_trigger(deps.triggers, name))
 
 
 def fire(deps: ApiDeps, request: Request) -> Answer:

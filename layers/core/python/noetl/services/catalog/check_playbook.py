@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from noetl.domain.sizes.gate import exceeded
-from noetl.domain.sizes.table import MIGRATED_BYTES
 from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
+from noetl.services.catalog.migrate_playbook import check_rewritten_size
 from noetl.services.catalog.register_playbook import Compiled
 
 
@@ -45,7 +44,5 @@ def format_playbook(text: str, *, source_name: str) -> str:
     """
     from noetl.formatting.format import format_text
 
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > MIGRATED_BYTES.value:
-        raise exceeded(MIGRATED_BYTES, size, "the playbook", remedy="run `noetl fmt` with the file")
+    check_rewritten_size(text, "noetl fmt")
     return format_text(text, source_name=source_name).text

@@ -19,7 +19,15 @@ def migrate_playbook(text: str, *, source_name: str) -> Migrated:
     from noetl.kinds.registry import default_registry
     from noetl.migration.migrate import migrate_text
 
+    check_rewritten_size(text, "noetl migrate")
+    return migrate_text(text, source_name=source_name, kinds=default_registry())
+
+
+def check_rewritten_size(text: str, command: str) -> None:
+    """Hold a playbook that a request rewrites against its limit; ``command`` takes any.
+
+    Raises InvalidInputError(code="size_limit").
+    """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MIGRATED_BYTES.value:
-        raise exceeded(MIGRATED_BYTES, size, "the playbook", remedy="run `noetl migrate` with the file")
-    return migrate_text(text, source_name=source_name, kinds=default_registry())
+        raise exceeded(MIGRATED_BYTES, size, "the playbook", remedy=f"run `{command}` with the file")

@@ -241,7 +241,7 @@ class HistoryReader:
 
 def is_suspended(row: StoredEvent) -> bool:
     """Check whether the row of an item is that of a turn after which the item continues."""
-    return row.event_id.count(":") > 3
+    return not ids.ends_item(row.event_id)
 
 
 def turn_order(row: StoredEvent) -> tuple[bool, int, float]:

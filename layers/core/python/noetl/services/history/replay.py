@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.domain import ids
 from noetl.domain.errors import ConflictError
 from noetl.domain.facts.facts import decode_facts
 from noetl.domain.unreadable import demand
@@ -98,7 +99,7 @@ def _items(store: ExecutionStore, execution_id: int) -> tuple[int, list[Differen
     rows = 0
     for row in store.every_item(execution_id):
         rows += 1
-        if row.event_id.count(":") == 3:
+        if ids.ends_item(row.event_id):
             loop = row.event_id.rsplit(":", 1)[0]
             (failed if row.type == "call.error" else done)[loop] += 1
     found = []
