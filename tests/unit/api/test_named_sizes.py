@@ -35,6 +35,7 @@ from noetl.domain.sizes.table import (
     LABELS,
     LIMIT_KEY,
     LOG_LINE,
+    LOG_SEARCH,
     MIGRATED_BYTES,
     NEXT_MOMENTS,
     PATCH_OPERATIONS,
@@ -229,6 +230,10 @@ def answered(ground: Ground, count: int) -> Reply:
     return Reply({"statusCode": found.status, "headers": {}, "body": found.body()})
 
 
+def searched(ground: Ground, length: int) -> Reply:
+    return ground.ask("GET", f"/api/executions/{ground.start()}/logs", query={"search": "s" * length})
+
+
 LISTS = ("/api/catalog", "/api/limits", "/api/credentials", "/api/access/credentials", "/api/triggers", "/api/schedules", "/api/executions",
     "/api/executions/{id}/events", "/api/executions/{id}/steps", "/api/executions/{id}/logs", "/api/catalog/demo/hello/versions")  # fmt: skip
 
@@ -279,6 +284,7 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     ),
     "query": (SQL_TEXT, lambda g, n: g.ask("POST", "/api/sql", {"sql": f"SELECT {'1' * (n - 7)}"}), 422, "sql_refused"),
     "rows": (SQL_ROWS, lambda g, n: g.ask("POST", "/api/sql", {"sql": "SELECT 1", "limit": n}), 422, "sql_refused"),
+    "search": (LOG_SEARCH, searched, 400, "invalid_parameter"),
     "path": (PATH, registered, 422, "invalid_playbook"),
     "path of a schedule": (PATH, lambda g, n: g.ask("POST", "/api/schedules", schedule(path="p" * n)), 422, "invalid_path"),
     "path of a trigger": (PATH, lambda g, n: g.ask("POST", "/api/triggers", trigger(path="p" * n)), 422, "invalid_path"),

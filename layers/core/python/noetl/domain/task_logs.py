@@ -29,11 +29,13 @@ class TaskLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LinePage(msgspec.Struct, frozen=True):
-    """Lines in the order they were kept.
+    """Lines in the order they were kept, or in the opposite one.
 
-    ``next``: where the next page begins. ``more``: there are some already.
+    A cursor is a place between two lines, for both orders. ``next``: the one where the next page begins. ``more``: there are some already.
+    ``places``: for each line the cursor with which the next page would begin behind it.
     """
 
     lines: Sequence[TaskLine]
     next: str
     more: bool = False
+    places: Sequence[str] = ()

@@ -354,6 +354,9 @@ CURSOR = _size("cursor", "requests", 16 * KIB, "characters",
 LOG_LINE = _size("log_line", "requests", 64 * KIB, "characters",
     "a line that a worker sends",
     "the API (`body_invalid`)")
+LOG_SEARCH = _size("log_search", "requests", 1000, "characters",
+    "a text that is searched for in what tasks print",
+    "the API (`invalid_parameter`) and `noetl logs` (`size_limit`)")
 SQL_TEXT = _size("sql_text", "requests", 64 * KIB, "characters",
     "a query over history",
     "the API (`sql_refused`)")
