@@ -130,7 +130,7 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Follow the execution until it ends.")
     ] = False,
     last: Annotated[
-        int | None, typer.Option("--last", "-n", min=1, help="Only the latest lines; -f goes on from there.")
+        int | None, typer.Option("--last", "-n", min=1, help="Only the latest lines; -f continues there.")
     ] = None,
     search: Annotated[
         str, typer.Option("--search", "-s", metavar="TEXT", help="Only with this text, in any case.")

@@ -1,4 +1,4 @@
-"""Reader of what the tasks of an execution have printed: all of it, or lines that a filter wants.
+"""Reader of what tasks have printed: all lines, or those that a filter wants.
 
 Lines are filtered by reading them, a bounded number at a time: an index over them would be a write for each line.
 """
