@@ -51,6 +51,7 @@ from noetl.domain.sizes.table import (
     SOURCE_NAME,
     SQL_ROWS,
     SQL_TEXT,
+    TOKEN_SECONDS,
     TRIGGER_NAME,
     TRIGGER_TEMPLATE,
     TRIGGER_TEXT,
@@ -230,6 +231,10 @@ def answered(ground: Ground, count: int) -> Reply:
     return Reply({"statusCode": found.status, "headers": {}, "body": found.body()})
 
 
+def token(ground: Ground, seconds: int) -> Reply:
+    return ground.ask("POST", "/api/tokens", {"name": "ci", "scopes": ["read"], "expires_in": seconds})
+
+
 def searched(ground: Ground, length: int) -> Reply:
     return ground.ask("GET", f"/api/executions/{ground.start()}/logs", query={"search": "s" * length})
 
@@ -284,6 +289,7 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     ),
     "query": (SQL_TEXT, lambda g, n: g.ask("POST", "/api/sql", {"sql": f"SELECT {'1' * (n - 7)}"}), 422, "sql_refused"),
     "rows": (SQL_ROWS, lambda g, n: g.ask("POST", "/api/sql", {"sql": "SELECT 1", "limit": n}), 422, "sql_refused"),
+    "token": (TOKEN_SECONDS, token, 422, "invalid_token"),
     "search": (LOG_SEARCH, searched, 400, "invalid_parameter"),
     "path": (PATH, registered, 422, "invalid_playbook"),
     "path of a schedule": (PATH, lambda g, n: g.ask("POST", "/api/schedules", schedule(path="p" * n)), 422, "invalid_path"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.api.browser.diagnostics import API_VERSION
 from noetl.api.http import bodies
 from noetl.api.http.exchange import JSON, PROBLEM
 from noetl.api.table import ROUTES, Route
@@ -16,7 +17,6 @@ from noetl.domain import codec
 from noetl.domain.workers.command_token import HEADER
 
 TITLE = "NoETL Serverless"
-VERSION = "1"
 _REF = "#/components/schemas/{name}"
 _PART = {"execution_id": {"type": "string", "pattern": "^[0-9]{1,19}$"}}
 """What is known about parts of paths by their name."""
@@ -47,7 +47,7 @@ def document() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": TITLE,
-            "version": VERSION,
+            "version": API_VERSION,
             "description": "Durable YAML playbooks: register them, start executions, follow them. Ids are text. Errors are problem+json.",
         },
         "security": [{"iam": []}, {"jwt": []}],

@@ -351,6 +351,9 @@ CAPABILITY = _size("capability", "requests", 4 * KIB, "characters",
 CURSOR = _size("cursor", "requests", 16 * KIB, "characters",
     "a cursor",
     "the API (`invalid_cursor`)")
+TOKEN_SECONDS = _size("token_seconds", "requests", 366 * 86_400, "seconds",
+    "how long a token that the API makes is valid",
+    "the API (`invalid_token`)")
 LOG_LINE = _size("log_line", "requests", 64 * KIB, "characters",
     "a line that a worker sends",
     "the API (`body_invalid`)")
