@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from noetl.domain.text.timestamps import TimeText
+
 
 def line_time(at: float) -> str:
     """Epoch seconds as RFC 3339 with milliseconds."""
@@ -19,7 +21,7 @@ class TaskLine(msgspec.Struct, frozen=True, omit_defaults=True):
     ``time``: when it was printed (RFC 3339). ``index``: of a loop's item. ``attempt``: of the task.
     """
 
-    time: str
+    time: TimeText
     step: str
     task: str
     line: str

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from noetl.api.http.machine_report import MachineReport
 from noetl.api.http.route import Route
 from noetl.domain import codec
 from noetl.domain.errors import NoetlError
+from noetl.domain.text.timestamps import Timestamp
 from noetl.services.queries.execution_figures import FailureView, read_failures, window
 from noetl.services.queries.limits import list_limits
 
@@ -67,7 +67,7 @@ class DiagnosticsAnswer(msgspec.Struct, frozen=True):
     24 hours, by playbook and code. ``unread``: what could not be read, with the code of the error.
     """
 
-    made_at: datetime
+    made_at: Timestamp
     version: VersionAnswer
     ready: dict[str, str]
     machine: MachineReport | None
@@ -97,7 +97,7 @@ def get_diagnostics(deps: ApiDeps, request: Request) -> Answer:
     """Gather what can be read: this is asked for when something is broken."""
     parts = _Parts(deps.log)
     found = DiagnosticsAnswer(
-        datetime.fromtimestamp(deps.clock(), UTC),
+        Timestamp(deps.clock()),
         version_of_server(),
         {name: _ready(check) for name, check in deps.checks.items()},
         parts.read("machine", lambda: None if deps.machine is None else deps.machine(), None),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -18,6 +17,7 @@ from noetl.api.http.route import Route
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import TOKEN_SECONDS
+from noetl.domain.text.timestamps import Timestamp, maybe_timestamp
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
 _PRIVATE = {"Cache-Control": "no-store"}
@@ -40,9 +40,9 @@ class TokenView(msgspec.Struct, frozen=True):
 
     name: str
     scopes: list[str]
-    made_at: datetime | None
+    made_at: Timestamp | None
     made_by: str
-    expires_at: datetime | None
+    expires_at: Timestamp | None
     expired: bool
     current: bool
 
@@ -62,7 +62,7 @@ class TokenMade(msgspec.Struct, frozen=True):
 
     name: str
     scopes: list[str]
-    expires_at: datetime
+    expires_at: Timestamp
     token: str
 
 
@@ -74,9 +74,9 @@ def list_all(deps: ApiDeps, request: Request) -> Answer:
         TokenView(
             one.name,
             list(one.scopes),
-            _moment(one.made_at),
+            maybe_timestamp(one.made_at),
             one.made_by,
-            _moment(one.expires_at),
+            maybe_timestamp(one.expires_at),
             one.expires_at is not None and now >= one.expires_at,
             account_of(one.name) == request.principal.account,
         )
@@ -112,7 +112,7 @@ def make(deps: ApiDeps, request: Request) -> Answer:
     deps.permit_token(body.name, body.scopes)
     made_by = request.principal.name
     token = tokens.add(body.name, body.scopes, seconds=body.expires_in, made_by=made_by)
-    end = datetime.fromtimestamp(deps.clock() + body.expires_in, UTC)
+    end = Timestamp(deps.clock() + body.expires_in)
     return Answer(201, TokenMade(body.name, sorted(set(body.scopes)), end, token), headers=_PRIVATE)
 
 
@@ -141,10 +141,6 @@ def _tokens(deps: ApiDeps) -> LocalTokens:
             hint="a deployment admits callers by IAM or by its identity provider; `noetl serve --no-auth` admits everybody",
         )
     return deps.tokens
-
-
-def _moment(at: float | None) -> datetime | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC)
 
 
 ROUTES: tuple[Route, ...] = (

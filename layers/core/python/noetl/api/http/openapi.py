@@ -14,6 +14,7 @@ from noetl.api.http import bodies
 from noetl.api.http.exchange import JSON, PROBLEM
 from noetl.api.table import ROUTES, Route
 from noetl.domain import codec
+from noetl.domain.text.timestamps import Timestamp
 from noetl.domain.workers.command_token import HEADER
 
 TITLE = "NoETL Serverless"
@@ -38,7 +39,7 @@ _ABOUT = {
 def document() -> dict[str, Any]:
     """Return the whole document, as JSON values."""
     shapes = _shapes()
-    _, components = msgspec.json.schema_components(shapes, ref_template=_REF)
+    _, components = msgspec.json.schema_components(shapes, schema_hook=_hook, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         path = route.path.replace("+}", "}")
@@ -85,8 +86,14 @@ def _shapes() -> list[Any]:
     return list(dict.fromkeys(found))
 
 
+def _hook(shape: type) -> dict[str, Any]:
+    if shape is Timestamp:
+        return {"type": "string", "format": "date-time"}
+    raise TypeError(f"{shape.__name__} is not JSON")
+
+
 def _schema(shape: Any) -> Any:
-    (schema,), _ = msgspec.json.schema_components([shape], ref_template=_REF)
+    (schema,), _ = msgspec.json.schema_components([shape], schema_hook=_hook, ref_template=_REF)
     return schema
 
 

@@ -14,6 +14,7 @@ from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import LOG_LINE
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_logs import TaskLine
+from noetl.domain.text.timestamps import TimeText
 from noetl.services.history.log_lines import LineFilter, LineReader, make_line_filter
 from noetl.services.queries.read_execution import find
 
@@ -46,7 +47,7 @@ class LinesAnswer(msgspec.Struct, frozen=True):
     complete: bool
     more: bool = False
     scanned: int = 0
-    scanned_until: str | None = None
+    scanned_until: TimeText | None = None
     end: str | None = None
 
 
