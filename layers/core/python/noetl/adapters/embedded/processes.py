@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from noetl.adapters.embedded.measured import room_shortage
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.shortages import shortage, shortage_in
+from noetl.domain.shortages import DISK, FILE_SIZE, FILES, shortage, shortage_in
 
 PORT = 5432
 _PROBLEM = re.compile(r"\b(ERROR|FATAL|PANIC):")
@@ -32,6 +33,8 @@ START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 RETRY_SECONDS = 5.0
 """How long a refused start is tried again: children of a killed server need a moment to notice."""
+LASTING = frozenset({DISK, FILE_SIZE, FILES})
+"""What a refused start lacks that the end of a killed server's children does not give back: it is not tried again."""
 POLL_SECONDS = 0.005
 ALONE_SECONDS = 120.0
 """How long one session in single-user mode may take: it recovers the database first, when its server was killed."""
@@ -222,7 +225,7 @@ def _call(command: list[str], data: Path, text: str = "") -> subprocess.Complete
     if identity:
         let_through(data)
         let_through(binaries() / "postgres")
-    return subprocess.run(
+    done = subprocess.run(
         command,
         input=text,
         capture_output=True,
@@ -234,14 +237,26 @@ def _call(command: list[str], data: Path, text: str = "") -> subprocess.Complete
         check=False,
         **identity,
     )
+    if done.returncode < 0:
+        done.stderr += f"FATAL: it was ended by {_signal_name(-done.returncode)}\n"
+    return done
 
 
-def failed(what: str, cause: Exception | str, code: str) -> InfrastructureError:
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def failed(what: str, cause: Exception | str, code: str, folder: Path | None = None) -> InfrastructureError:
     """Describe a failure: the exhausted resource with a remedy, or else the cause.
 
-    The resource is described when the cause names one.
+    The resource is described when the cause names one, or when it names no problem and the state of ``folder`` tells one.
     """
     found = shortage_in(cause) if isinstance(cause, str) else shortage(cause)
+    if found is None and folder is not None and not _PROBLEM.search(str(cause)):
+        found = room_shortage(folder)
     if found is not None:
         return InfrastructureError(f"{what}: {found.reason}", code=code, hint=found.remedy, retryable=False)
     lines = [line for line in str(cause).strip().splitlines() if line.strip()]
@@ -300,10 +315,12 @@ def start(
             meanwhile()
         if _wait_ready(data, process, began + START_SECONDS):
             return
-        if time.monotonic() > began + RETRY_SECONDS:
-            if unreachable or not _is_unreachable(data):
+        log = _log_end(data)
+        lacks = shortage_in(log) or (None if _PROBLEM.search(log) else room_shortage(data))
+        if lacks in LASTING or time.monotonic() > began + RETRY_SECONDS:
+            if lacks in LASTING or unreachable or not _is_unreachable(data):
                 raise failed(
-                    f"the embedded Postgres did not start ({_log(data)})", _log_end(data), "postgres_start"
+                    f"the embedded Postgres did not start ({_log(data)})", log, "postgres_start", data
                 )
             unreachable = True
             stop(data)

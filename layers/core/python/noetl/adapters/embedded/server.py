@@ -35,10 +35,14 @@ SETTINGS = {
     "checkpoint_timeout": "15min",
     "wal_compression": "pglz",
     "jit": "off",
-    "log_min_messages": "fatal",
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
     "log_checkpoints": "off",
 }
-"""Durable, and small enough for a laptop. Refused commits are business as usual, so errors stay out of the log."""
+"""Durable, and small enough for a laptop. Refused commits are business as usual, so errors stay out of the log.
+
+The level ``log`` is above that of errors; a server says there that it cannot start a process. Statements stay out of it.
+"""
 
 
 def home() -> Path:
