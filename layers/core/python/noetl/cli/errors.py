@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 from noetl.adapters.embedded.measured import memory_shortage
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
-from noetl.domain.shortages import MEMORY, shortage
+from noetl.domain.shortages import MEMORY, PROCESSES, shortage
 from noetl.domain.text.untrusted_text import CONTINUED, escape_block, escape_line, log_entry
 
 DONE = 0
@@ -156,7 +156,11 @@ def _unexpected(error: Exception) -> int:
 
     It is a defect, an environment that was not foreseen, or an exhausted machine.
     """
-    short = shortage(error) or memory_shortage()
+    short = shortage(error)
+    if (
+        short is None or short is PROCESSES
+    ):  # a thread needs memory for its stack, and says so in no other words
+        short = memory_shortage() or short
     if short is not None:
         place = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
         _say(f"error: {short.reason}{place}\n  hint: {short.remedy}")
