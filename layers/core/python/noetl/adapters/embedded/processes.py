@@ -24,7 +24,7 @@ from typing import Any
 
 from noetl.adapters.embedded.measured import room_shortage
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.shortages import DISK, FILE_SIZE, FILES, shortage, shortage_in
+from noetl.domain.shortages import PROCESSES, shortage, shortage_in
 
 PORT = 5432
 _PROBLEM = re.compile(r"\b(ERROR|FATAL|PANIC):")
@@ -33,8 +33,6 @@ START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 RETRY_SECONDS = 5.0
 """How long a refused start is tried again: children of a killed server need a moment to notice."""
-LASTING = frozenset({DISK, FILE_SIZE, FILES})
-"""What a refused start lacks that the end of a killed server's children does not give back: it is not tried again."""
 POLL_SECONDS = 0.005
 ALONE_SECONDS = 120.0
 """How long one session in single-user mode may take: it recovers the database first, when its server was killed."""
@@ -317,8 +315,9 @@ def start(
             return
         log = _log_end(data)
         lacks = shortage_in(log) or (None if _PROBLEM.search(log) else room_shortage(data))
-        if lacks in LASTING or time.monotonic() > began + RETRY_SECONDS:
-            if lacks in LASTING or unreachable or not _is_unreachable(data):
+        stays_short = lacks not in (None, PROCESSES)  # the children of a killed server give processes back
+        if stays_short or time.monotonic() > began + RETRY_SECONDS:
+            if stays_short or unreachable or not _is_unreachable(data):
                 raise failed(
                     f"the embedded Postgres did not start ({_log(data)})", log, "postgres_start", data
                 )
