@@ -30,7 +30,10 @@ def main() -> int:
 
 
 def _ignored(unraisable: sys.UnraisableHookArgs) -> None:
-    """Keep quiet about a lack of memory in a finaliser: what needs the memory tells about it."""
+    """Print no line about a lack of memory in a finaliser.
+
+    The command itself reports it.
+    """
     if not issubclass(unraisable.exc_type, MemoryError):
         sys.__unraisablehook__(unraisable)
 

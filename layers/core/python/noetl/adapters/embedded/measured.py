@@ -1,4 +1,7 @@
-"""What this machine is short of, measured: for failures that name no reason, or a wrong one."""
+"""What this machine is short of, measured.
+
+It serves failures that name no reason, or a wrong one.
+"""
 
 from __future__ import annotations
 

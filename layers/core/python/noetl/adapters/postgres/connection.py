@@ -167,7 +167,10 @@ def _lost(result: pq.abc.PGresult) -> tuple[int, ...]:
 
 
 def unreachable(error: BaseException, code: str = "database_unreachable") -> InfrastructureError:
-    """Describe an outage: what the database is short of, with the remedy, or else its own words."""
+    """Describe an outage in the database's words.
+
+    What its machine is short of comes with a remedy.
+    """
     words = str(error).strip()
     lacking = None if _FULL_QUEUE in words else shortage_in(words)
     if lacking is None:

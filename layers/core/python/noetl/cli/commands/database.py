@@ -105,7 +105,10 @@ def look(dsn: str) -> dict[str, Any]:
 
 
 def unusable(error: Exception, hint: str) -> InfrastructureError:
-    """Describe why the database cannot be used; ``hint`` helps when its machine is short of nothing."""
+    """Describe why the database cannot be used.
+
+    ``hint`` helps when its machine is short of nothing.
+    """
     words = str(error).strip()
     lacking = shortage_in(words)
     reason = f"{lacking.reason}: {words}" if lacking else words

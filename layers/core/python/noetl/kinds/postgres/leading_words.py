@@ -1,4 +1,7 @@
-"""The first words of a statement, behind what Postgres skips: white space and comments, which may be nested."""
+"""The first words of a statement.
+
+Postgres skips white space and comments before them, and comments may be nested.
+"""
 
 from __future__ import annotations
 

@@ -197,7 +197,10 @@ def detect() -> Detected:
 
 
 def _unknown(error: Exception) -> InfrastructureError:
-    """Say why the layers cannot be found out: what the machine is short of, or the program's last line."""
+    """Say why the layers cannot be found out.
+
+    It is what the machine is short of, or the program's last line.
+    """
     complaint = ""
     if isinstance(error, subprocess.CalledProcessError):
         complaint = error.stderr.decode("utf-8", "replace").strip()
