@@ -356,7 +356,8 @@ def test_a_database_that_its_full_disk_has_ended_comes_back_with_everything(crow
     wait_until(
         lambda: "cannot be started again" in server.log() and "the disk is full" in server.log(), server.log
     )
-    assert start(server)[0] == 503
+    status, answer = start(server)
+    assert status == 503 and "postgres.log" in answer["hint"], answer
     filler.unlink()
 
     def begun() -> bool:

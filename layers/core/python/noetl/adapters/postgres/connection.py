@@ -32,6 +32,11 @@ TAKEN = {b"NE003": "children", b"NE004": "starts"}
 """A refusal of our own functions; a row that exists already (an event that was applied)."""
 _FULL_QUEUE = "failed: Resource temporarily unavailable"
 """A server that has too many callers at its socket; the machine is short of nothing."""
+_NOBODY = "failed: No such file or directory"
+"""There is no socket: the server has ended."""
+_NOBODY_HINT = (
+    "its server has ended; the log of `noetl serve`, or postgres.log in the home folder, says what it lacks"
+)
 TROUBLES = frozenset({b"08", b"53", b"57", b"55"})
 """Classes of errors that trying again may cure: connection, resources, operator, locks."""
 FAULTS = frozenset({b"58", b"XX"})
@@ -174,7 +179,8 @@ def unreachable(error: BaseException, code: str = "database_unreachable") -> Inf
     words = str(error).strip()
     lacking = None if _FULL_QUEUE in words else shortage_in(words)
     if lacking is None:
-        return InfrastructureError(f"the database does not answer: {words}", code=code)
+        hint = _NOBODY_HINT if _NOBODY in words else None
+        return InfrastructureError(f"the database does not answer: {words}", code=code, hint=hint)
     first, _, _ = words.partition("\n")
     return InfrastructureError(
         f"the database cannot do its work, because {lacking.reason}: {first}", code=code, hint=lacking.remedy

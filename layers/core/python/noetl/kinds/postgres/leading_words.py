@@ -40,7 +40,10 @@ def _behind_comments(text: str, at: int, skipped: re.Pattern[str]) -> int:
 
 
 def _comment_end(text: str, at: int) -> int:
-    """Return where the comment that begins at ``at`` ends: at the end of the text when nothing closes it."""
+    """Return where the comment that begins at ``at`` ends.
+
+    One that nothing closes ends with the text.
+    """
     depth = 0
     for mark in _BLOCK_MARK.finditer(text, at):
         depth += 1 if mark.group() == "/*" else -1
