@@ -15,8 +15,19 @@ DISK_BYTES = 64 * 1024
 """Less than that is a full disk: no log, and no lock file, can be written."""
 SEGMENT_BYTES = 16 * 1024 * 1024
 """The size of a file of Postgres's write-ahead log: no server can do with a smaller limit for long."""
+SERVER_BYTES = 72 * 1024 * 1024
+"""The buffers that a server shares, and the least of a program beside them."""
 MARGIN_BYTES = 24 * 1024 * 1024
 """A process that came so close to its limit was refused memory: a library of that size could not be loaded."""
+
+
+def is_memory_too_small() -> bool:
+    """Whether the limit of the address space rules a server out.
+
+    It is asked before anything is loaded: the interpreter may wait forever for a module whose loading a lack of memory has ended.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return limit != resource.RLIM_INFINITY and limit < SERVER_BYTES
 
 
 def room_shortage(folder: Path) -> Shortage | None:

@@ -21,6 +21,7 @@ from types import TracebackType
 
 from noetl.adapters.embedded import processes, roles
 from noetl.adapters.embedded.locked import locked
+from noetl.adapters.embedded.measured import is_memory_too_small
 from noetl.domain.errors import InfrastructureError
 
 ENGINE, WORKSPACE = roles.ENGINE_DATABASE, roles.WORKSPACE_DATABASE
@@ -126,6 +127,8 @@ def open_embedded(
     InfrastructureError.
     """
     folder = (data or home() / "postgres").expanduser().resolve()
+    if is_memory_too_small():
+        raise processes.failed("the embedded Postgres cannot be started", MemoryError(), "postgres_start")
     with _writable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _writable(folder), locked(folder):
