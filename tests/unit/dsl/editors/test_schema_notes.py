@@ -49,7 +49,8 @@ def test_names_mean_something_where_the_page_says():
 
 def test_the_notes_are_of_places_and_keys_that_exist(schema):
     assert set(PLACE.values()) <= set(PLACES)
-    assert set(REFERS.values()) == {"step", "task", "workbook"}
+    assert set(REFERS.values()) == {"step", "task"}
+    assert schema["$defs"]["kind_workbook"]["properties"]["name"]["x-refers"] == "workbook"
     assert schema["$defs"]["ArcBlock"]["properties"]["step"]["x-refers"] == "step"
     assert schema["$defs"]["kind_http"]["properties"]["auth"]["x-refers"] == "keychain"
     assert "round" in schema["x-templates"]["filters"] and "now" in schema["x-templates"]["functions"]

@@ -49,11 +49,9 @@ REFERS = {
     "ExecutorSpec.entry_step": "step",
     "ExecutorSpec.final_step": "step",
     "RuleThen.to": "task",
-    "kind_workbook.name": "workbook",
-    "kind_workbook.task": "workbook",
 }
-_AUTH = "auth"
-"""The parameter of kinds that names a credential."""
+OF_KINDS = {"auth": ("", "keychain"), "name": ("workbook", "workbook"), "task": ("workbook", "workbook")}
+"""Parameter → the kind that it is of (empty: every kind) and what a text there names."""
 _KIND = "kind_"
 _KEYS, _TASK_KEYS = "dsl/keys", "dsl/task-keys"
 TASK_MODELS = frozenset(
@@ -77,8 +75,11 @@ def add_notes(schema: dict[str, Any]) -> None:
             (part["properties"][key] if key else part)[keyword] = note
     for name, definition in definitions.items():
         definition["x-docs"] = _page(name)
-        if name.startswith(_KIND) and isinstance(auth := definition.get("properties", {}).get(_AUTH), dict):
-            auth["x-refers"] = "keychain"
+        kind = name.removeprefix(_KIND)
+        for key, (of, note) in OF_KINDS.items():
+            about = definition.get("properties", {}).get(key)
+            if kind != name and of in ("", kind) and isinstance(about, dict):
+                about["x-refers"] = note
     schema["x-templates"] = template_words()
 
 
