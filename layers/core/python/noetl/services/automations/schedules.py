@@ -89,7 +89,7 @@ class ScheduleView(msgspec.Struct, frozen=True):
     catch_up: CatchUp
     catch_up_max: int
     overlap: Overlap
-    skipped_at: str | None = None
+    skipped_at: TimeText | None = None
     skipped_reason: str | None = None
 
 
