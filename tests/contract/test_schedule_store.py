@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore
+from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore, Skipped
 from tests.doubles.schedule_store import MemoryScheduleStore
 
 DAILY = ScheduleRow(
@@ -115,6 +115,21 @@ def test_one_moment_is_settled_once(schedules):
     row = schedules.get("etl.daily")
     assert (row.next_at, row.last_execution, row.latest_execution) == (None, None, 7)
     assert row.last_error.startswith("no playbook ")
+
+
+def test_what_started_nothing_is_remembered_until_something_else_does(schedules):
+    schedules.put(DAILY)
+    first, second = Skipped(1_800_003_600.0, "missed \0\ud800"), Skipped(1_800_090_000.0, "in the way")
+    assert schedules.fired(DAILY, first.at, next_at=None, execution_id=None, error="x", skipped=first)
+    assert not schedules.fired(DAILY, first.at, next_at=None, execution_id=None, skipped=second)
+    assert schedules.fired(DAILY, second.at, next_at=None, execution_id=7)
+    row = schedules.get("etl.daily")
+    assert (row.skipped_at, row.last_error) == (first.at, "") and row.skipped_reason.startswith("missed ")
+    schedules.put(replace(DAILY, version=3))
+    assert schedules.get("etl.daily").skipped_at == first.at
+    assert schedules.fired(DAILY, second.at + 1, next_at=None, execution_id=8, skipped=second)
+    row = schedules.entries(limit=1)[0]
+    assert (row.skipped_at, row.skipped_reason, row.last_execution) == (*second, 8)
 
 
 def test_a_firing_does_not_touch_another_timing(schedules):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from noetl.ports.automations.schedule_store import ScheduleRow
+from noetl.ports.automations.schedule_store import ScheduleRow, Skipped
 
 
 class MemoryScheduleStore:
@@ -21,7 +21,14 @@ class MemoryScheduleStore:
             old = self._rows.get(row.name)
             if old is None:
                 self._rows[row.name] = replace(
-                    row, paused=False, last_at=None, last_execution=None, last_error="", latest_execution=None
+                    row,
+                    paused=False,
+                    last_at=None,
+                    last_execution=None,
+                    last_error="",
+                    latest_execution=None,
+                    skipped_at=None,
+                    skipped_reason="",
                 )
             elif old.path == row.path:
                 self._rows[row.name] = replace(
@@ -31,6 +38,8 @@ class MemoryScheduleStore:
                     last_execution=old.last_execution,
                     last_error=old.last_error,
                     latest_execution=old.latest_execution,
+                    skipped_at=old.skipped_at,
+                    skipped_reason=old.skipped_reason,
                 )
             else:
                 return False
@@ -54,7 +63,14 @@ class MemoryScheduleStore:
             return [self._rows[name] for _, name in sorted(found)[:limit]]
 
     def fired(
-        self, row: ScheduleRow, at: float, *, next_at: float | None, execution_id: int | None, error: str = ""
+        self,
+        row: ScheduleRow,
+        at: float,
+        *,
+        next_at: float | None,
+        execution_id: int | None,
+        error: str = "",
+        skipped: Skipped | None = None,
     ) -> bool:
         with self._lock:
             old = self._rows.get(row.name)
@@ -69,6 +85,8 @@ class MemoryScheduleStore:
                 last_execution=execution_id,
                 last_error=error,
                 latest_execution=old.latest_execution if execution_id is None else execution_id,
+                skipped_at=old.skipped_at if skipped is None else skipped.at,
+                skipped_reason=old.skipped_reason if skipped is None else skipped.reason,
             )
             return True
 

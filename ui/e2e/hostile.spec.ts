@@ -87,12 +87,21 @@ test("no text of a playbook becomes a part of the page", { tag: "@gate" }, async
 });
 
 test("nor does it on the pages that are left", async ({ page, server, ui }) => {
-  const { failing } = await make(server);
+  const { asking, failing } = await make(server);
+  await server.ask("POST", "/api/schedules", { path: "test/hostile", cron: "0 6 * * *", payload: { said: CORPUS.join(" ") } });
   await visit(page, ui.address, [
     "executions",
     "playbooks",
-    "playbooks/test/hostile?view=edit",
-    ...["graph", "timeline", "events", "code"].map((view) => `executions/${failing}?view=${view}&run=3`),
+    "schedules",
+    ...["edit", "run", "tests", "versions"].map((view) => `playbooks/test/hostile?view=${view}`),
+    ...["graph", "timeline", "events", "code", "cost"].map((view) => `executions/${failing}?view=${view}&run=3`),
+    ...["graph", "data"].map((view) => `executions/${failing}?view=${view}&at=9`),
+    `compare?a=${asking}&b=${failing}`,
     `executions?path=${encodeURIComponent(CORPUS[0] ?? "")}`,
   ]);
+  await page.goto(`${ui.address}/ui/sql`);
+  await page.getByRole("textbox", { name: "Query" }).fill(`select '${(CORPUS[0] ?? "").replaceAll("'", "''")}' as said`);
+  await page.getByRole("button", { name: "Run" }).click();
+  await expect(page.getByRole("region", { name: "Rows of the query" }).getByText(CORPUS[0] ?? "")).toBeVisible();
+  expect(await page.locator("img[src=x]").count()).toBe(0);
 });

@@ -154,16 +154,26 @@ const FAULTS = {
 } as const;
 
 for (const [name, answer] of Object.entries(FAULTS)) {
-  test(`an API that answers ${name} has a state with a way to try again on each page`, async ({ page, ui }) => {
+  test(`an API that answers ${name} has a state with a way to try again on each page`, async ({ page, server, ui }) => {
+    await server.register(HELLO);
+    const { execution_id } = await server.run("demo/hello");
+    await page.goto(`${ui.address}/ui/`);
+    await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
     let broken = true;
-    await page.route(/\/api\/(executions|callbacks|queue|limits|schedules|worker)/, (route) => (broken ? route.fulfill(answer) : route.fallback()));
-    for (const path of ["", "executions", "approvals", "limits", "workers"]) {
+    await page.route(/\/api\/(?!session|stream)/, (route) => (broken ? route.fulfill(answer) : route.fallback()));
+    for (const path of [
+      ...["", "executions", "approvals", "limits", "workers", "playbooks", "playbooks/demo/hello", "schedules", "credentials", "dead-letters"],
+      ...["", "?view=data", "?view=why", "?view=logs", "?view=events"].map((view) => `executions/${execution_id}${view}`),
+      `compare?a=${execution_id}&b=${execution_id}`,
+    ]) {
       await page.goto(`${ui.address}/ui/${path}`);
-      await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+      await expect(page.getByRole("heading", { level: 1 }), path).toBeVisible();
       await expect(page.getByRole("alert").first(), path).toBeVisible();
       await expect(page.locator(".skeleton"), path).toHaveCount(0);
       await expect(page.getByRole("button", { name: "Try again" }).first(), path).toBeVisible();
     }
+    await page.goto(`${ui.address}/ui/workers`);
+    await page.getByRole("button", { name: "Try again" }).first().waitFor();
     broken = false;
     await page.getByRole("button", { name: "Try again" }).first().click();
     await expect(page.getByRole("region", { name: "Queues" }).first()).toBeVisible();

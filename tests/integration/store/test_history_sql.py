@@ -159,6 +159,7 @@ HOSTILE = [
     "SELECT pg_read_file('/etc/passwd')",
     "SELECT pg_ls_dir('.')",
     "SELECT pg_sleep(100)",
+    "SELECT 1 -- a\r, pg_sleep(100)",
     'SELECT "pg_sleep"(100)',
     "SELECT pg_catalog.pg_sleep(100)",
     'SELECT U&"pg\\005fsleep"(100)',

@@ -178,6 +178,7 @@ class Ground:
             task_logs=self.database.task_logs,
             programs=self.database.programs,
             compile=self.database.programs.cache.compile,
+            kinds=lambda: self.database.programs.cache.kinds,
             keep=lambda program: self.kept.__setitem__(program.hash, program),
             publisher=self.publisher,
             link=lambda uri, seconds, store: (

@@ -107,8 +107,11 @@ def named_source(door: str) -> Ask:
     )
 
 
-def migrated(ground: Ground, length: int) -> Reply:
-    return ground.ask("POST", "/api/catalog/migrate", {"content": HELLO + "#" * (length - len(HELLO))})
+def rewritten(door: str) -> Ask:
+    """``door``: what writes a playbook anew."""
+    return lambda ground, length: ground.ask(
+        "POST", f"/api/catalog/{door}", {"content": HELLO + "#" * (length - len(HELLO))}
+    )
 
 
 def worker(ground: Ground, length: int) -> Reply:
@@ -285,7 +288,8 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "path beside": (PATH, lambda g, n: g.ask("POST", "/api/catalog/register", {"content": HELLO, "path": "p" * n}), 422, "invalid_path"),
     "source name": (SOURCE_NAME, named_source("register"), 422, "invalid_source_name"),
     "source name to migrate": (SOURCE_NAME, named_source("migrate"), 422, "invalid_source_name"),
-    "migrated": (MIGRATED_BYTES, migrated, 422, "size_limit"),
+    "migrated": (MIGRATED_BYTES, rewritten("migrate"), 422, "size_limit"),
+    "formatted": (MIGRATED_BYTES, rewritten("format"), 422, "size_limit"),
     "batch bytes": (BATCH_BYTES, batch_bytes, 413, "body_too_large"),
     "body": (BODY_BYTES, body_bytes("/api/executions"), 413, "body_too_large"),
     "values": (BODY_VALUES, values("/api/executions", '{"path": "demo/hello", "payload": X}'), 413, "body_too_large"),

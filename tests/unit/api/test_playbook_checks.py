@@ -77,3 +77,27 @@ def test_a_repeated_request_whose_answer_was_lost_is_answered_again(ground):
 @pytest.mark.parametrize("known", [-1, "1", 1.5, True])
 def test_a_version_that_is_none_is_refused(ground, known):
     assert ground.ask("POST", REGISTER, {"content": HELLO, "if_version": known}).status in (409, 422)
+
+
+def test_a_diagnostic_brings_the_change_that_it_suggests(ground):
+    (kind,) = ground.ask("POST", VALIDATE, {"content": BROKEN}).json["diagnostics"]
+    lines = BROKEN.split("\n")
+    edit, line = kind["edit"], lines[kind["edit"]["line"] - 1]
+    lines[edit["line"] - 1] = line[: edit["column"] - 1] + edit["text"] + line[edit["end_column"] - 1 :]
+    assert ground.ask("POST", VALIDATE, {"content": "\n".join(lines)}).json["valid"]
+
+
+def test_names_are_answered_to_those_who_ask(ground):
+    assert ground.ask("POST", VALIDATE, {"content": HELLO}).json["names"] is None
+    for content in (HELLO, BROKEN):
+        names = ground.ask("POST", VALIDATE, {"content": content, "names": True}).json["names"]
+        assert [step["step"] for step in names["steps"]] == ["start"]
+    assert ground.ask("POST", VALIDATE, {"content": "a: [", "names": True}).json["names"] is None
+
+
+def test_the_schema_of_playbooks_has_the_kinds_of_this_place(ground):
+    from noetl.dsl.editors.schema import playbook_schema
+
+    found = ground.ask("GET", "/api/schema/playbook").json
+    assert found == playbook_schema(ground.deps.kinds())
+    assert "double" in found["$defs"]["TaskBody"]["properties"]["kind"]["enum"]

@@ -116,6 +116,7 @@ def exchange(ground: Ground, name: str):
         "listPlaybookVersions": "/api/catalog/demo/hello/versions",
         "getPlaybookGraph": "/api/catalog/demo/hello/graph",
         "getPlaybookSchema": "/api/catalog/demo/hello/schema",
+        "getSchemaOfPlaybooks": "/api/schema/playbook",
         "listExecutions": "/api/executions",
         "getExecutionStats": "/api/executions/stats",
         "listFailures": "/api/executions/failures",
@@ -133,7 +134,7 @@ def exchange(ground: Ground, name: str):
 
 PUBLISHED = {
     "testPlaybook": ("POST", "/api/catalog/test", {"content": HELLO, "tests": "cases: [{ name: one }]"}),
-    "validatePlaybook": ("POST", "/api/catalog/validate", {"content": HELLO, "source_name": "hello.yaml"}),
+    "validatePlaybook": ("POST", "/api/catalog/validate", {"content": HELLO, "names": True}),
     "formatPlaybook": ("POST", "/api/catalog/format", {"content": HELLO}),
     "migratePlaybook": ("POST", "/api/catalog/migrate", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybook": ("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"}),

@@ -16,6 +16,13 @@ CAUSES = [
     (RuntimeError("can't start new thread"), "no more processes", "ulimit -u"),
     (BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)), "no more processes", "ulimit -u"),
     (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "no more files", "ulimit -n"),
+    (OSError(errno.EFBIG, os.strerror(errno.EFBIG)), "a file may not become", "ulimit -f"),
+    (ImportError("x.so: failed to map segment from shared object"), "no more memory", "ulimit -v"),
+    (
+        FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"),
+        "temporary",
+        "TMPDIR",
+    ),
 ]
 
 
@@ -48,6 +55,11 @@ def test_a_shortage_is_named_with_its_remedy(cause, reason, remedy, capsys, monk
             "LOG:  could not fork new process for connection: Resource temporarily unavailable",
             "no more processes",
         ),
+        ("FATAL:  insufficient file descriptors available to start server process", "no more files"),
+        ('FATAL:  could not write to file "pg_wal/xlogtemp.7": File too large', "a file may not become"),
+        ("FATAL: it was ended by SIGXFSZ", "a file may not become"),
+        ('FATAL:  could not execute command "locale -a": Cannot allocate memory', "no more processes, or"),
+        ("sh: 1: Cannot fork", "no more processes"),
         (
             "LOG: a\nFATAL:  data directory has wrong ownership\nHINT: b",
             "FATAL:  data directory has wrong ownership",

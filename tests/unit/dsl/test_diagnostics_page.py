@@ -15,7 +15,9 @@ NEEDS = COMPILER.parent / "services" / "catalog" / "playbook_needs.py"
 DEPLOYED = COMPILER.parent / "runtime" / "deployed_catalog.py"
 OLDER = COMPILER.parent / "migration" / "older.py"
 CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
-NO_CODES = frozenset({"detail-type", "utf-8", "rule-sink", "step-sink"})
+NO_CODES = frozenset(
+    {"detail-type", "utf-8", "rule-sink", "step-sink", "x-place", "x-refers", "x-docs", "x-templates"}
+)
 """Words with hyphens in the compiler that are not codes."""
 ROW = re.compile(r'^\| <a id="([a-z0-9-]+)"></a>`([a-z0-9-]+)` \| (\w+) \|(.*)\|$', re.MULTILINE)
 PAGE = (ROOT / HELP).read_text()

@@ -10,7 +10,8 @@ import pytest
 from noetl.domain.errors import TaskError
 from noetl.dsl.program import Map, Pos, Text
 from noetl.kinds import script
-from noetl.kinds.postgres import run, select
+from noetl.kinds.postgres import run
+from noetl.kinds.postgres.leading_words import leading_words
 from noetl.services.catalog.playbook_needs import _paths
 from noetl.services.executions.redrive_reach import _ARGUMENT
 
@@ -22,13 +23,61 @@ LONG = 60_000
 def test_a_search_behind_comments_ends(behind):
     """Each comment more doubled the time: these 60 would take longer than anybody lives."""
     run._refuse_control(COMMENTS + behind)
-    assert select._QUERY.match(COMMENTS + behind) is None
+    assert leading_words(COMMENTS + behind, 1, "(") == []
 
 
 def test_what_follows_comments_is_still_seen():
     with pytest.raises(TaskError, match="COMMIT"):
         run._refuse_control(f"{COMMENTS} -- a\n /* ; */ COMMIT")
-    assert select._QUERY.match(f"{COMMENTS} -- a\n ((SELECT 1))")
+    assert leading_words(f"{COMMENTS} -- a\n ((SELECT 1))", 1, "(") == ["select"]
+
+
+CONTROL = [
+    "/* /* */ */ COMMIT",
+    "/*/**/*/commit",
+    "/***/ /* * / */ End",
+    "-- a\rCOMMIT",
+    "; ; COMMIT",
+    "COMMIT/* a */AND CHAIN",
+    "PREPARE /* /* */ */ TRANSACTION 'a'",
+    "PREPARE -- a\n TRANSACTION 'a'",
+    "/* a */ rollback -- to",
+]
+OTHERS = [
+    "/* /* */ COMMIT",
+    "/* COMMIT */ SELECT 1",
+    "-- COMMIT",
+    "ROLLBACK /* a */ TO here",
+    "PREPARE a AS SELECT 1",
+    "committed",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", CONTROL)
+def test_control_of_transactions_is_seen_behind_what_postgres_skips(text):
+    with pytest.raises(TaskError) as refused:
+        run._refuse_control(text)
+    assert refused.value.code == "transaction_control"
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_other_statements_are_let_through(text):
+    run._refuse_control(text)
+
+
+@pytest.mark.parametrize("text", [
+    "/*" * (LONG // 4) + "*/" * (LONG // 4),
+    "/**/" * (LONG // 4),
+    "/*" + "*" * LONG + "/",
+    "-- *\r" * (LONG // 5),
+    "; \n" * (LONG // 3),
+])  # fmt: skip
+def test_long_comments_are_left_behind_in_a_time_that_grows_with_them(text):
+    began = time.process_time()
+    assert leading_words(f"{text} COMMIT /* {text} */ x", 2) == ["commit", "x"]
+    assert leading_words(f"/* {text}", 2) == []
+    assert time.process_time() - began < 2.0
 
 
 LINES = {

@@ -163,6 +163,16 @@ def test_what_is_done_about_missed_moments_is_the_schedules_choice(world, catch_
     assert row.next_at == MONDAY + 4200 and row.last_at == MONDAY + 3600
     assert row.last_error == ("" if expected else "missed: it was missed, and catch_up is none")
     assert world.fire() == []
+    world.now = row.next_at
+    assert world.fire()[0].execution_id is not None
+    later = world.row()
+    assert (later.skipped_at, later.skipped_reason) == (row.skipped_at, row.skipped_reason)
+    newest = {6: None, 0: 3600}.get(len(expected), 3600 - 600 * len(expected))
+    assert row.skipped_at == (None if newest is None else MONDAY + newest)
+    if newest is not None:
+        assert row.skipped_reason.startswith(
+            f"it was missed with all since {instant(MONDAY + 600)}: catch_up is "
+        )
 
 
 def test_making_up_for_all_goes_on_where_a_process_died(world, monkeypatch):
@@ -193,6 +203,7 @@ def test_a_start_waits_for_no_one_skips_or_cancels_the_one_before(world):
     assert fired["allow"].event and fired["allow"].cancelled is None
     assert fired["skip"].execution_id is None and world.row("skip").last_execution is None
     assert world.row("skip").last_error == f"overlap: execution {before['skip']} still runs"
+    assert (world.row("skip").skipped_at, world.row("allow").skipped_at) == (world.now, None)
     replaced = fired["cancel_previous"]
     assert replaced.event and replaced.cancelled.execution_id == before["cancel_previous"]
     assert (replaced.cancelled.principal, replaced.cancelled.cascade) == ("cancel_previous", True)

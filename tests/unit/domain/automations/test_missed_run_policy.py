@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl.domain.automations.missed_run_policy import (
+    Due,
     SchedulePolicy,
     check_conduct,
     due_moments,
@@ -76,8 +77,10 @@ def test_what_is_due_is_ascending_and_never_ahead(timing, start, away, catch_up)
     (since,) = next_fires(timing, start, 1)
     now = since + away
     conduct = SchedulePolicy(catch_up, 5)
-    times, dropped = due_moments(conduct, timing, since, now)
+    times, dropped, left_out = due_moments(conduct, timing, since, now)
     missed = moments(timing, since, now)
+    others = [at for at in missed if not times or at < times[0]]
+    assert left_out == ((others[0], others[-1]) if others else None)
     if catch_up == "all":
         assert times == missed[-5:]
     elif catch_up == "once" or now - missed[-1] < 60:
@@ -90,6 +93,7 @@ def test_what_is_due_is_ascending_and_never_ahead(timing, start, away, catch_up)
 def test_a_moment_that_its_timing_does_not_know_is_due_all_the_same():
     timing = Timing(rate="1 hour", anchor=1000.0)
     assert due_moments(SchedulePolicy(), timing, 500.0, 600.0).times == [500.0]
+    assert due_moments(SchedulePolicy(), timing, 500.0, 4600.0) == Due([4600.0], left_out=(500.0, 500.0))
 
 
 def test_what_is_told_at_once_or_again_is_never_too_late():

@@ -15,7 +15,7 @@ export type LiveState = "connecting" | "streaming" | "polling" | "off";
 
 const SILENCE_MS = 3_000;
 const HEARTBEAT_MS = 60_000;
-const POLL_MS = 1_500;
+const POLL_MS = 1_000;
 const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
 
 interface Stream extends Pick<Listener, "change"> {

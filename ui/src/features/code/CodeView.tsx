@@ -1,10 +1,11 @@
 /** A playbook's text, to read or to edit, with marks of the server at their places. */
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
-import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
-import { EditorState, type Text } from "@codemirror/state";
+import { lintGutter, setDiagnostics } from "@codemirror/lint";
+import { EditorState, type Extension } from "@codemirror/state";
 import { Decoration, EditorView, highlightActiveLine, keymap } from "@codemirror/view";
-import { useEffect, useRef } from "react";
+import { type RefObject, useEffect, useRef } from "react";
 
+import { applyFix, diagnosticOf, fixKeys, lineOf } from "./diagnostics";
 import { yamlView } from "./extensions";
 import type { Mark } from "./marks";
 import { useShadowView } from "./useShadowView";
@@ -21,6 +22,10 @@ interface CodeProps {
   /** The value of a template of the text, shown at the pointer or by Control+I. */
   templateValue?: ValueOf;
   onChange?: (text: string) => void;
+  /** Completion and help, for a text that is edited. */
+  assist?: Extension;
+  /** Set to what does what a mark suggests. */
+  fixer?: RefObject<((mark: Mark) => void) | null>;
   /** Control+Enter in the text. */
   onRun?: () => void;
 }
@@ -28,7 +33,7 @@ interface CodeProps {
 const still = [EditorState.readOnly.of(true), EditorView.editable.of(false)];
 const NO_MARKS: Mark[] = [];
 
-export default function CodeView({ label, identity, text, marks = NO_MARKS, reached, templateValue, onChange, onRun }: CodeProps) {
+export default function CodeView({ label, identity, text, marks = NO_MARKS, reached, templateValue, onChange, assist, fixer, onRun }: CodeProps) {
   const runner = useRef(onRun);
   runner.current = onRun;
   const { host, view } = useShadowView(identity, (parent, root) => {
@@ -40,7 +45,7 @@ export default function CodeView({ label, identity, text, marks = NO_MARKS, reac
         EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
         onRun ? keymap.of([{ key: "Mod-Enter", run: () => (runner.current?.(), true) }]) : [],
         reached ? reachedLines(reached) : [],
-        onChange ? editing(onChange) : [templateValue ? templateValues(templateValue) : still, failedLines(marks)],
+        onChange ? [assist ?? [], editing(onChange)] : [templateValue ? templateValues(templateValue) : still, failedLines(marks)],
       ],
     });
     return new EditorView({ state, parent, root });
@@ -48,10 +53,18 @@ export default function CodeView({ label, identity, text, marks = NO_MARKS, reac
   useEffect(() => {
     const shown = view.current;
     if (!shown) return;
-    shown.dispatch(setDiagnostics(shown.state, marks.map((mark) => diagnosticOf(shown.state.doc, mark))));
+    shown.dispatch(setDiagnostics(shown.state, marks.map((mark) => diagnosticOf(shown.state.doc, mark, onChange !== undefined))));
     const first = marks[0];
-    if (first) shown.dispatch({ effects: EditorView.scrollIntoView(lineOf(shown.state.doc, first).from, { y: "nearest" }) });
-  }, [identity, marks, view]);
+    // A text that is being written stays where its writer is.
+    if (first && !shown.hasFocus) shown.dispatch({ effects: EditorView.scrollIntoView(lineOf(shown.state.doc, first).from, { y: "nearest" }) });
+  }, [identity, marks, view, onChange === undefined]);
+  useEffect(() => {
+    if (!fixer) return;
+    fixer.current = (mark) => view.current && applyFix(view.current, mark);
+    return () => {
+      fixer.current = null;
+    };
+  }, [fixer, view]);
   return <div className="code-frame" ref={host} />;
 }
 
@@ -59,6 +72,7 @@ function editing(onChange: (text: string) => void) {
   return [
     history(),
     highlightActiveLine(),
+    fixKeys,
     // Escape, then Tab, leaves the editor by keyboard.
     keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
     EditorView.updateListener.of((update) => {
@@ -87,14 +101,4 @@ function reachedLines(reached: ReadonlyMap<number, boolean>) {
         .map(([line, all]) => Decoration.line({ class: all ? "cm-reached-line" : "cm-missed-line" }).range(view.state.doc.line(line).from)),
     ),
   );
-}
-
-function lineOf(doc: Text, mark: Mark) {
-  return doc.line(Math.min(Math.max(1, mark.line), doc.lines));
-}
-
-function diagnosticOf(doc: Text, mark: Mark): Diagnostic {
-  const line = lineOf(doc, mark);
-  const from = Math.min(line.to, line.from + Math.max(0, mark.column - 1));
-  return { from, to: line.to, severity: mark.severity, message: mark.fix ? `${mark.message} (${mark.fix})` : mark.message };
 }

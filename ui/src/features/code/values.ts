@@ -1,6 +1,8 @@
 /** The value of a template that the pointer rests on, or that the cursor is at when Control+I is pressed. */
-import { EditorState, StateEffect, StateField, type Text } from "@codemirror/state";
-import { EditorView, hoverTooltip, keymap, showTooltip, type Tooltip } from "@codemirror/view";
+import { EditorState, type Text } from "@codemirror/state";
+import { EditorView, type Tooltip } from "@codemirror/view";
+
+import { pointed } from "./pointed";
 
 /** What a template is at this moment, as one text; or why it has no value. */
 export type ValueOf = (template: string) => Promise<string>;
@@ -22,16 +24,6 @@ export function templateAt(doc: Text, position: number): Place | null {
   return null;
 }
 
-const shown = StateEffect.define<Tooltip | null>();
-const asked = StateField.define<Tooltip | null>({
-  create: () => null,
-  update: (before, transaction) => {
-    for (const effect of transaction.effects) if (effect.is(shown)) return effect.value;
-    return transaction.selection ? null : before;
-  },
-  provide: (field) => showTooltip.from(field),
-});
-
 export function templateValues(templateValue: ValueOf) {
   const tooltipAt = async (doc: Text, position: number): Promise<Tooltip | null> => {
     const place = templateAt(doc, position);
@@ -40,21 +32,11 @@ export function templateValues(templateValue: ValueOf) {
     return { pos: place.from, end: place.to, above: true, create: () => ({ dom: boxOf(value) }) };
   };
   return [
-    hoverTooltip((view, position) => tooltipAt(view.state.doc, position)),
-    asked,
+    pointed(({ doc }, position) => tooltipAt(doc, position)),
     // A cursor without editing: keys move it, and the text stays as it is.
     EditorState.readOnly.of(true),
     EditorView.editable.of(true),
     EditorView.contentAttributes.of({ "aria-readonly": "true" }),
-    keymap.of([
-      {
-        key: "Mod-i",
-        run: (view) => {
-          void tooltipAt(view.state.doc, view.state.selection.main.head).then((tooltip) => view.dispatch({ effects: shown.of(tooltip) }));
-          return true;
-        },
-      },
-    ]),
   ];
 }
 

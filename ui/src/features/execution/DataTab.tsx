@@ -4,13 +4,13 @@ import { type ReactNode, useState } from "react";
 
 import { type Schemas } from "../../api/client";
 import type { Json } from "../../api/json";
-import { parseJson } from "../../api/json";
-import { Unreachable } from "../../api/problem";
+import { READ_BYTES, readReference } from "../../api/references";
 import { Button } from "../../design/Button";
 import { Failure } from "../../design/Failure";
 import { TextField } from "../../design/Field";
 import { JsonTree } from "../../design/JsonTree";
 import { Loaded } from "../../design/Loaded";
+import { sizeText } from "../../design/size";
 import { Table } from "../../design/Table";
 import type { TabProps } from "./ExecutionPage";
 import { inputOf, type PastState, resultOf, variablesOf } from "./queries";
@@ -57,7 +57,7 @@ function PastValues({ past }: { past: PastState }) {
                 title: "Value",
                 cell: (value) =>
                   value.omitted ? (
-                    <span className="muted">{value.bytes} bytes; a template reads it</span>
+                    <span className="muted">{sizeText(value.bytes)}; a template reads it</span>
                   ) : (
                     <JsonTree label={`${scope} ${value.name}`} value={value.value as Json} />
                   ),
@@ -118,30 +118,35 @@ function Result({ answer }: { answer: Schemas["ResultAnswer"] }) {
   );
 }
 
-/** A value that is kept beside the result: shown when asked for. */
+/** A value that is kept beside the result: shown when asked for, where it is not too long to be shown. */
 function Reference({ download }: { download: Schemas["Download"] }) {
-  const load = useMutation({
-    mutationFn: async () => {
-      const answer = await fetch(download.url).catch(() => {
-        throw new Unreachable();
-      });
-      if (!answer.ok) throw new Error(`The link answered ${answer.status}; read the page again for a new one.`);
-      return parseJson(await answer.text());
-    },
-  });
+  const load = useMutation({ mutationFn: () => readReference(download) });
+  const isLong = (download.size ?? 0) > READ_BYTES;
   return (
     <div className="stack">
       <div className="row">
         <span className="mono small">{download.ref}</span>
-        {download.size === null ? null : <span className="muted small">{download.size} bytes</span>}
-        <Button onPress={() => load.mutate()} disabled={load.isPending}>
-          Read it
-        </Button>
+        {download.size === null ? null : <span className="muted small">{sizeText(download.size)}</span>}
+        {isLong ? null : (
+          <Button onPress={() => load.mutate()} disabled={load.isPending}>
+            Read it
+          </Button>
+        )}
+        <a href={download.url} download={fileName(download)}>
+          Download
+        </a>
+        {isLong ? <span className="muted small">Longer than {sizeText(READ_BYTES)}, so the page does not show it.</span> : null}
       </div>
       {load.error ? <Failure error={load.error} /> : null}
       {load.data === undefined ? null : <JsonTree label="value of the reference" value={load.data} />}
     </div>
   );
+}
+
+/** A name for the file: the last parts of the reference, with the ending of its compression. */
+function fileName({ ref, compression }: Schemas["Download"]): string {
+  const parts = ref.split("/result/").at(-1) ?? ref;
+  return parts.replaceAll(/[^\w.-]+/g, "-") + (compression === "gzip" ? ".gz" : "");
 }
 
 function Variables({ answer }: { answer: Schemas["VariablesAnswer"] }) {

@@ -1,7 +1,7 @@
 /** Write a playbook: the server's diagnostics at their places, a draft that survives, a warning when the version moved. */
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useMutation, usePrefetchQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
 import { type Finding, Problem } from "../../api/problem";
@@ -10,9 +10,12 @@ import { ActionButton, Button } from "../../design/Button";
 import { Failure } from "../../design/Failure";
 import { Note } from "../../design/Note";
 import { Skeleton } from "../../design/Skeleton";
+import { assist } from "../code/assist";
 import CodeView from "../code/CodeView";
+import type { Mark } from "../code/marks";
 import { type Draft, dropDraft, readDraft } from "./drafts";
 import { Findings } from "./Findings";
+import { playbookSchema } from "./queries";
 import { useKeptDraft } from "./useKeptDraft";
 
 /** The server looks at a text when nothing was typed for so long. */
@@ -50,12 +53,21 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   const looked = useQuietText(typed);
   const check = useQuery({
     queryKey: ["check", looked],
-    queryFn: () => read(api.POST("/api/catalog/validate", { body: { content: looked } })),
+    queryFn: () => read(api.POST("/api/catalog/validate", { body: { content: looked, names: true } })),
     enabled: looked.trim() !== "",
     placeholderData: keepPreviousData,
     retry: false,
     gcTime: 60_000,
   });
+  usePrefetchQuery(playbookSchema);
+  // The names of the last text that was a playbook: one that is half written has none.
+  const names = useRef<Schemas["PlaybookNames"] | null>(null);
+  names.current = check.data?.names ?? names.current;
+  const helping = useMemo(() => {
+    const schema = () => client.getQueryData(playbookSchema.queryKey) ?? client.ensureQueryData(playbookSchema).catch(() => null);
+    return assist({ schema, names: () => names.current });
+  }, [client]);
+  const fixer = useRef<((mark: Mark) => void) | null>(null);
   /** The text names another path, whose versions are not those of this page. */
   const isOther = check.data?.path != null && check.data.path !== draft;
   const register = useMutation({
@@ -108,8 +120,8 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
           </p>
         </Note>
       ) : null}
-      <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} />
-      <Findings findings={findings} />
+      <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} assist={helping} fixer={fixer} />
+      <Findings findings={findings} fix={(finding) => fixer.current?.(finding)} />
       {refused.map((error, at) => (
         <Failure key={at} error={error} />
       ))}
@@ -123,7 +135,7 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
         <Button onPress={drop} disabled={!changed}>
           Drop the draft
         </Button>
-        <span className="muted small">{changed ? "A draft is kept in this browser. " : ""}Escape, then Tab, leaves the text.</span>
+        <span className="muted small">{changed ? "A draft is kept in this browser. " : ""}Control+Space completes, Control+I explains, F8 goes to the next problem, Control+. does what it suggests. Escape, then Tab, leaves the text.</span>
       </div>
     </div>
   );

@@ -2,6 +2,7 @@
 import { queryOptions } from "@tanstack/react-query";
 
 import { api, read, type Schemas } from "../../api/client";
+import type { Schema } from "../code/assist/schema";
 
 export type PlaybookLine = Schemas["PlaybookLine"];
 
@@ -24,6 +25,13 @@ export const playbookPages = () =>
       return found;
     },
   });
+
+/** What may be written in a playbook, for the editor; it is that of one version of the server. */
+export const playbookSchema = queryOptions({
+  queryKey: ["playbook-schema"],
+  queryFn: async () => (await read(api.GET("/api/schema/playbook"))) as Schema,
+  staleTime: Infinity,
+});
 
 /** The versions of a playbook, newest first; the newest 500. */
 export const versionsOf = (path: string) =>

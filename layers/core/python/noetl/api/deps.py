@@ -11,6 +11,7 @@ from noetl.api.http.waiting import Waiting
 from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import NotFoundError
 from noetl.domain.events import Event
+from noetl.domain.kinds import KindLookup
 from noetl.domain.results.references import INLINE_LIMIT
 from noetl.domain.sizes.table import ANSWER_BYTES, BODY_BYTES
 from noetl.dsl.program import Program
@@ -70,7 +71,8 @@ class ApiDeps:
     """Dependencies of the routes.
 
     ``programs``: hash → Program (raises NotFoundError). ``compile``: (text, source name) → program and warnings (raises
-    InvalidPlaybookError). ``keep``: stores a program for engine and workers. ``registered``: called with each playbook that was registered.
+    InvalidPlaybookError). ``kinds``: those that playbooks may use here. ``keep``: stores a program for engine and workers.
+    ``registered``: called with each playbook that was registered.
     ``link``: (result URI, seconds) → a URL that serves its bytes for so long, without further credentials. ``gauges``: how full queues are.
     ``pressure``: refuses what is too much. ``names``: which credentials there are, for keychains. ``inspection``: what is outstanding.
     ``checks``: what has to be reachable, each raising NoetlError when it is not. ``clock``: epoch seconds.
@@ -91,6 +93,7 @@ class ApiDeps:
     task_logs: TaskLogs
     programs: Callable[[str], Program]
     compile: Callable[[str, str], Compiled]
+    kinds: Callable[[], KindLookup]
     keep: Callable[[Program], None]
     publisher: Publisher
     link: Callable[[str, int, str], str]

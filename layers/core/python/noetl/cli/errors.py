@@ -16,10 +16,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
+from noetl.adapters.embedded.measured import memory_shortage
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
-from noetl.domain.shortages import shortage
+from noetl.domain.shortages import MEMORY, PROCESSES, shortage
 from noetl.domain.text.untrusted_text import CONTINUED, escape_block, escape_line, log_entry
 
 DONE = 0
@@ -30,6 +31,8 @@ INTERRUPTED = 130
 
 DEBUG = "NOETL_DEBUG"
 _LOG_LIMIT = 5 * 1024 * 1024
+NO_MEMORY = f"error: {MEMORY.reason}\n  hint: {MEMORY.remedy}\n".encode()
+"""Made before it is needed: writing it takes no memory."""
 
 
 class ReportedError(Exception):
@@ -115,7 +118,11 @@ def _flushed(code: int) -> int:
         silence_stdout()
         if code == DONE:
             _say(_unwritten(error))
-            return ENVIRONMENT
+            code = ENVIRONMENT
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _silence(sys.stderr)  # the interpreter would end with a code of its own
     return code
 
 
@@ -126,7 +133,11 @@ def _unwritten(error: OSError) -> str:
 
 def silence_stdout() -> None:
     """Nothing that is still in its buffers may complain when the interpreter ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _silence(sys.stdout)
+
+
+def _silence(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _say(text: str) -> None:
@@ -146,6 +157,10 @@ def _unexpected(error: Exception) -> int:
     It is a defect, an environment that was not foreseen, or an exhausted machine.
     """
     short = shortage(error)
+    if (
+        short is None or short is PROCESSES
+    ):  # a thread needs memory for its stack, and says so in no other words
+        short = memory_shortage() or short
     if short is not None:
         place = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
         _say(f"error: {short.reason}{place}\n  hint: {short.remedy}")

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
+from contextlib import suppress
 
 from noetl.cli.collector import collect_rarely
-from noetl.cli.errors import ENVIRONMENT, guarded
+from noetl.cli.errors import ENVIRONMENT, NO_MEMORY, guarded
 
 
 def main() -> int:
     """Run the command line in ``sys.argv``; return the exit code (see ``noetl.cli.errors``)."""
     collect_rarely()
+    sys.unraisablehook = _ignored
     atexit.register(_freeze)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    return guarded(_app)
+    try:
+        return guarded(_app)
+    except (MemoryError, SystemError):  # also while an error was being told
+        with suppress(OSError):
+            os.write(2, NO_MEMORY)
+        return ENVIRONMENT
+
+
+def _ignored(unraisable: sys.UnraisableHookArgs) -> None:
+    """Print no line about a lack of memory in a finaliser.
+
+    The command itself reports it.
+    """
+    if not issubclass(unraisable.exc_type, MemoryError):
+        sys.__unraisablehook__(unraisable)
 
 
 def _freeze() -> None:

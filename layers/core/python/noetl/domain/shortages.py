@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import re
+from typing import NamedTuple
 
-import msgspec
 
+class Shortage(NamedTuple):
+    """``reason`` completes "… failed: "; ``remedy`` is what to do about it.
 
-class Shortage(msgspec.Struct, frozen=True):
-    """``reason`` completes "… failed: "; ``remedy`` is what to do about it."""
+    No library is needed for it: a machine that is short may be unable to load one.
+    """
 
     reason: str
     remedy: str
@@ -27,9 +29,22 @@ PROCESSES = Shortage(
 FILES = Shortage(
     "no more files can be opened", "raise the limit of this process (`ulimit -n`), or end what else runs"
 )
+FILE_SIZE = Shortage(
+    "a file may not become as large as it has to",
+    "raise the limit of this process for the size of a file (`ulimit -f`, LimitFSIZE of a service)",
+)
+STARTS = Shortage(
+    "the system starts no program: it has no more processes, or no more memory",
+    "raise the limits of this user (`ulimit -u`, `ulimit -v`, or the container's), or end what else runs",
+)
+TEMPORARY = Shortage(
+    "no folder for temporary files can be written",
+    "make room in it (`df -h /tmp`), let this user write there, or name another one (TMPDIR)",
+)
 _NUMBERS = {
     errno.ENOSPC: DISK,
     errno.EDQUOT: DISK,
+    errno.EFBIG: FILE_SIZE,
     errno.ENOMEM: MEMORY,
     errno.EAGAIN: PROCESSES,
     errno.EMFILE: FILES,
@@ -40,9 +55,20 @@ _TEXTS = (
         re.compile(r"No space left on device|Disk quota exceeded|wrote only \d+ of \d+ bytes", re.IGNORECASE),
         DISK,
     ),
-    (re.compile(r"could not fork|can't start new thread|Resource temporarily unavailable"), PROCESSES),
-    (re.compile(r"Cannot allocate memory|out of memory|failed to map segment", re.IGNORECASE), MEMORY),
-    (re.compile(r"Too many open files"), FILES),
+    (re.compile(r"No usable temporary directory"), TEMPORARY),
+    (re.compile(r"could not execute command [^\n]*Cannot allocate memory"), STARTS),
+    (
+        re.compile(r"could not fork|\bCannot fork|can't start new thread|Resource temporarily unavailable"),
+        PROCESSES,
+    ),
+    (
+        re.compile(
+            r"Cannot allocate memory|out of memory|failed to map segment|\bMemoryError\b", re.IGNORECASE
+        ),
+        MEMORY,
+    ),
+    (re.compile(r"Too many open files|insufficient file descriptors"), FILES),
+    (re.compile(r"File too large|SIGXFSZ"), FILE_SIZE),
 )
 _CHAIN = 8
 
@@ -62,7 +88,7 @@ def shortage(error: BaseException) -> Shortage | None:
             return MEMORY
         if isinstance(seen, OSError) and seen.errno in _NUMBERS:
             return _NUMBERS[seen.errno]
-        if isinstance(seen, (OSError, RuntimeError)) and (found := shortage_in(str(seen))):
+        if isinstance(seen, (OSError, RuntimeError, ImportError)) and (found := shortage_in(str(seen))):
             return found
         seen = seen.__cause__ or seen.__context__
     return None

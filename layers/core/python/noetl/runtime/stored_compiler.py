@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from noetl.domain.kinds import KindLookup
 from noetl.dsl.program import Program, encode
 from noetl.ports.programs import ProgramStore
 
@@ -20,10 +21,16 @@ class Compiler:
 
         ``program``: the hash of a program; ``rewritten``: what an older dialect was compiled as then. Raises InvalidPlaybookError.
         """
-        from noetl.kinds.registry import default_registry
         from noetl.runtime.program_cache import ProgramCache
 
-        return ProgramCache(None, default_registry()).compile(text, source_name, program, rewritten)
+        return ProgramCache(None, self.kinds()).compile(text, source_name, program, rewritten)
+
+    @staticmethod
+    def kinds() -> KindLookup:
+        """Return the kinds that playbooks are compiled with."""
+        from noetl.kinds.registry import default_registry
+
+        return default_registry()
 
     def keep(self, program: Program) -> None:
         """Store a program. Raises InfrastructureError."""

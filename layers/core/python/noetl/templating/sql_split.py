@@ -77,7 +77,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ENDS = {
-    "line": re.compile(r"\n"),
+    "line": re.compile(r"[\n\r]"),
     "quoted": re.compile(r"'(?!')|(?P<skip>'')"),
     "escaped": re.compile(r"'(?!')|(?P<skip>''|\\.)", re.DOTALL),
     "name": re.compile(r'"(?!")|(?P<skip>"")'),

@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from noetl.adapters.embedded.measured import room_shortage
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.shortages import shortage, shortage_in
+from noetl.domain.shortages import PROCESSES, shortage, shortage_in
 
 PORT = 5432
 _PROBLEM = re.compile(r"\b(ERROR|FATAL|PANIC):")
@@ -222,7 +223,7 @@ def _call(command: list[str], data: Path, text: str = "") -> subprocess.Complete
     if identity:
         let_through(data)
         let_through(binaries() / "postgres")
-    return subprocess.run(
+    done = subprocess.run(
         command,
         input=text,
         capture_output=True,
@@ -234,14 +235,26 @@ def _call(command: list[str], data: Path, text: str = "") -> subprocess.Complete
         check=False,
         **identity,
     )
+    if done.returncode < 0:
+        done.stderr += f"FATAL: it was ended by {_signal_name(-done.returncode)}\n"
+    return done
 
 
-def failed(what: str, cause: Exception | str, code: str) -> InfrastructureError:
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def failed(what: str, cause: Exception | str, code: str, folder: Path | None = None) -> InfrastructureError:
     """Describe a failure: the exhausted resource with a remedy, or else the cause.
 
-    The resource is described when the cause names one.
+    The resource is described when the cause names one, or when it names no problem and the state of ``folder`` tells one.
     """
     found = shortage_in(cause) if isinstance(cause, str) else shortage(cause)
+    if found is None and folder is not None and not _PROBLEM.search(str(cause)):
+        found = room_shortage(folder)
     if found is not None:
         return InfrastructureError(f"{what}: {found.reason}", code=code, hint=found.remedy, retryable=False)
     lines = [line for line in str(cause).strip().splitlines() if line.strip()]
@@ -300,10 +313,13 @@ def start(
             meanwhile()
         if _wait_ready(data, process, began + START_SECONDS):
             return
-        if time.monotonic() > began + RETRY_SECONDS:
-            if unreachable or not _is_unreachable(data):
+        log = _log_end(data)
+        lacks = shortage_in(log) or (None if _PROBLEM.search(log) else room_shortage(data))
+        stays_short = lacks not in (None, PROCESSES)  # the children of a killed server give processes back
+        if stays_short or time.monotonic() > began + RETRY_SECONDS:
+            if stays_short or unreachable or not _is_unreachable(data):
                 raise failed(
-                    f"the embedded Postgres did not start ({_log(data)})", _log_end(data), "postgres_start"
+                    f"the embedded Postgres did not start ({_log(data)})", log, "postgres_start", data
                 )
             unreachable = True
             stop(data)

@@ -21,6 +21,7 @@ from types import TracebackType
 
 from noetl.adapters.embedded import processes, roles
 from noetl.adapters.embedded.locked import locked
+from noetl.adapters.embedded.measured import is_memory_too_small
 from noetl.domain.errors import InfrastructureError
 
 ENGINE, WORKSPACE = roles.ENGINE_DATABASE, roles.WORKSPACE_DATABASE
@@ -35,10 +36,14 @@ SETTINGS = {
     "checkpoint_timeout": "15min",
     "wal_compression": "pglz",
     "jit": "off",
-    "log_min_messages": "fatal",
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
     "log_checkpoints": "off",
 }
-"""Durable, and small enough for a laptop. Refused commits are business as usual, so errors stay out of the log."""
+"""Durable, and small enough for a laptop. Refused commits are business as usual, so errors stay out of the log.
+
+The level ``log`` is above that of errors; a server says there that it cannot start a process. Statements stay out of it.
+"""
 
 
 def home() -> Path:
@@ -122,6 +127,8 @@ def open_embedded(
     InfrastructureError.
     """
     folder = (data or home() / "postgres").expanduser().resolve()
+    if is_memory_too_small():
+        raise processes.failed("the embedded Postgres cannot be started", MemoryError(), "postgres_start")
     with _writable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _writable(folder), locked(folder):

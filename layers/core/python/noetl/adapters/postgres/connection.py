@@ -22,6 +22,7 @@ from noetl.adapters.postgres.literals import numbers
 from noetl.adapters.postgres.queries import Query, query
 from noetl.adapters.postgres.session_settings import OPTIONS
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.shortages import shortage_in
 from noetl.ports.executions.execution_store import ExecutionIdTakenError, VersionConflictError
 
 Row = tuple[bytes | None, ...]
@@ -29,8 +30,17 @@ CONFLICTS = frozenset({b"NE001", b"23505"})
 TAKEN = {b"NE003": "children", b"NE004": "starts"}
 """What the ids are for that ``noetl.refuse_taken`` names."""
 """A refusal of our own functions; a row that exists already (an event that was applied)."""
+_FULL_QUEUE = "failed: Resource temporarily unavailable"
+"""A server that has too many callers at its socket; the machine is short of nothing."""
+_NOBODY = "failed: No such file or directory"
+"""There is no socket: the server has ended."""
+_NOBODY_HINT = (
+    "its server has ended; the log of `noetl serve`, or postgres.log in the home folder, says what it lacks"
+)
 TROUBLES = frozenset({b"08", b"53", b"57", b"55"})
 """Classes of errors that trying again may cure: connection, resources, operator, locks."""
+FAULTS = frozenset({b"58", b"XX"})
+"""Classes of errors of the server's system: damage, or what its machine is short of."""
 CANCELLED = b"57014"
 """A statement that took longer than its limit. It says nothing about others: one may wait for a row that an operator has locked."""
 ROLLED_BACK = b"40"
@@ -135,7 +145,7 @@ class Session:
                 code="database_slow",
                 hint="it waits for a lock, or has too much to do; others may be answered",
             )
-        if state[:2] in TROUBLES:
+        if state[:2] in TROUBLES or (state[:2] in FAULTS and shortage_in(str(error)) is not None):
             return unreachable(error)
         if state[:2] in UNFIT:
             return InfrastructureError(
@@ -162,7 +172,19 @@ def _lost(result: pq.abc.PGresult) -> tuple[int, ...]:
 
 
 def unreachable(error: BaseException, code: str = "database_unreachable") -> InfrastructureError:
-    return InfrastructureError(f"the database does not answer: {str(error).strip()}", code=code)
+    """Describe an outage in the database's words.
+
+    What its machine is short of comes with a remedy.
+    """
+    words = str(error).strip()
+    lacking = None if _FULL_QUEUE in words else shortage_in(words)
+    if lacking is None:
+        hint = _NOBODY_HINT if _NOBODY in words else None
+        return InfrastructureError(f"the database does not answer: {words}", code=code, hint=hint)
+    first, _, _ = words.partition("\n")
+    return InfrastructureError(
+        f"the database cannot do its work, because {lacking.reason}: {first}", code=code, hint=lacking.remedy
+    )
 
 
 MOST = 32

@@ -11,7 +11,7 @@ from noetl.adapters.postgres.literals import flag, number, printable, text
 from noetl.domain import codec
 from noetl.domain.automations.missed_run_policy import CatchUp, Overlap
 from noetl.domain.unreadable import Unreadable, attempt
-from noetl.ports.automations.schedule_store import ScheduleRow
+from noetl.ports.automations.schedule_store import ScheduleRow, Skipped
 
 _SHOWN_ERROR = 2000
 
@@ -56,7 +56,14 @@ class PostgresScheduleStore:
         return [_schedule(row) for row in rows]
 
     def fired(
-        self, row: ScheduleRow, at: float, *, next_at: float | None, execution_id: int | None, error: str = ""
+        self,
+        row: ScheduleRow,
+        at: float,
+        *,
+        next_at: float | None,
+        execution_id: int | None,
+        error: str = "",
+        skipped: Skipped | None = None,
     ) -> bool:
         values = {
             "name": text(row.name),
@@ -65,6 +72,8 @@ class PostgresScheduleStore:
             "next_at": _maybe(next_at),
             "execution_id": _maybe(execution_id),
             "error": text(printable(error[:_SHOWN_ERROR])),
+            "skipped_at": None if skipped is None else number(skipped.at),
+            "skipped_reason": None if skipped is None else text(printable(skipped.reason[:_SHOWN_ERROR])),
         }
         return bool(self._database.run("schedule_fired", values))
 
@@ -109,7 +118,7 @@ def _first(rows: list[Row]) -> ScheduleRow | None:
 def _schedule(row: Row) -> ScheduleRow:
     name, path, version, cron, rate, timezone, payload, enabled, paused, declared = row[:10]
     anchor, next_at, last_at, last_execution, last_error = row[10:15]
-    catch_up, catch_up_max, overlap, latest_execution = row[15:]
+    catch_up, catch_up_max, overlap, latest_execution, skipped_at, skipped_reason = row[15:]
     found = attempt(lambda: _mapping(payload or b"{}"), f"the payload of schedule {_text(name)}")
     due = moment(next_at, f"the next time of schedule {_text(name)}")
     if next_at is not None and due is None:
@@ -135,6 +144,8 @@ def _schedule(row: Row) -> ScheduleRow:
         catch_up_max=int(catch_up_max or 0),
         overlap=cast(Overlap, _text(overlap)),
         latest_execution=None if latest_execution is None else int(latest_execution),
+        skipped_at=moment(skipped_at, f"the skipped time of schedule {_text(name)}"),
+        skipped_reason=_text(skipped_reason),
     )
 
 

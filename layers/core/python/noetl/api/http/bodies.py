@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from noetl.api.http.result_bodies import Download
 from noetl.domain.sizes.table import PRIORITY
 from noetl.domain.variables import VariableType
+from noetl.dsl.editors.shapes import PlaybookNames, TextEdit
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.automations.schedules import ScheduleView
 from noetl.services.credentials.credentials import CredentialAccessView, CredentialView
@@ -25,14 +26,25 @@ from noetl.services.queries.saved_views import SavedViewAnswer
 # --- asked ------------------------------------------------------------------------------------------
 
 
-class CheckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A playbook to check or to format.
+class FormatBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A playbook to format.
 
     ``content``: its YAML, or base64 of it. ``source_name``: what diagnostics print.
     """
 
     content: str
     source_name: str | None = None
+
+
+class ValidateBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A playbook to check.
+
+    ``content``: its YAML, or base64 of it. ``source_name``: what diagnostics print. ``names``: answer the names that it declares, too.
+    """
+
+    content: str
+    source_name: str | None = None
+    names: bool = False
 
 
 class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,6 +173,7 @@ class PlaybookDiagnostic(msgspec.Struct, frozen=True):
     """Something about a playbook.
 
     ``location``: ``file:line:column``; ``path``: the place in the document; ``fix``: what to write instead.
+    ``edit``: the change of the text that says so, where a playbook was checked and there is one.
     """
 
     location: str
@@ -171,6 +184,7 @@ class PlaybookDiagnostic(msgspec.Struct, frozen=True):
     message: str
     fix: str | None = None
     path: str | None = None
+    edit: TextEdit | None = None
 
 
 class PlaybookChange(msgspec.Struct, frozen=True):
@@ -221,7 +235,7 @@ class CheckedAnswer(msgspec.Struct, frozen=True):
     """What the compiler says of a playbook.
 
     ``valid``: it could be registered; ``path``, ``name`` and ``program`` (the compiled form's hash) are null otherwise. ``diagnostics``:
-    errors and warnings, by their place.
+    errors and warnings, by their place. ``names``: where they were asked for and the text is a playbook, with or without errors.
     """
 
     valid: bool
@@ -229,6 +243,7 @@ class CheckedAnswer(msgspec.Struct, frozen=True):
     name: str | None
     program: str | None
     diagnostics: list[PlaybookDiagnostic]
+    names: PlaybookNames | None = None
 
 
 class FormattedAnswer(msgspec.Struct, frozen=True):

@@ -1,20 +1,37 @@
-"""Check and format a playbook that is being written, over the API.
+"""Check and format a playbook that is being written, and serve its schema.
 
 Nothing is stored.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec.structs import replace
+
 from noetl.api.deps import ApiDeps
 from noetl.api.http import bodies, parse
-from noetl.api.http.bodies import CheckBody, CheckedAnswer, FormattedAnswer, MigrateBody, PlaybookDiagnostic
+from noetl.api.http.bodies import (
+    CheckedAnswer,
+    FormatBody,
+    FormattedAnswer,
+    MigrateBody,
+    PlaybookDiagnostic,
+    ValidateBody,
+)
 from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.problems import diagnostic
 from noetl.api.http.route import Route
 from noetl.api.nouns.catalog import name_of_file
 from noetl.domain import codec
 from noetl.domain.long_work import begin_long_work
-from noetl.services.catalog.check_playbook import check_playbook, format_playbook
+from noetl.services.catalog.check_playbook import (
+    check_playbook,
+    format_playbook,
+    playbook_names,
+    playbook_schema,
+    quick_fixes,
+)
 from noetl.services.catalog.register_playbook import playbook_text
 
 _LONG = 8 * 1024
@@ -23,22 +40,36 @@ _LONG = 8 * 1024
 
 def validate(deps: ApiDeps, request: Request) -> Answer:
     """200 as well for a playbook with errors: ``valid`` is false then."""
-    text, name = text_and_name(parse.body(request, deps, CheckBody))
+    body = parse.body(request, deps, ValidateBody)
+    text, name = text_and_name(body)
     found = check_playbook(text, source_name=name, compile=deps.compile)
-    diagnostics = [codec.convert(diagnostic(one, name), PlaybookDiagnostic) for one in found.diagnostics]
+    diagnostics = [
+        replace(codec.convert(diagnostic(one, name), PlaybookDiagnostic), edit=edit)
+        for one, edit in zip(found.diagnostics, quick_fixes(text, found), strict=True)
+    ]
     answer = CheckedAnswer(
-        found.is_valid, found.path or None, found.name or None, found.program or None, diagnostics
+        found.is_valid,
+        found.path or None,
+        found.name or None,
+        found.program or None,
+        diagnostics,
+        playbook_names(text, deps.kinds()) if body.names else None,
     )
     return Answer(200, answer)
 
 
 def write_formatted(deps: ApiDeps, request: Request) -> Answer:
-    text, name = text_and_name(parse.body(request, deps, CheckBody))
+    text, name = text_and_name(parse.body(request, deps, FormatBody))
     made = format_playbook(text, source_name=name)
     return Answer(200, FormattedAnswer(made, made != text))
 
 
-def text_and_name(body: CheckBody | MigrateBody) -> tuple[str, str]:
+def get_schema(deps: ApiDeps, request: Request) -> Answer:
+    begin_long_work()
+    return Answer(200, playbook_schema(deps.kinds()))
+
+
+def text_and_name(body: ValidateBody | FormatBody | MigrateBody) -> tuple[str, str]:
     """Return the text of a playbook, and the name that diagnostics print.
 
     A long text is long work.
@@ -51,6 +82,17 @@ def text_and_name(body: CheckBody | MigrateBody) -> tuple[str, str]:
 
 ROUTES: tuple[Route, ...] = (
     Route(
+        "GET",
+        "/api/schema/playbook",
+        "getSchemaOfPlaybooks",
+        "The JSON Schema of playbooks with the kinds of this place, as `noetl schema` prints it, for editors.",
+        "read",
+        get_schema,
+        {200: dict[str, Any]},
+        "catalog",
+        refuses=(429,),
+    ),
+    Route(
         "POST",
         "/api/catalog/validate",
         "validatePlaybook",
@@ -59,7 +101,7 @@ ROUTES: tuple[Route, ...] = (
         validate,
         {200: bodies.CheckedAnswer},
         "catalog",
-        body=bodies.CheckBody,
+        body=bodies.ValidateBody,
         refuses=(429,),
     ),
     Route(
@@ -71,7 +113,7 @@ ROUTES: tuple[Route, ...] = (
         write_formatted,
         {200: bodies.FormattedAnswer},
         "catalog",
-        body=bodies.CheckBody,
+        body=bodies.FormatBody,
         refuses=(429,),
     ),
 )

@@ -14,7 +14,7 @@ from noetl.cli.client import runtime_access
 from noetl.cli.commands import database
 from noetl.cli.commands.database import open_database, place
 from noetl.cli.render.output import note, out, out_json, table
-from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.errors import InvalidInputError
 from noetl.domain.text.excerpt import excerpt
 
 _CELL = 80
@@ -113,11 +113,7 @@ def _run(dsn: str, statement: str, *, write: bool) -> tuple[list[str], list[tupl
             columns = [column.name for column in cursor.description or ()]
             return columns, cursor.fetchall() if columns else [], cursor.statusmessage or ""
     except psycopg.OperationalError as error:
-        raise InfrastructureError(
-            f"the database cannot be used: {str(error).strip()}",
-            code="database_unreachable",
-            hint="noetl db status shows where it is",
-        ) from error
+        raise database.unusable(error, "noetl db status shows where it is") from error
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise InvalidInputError(
             str(error).strip(), code="read_only", hint="noetl db shell --write lets statements change rows"

@@ -9,6 +9,8 @@ from typing import Any
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
 from noetl.cli.render.output import out, out_json
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.shortages import shortage_in
 
 
 @contextmanager
@@ -91,16 +93,27 @@ def look(dsn: str) -> dict[str, Any]:
     import psycopg
 
     from noetl.adapters.postgres.migrations import pending
-    from noetl.domain.errors import InfrastructureError
 
     try:
         with psycopg.connect(dsn, autocommit=True, connect_timeout=10, prepare_threshold=None) as connection:
             version = str(connection.info.parameter_status("server_version"))
             missing = pending(dsn)
     except psycopg.Error as error:
-        raise InfrastructureError(
-            f"the database cannot be used: {str(error).strip()}",
-            code="database_unreachable",
-            hint="check NOETL_DATABASE_URL, or unset it to use the embedded Postgres",
-        ) from error
+        hint = "check NOETL_DATABASE_URL, or unset it to use the embedded Postgres"
+        raise unusable(error, hint) from error
     return {"server": version, "pending": missing}
+
+
+def unusable(error: Exception, hint: str) -> InfrastructureError:
+    """Describe why the database cannot be used.
+
+    ``hint`` helps when its machine is short of nothing.
+    """
+    words = str(error).strip()
+    lacking = shortage_in(words)
+    reason = f"{lacking.reason}: {words}" if lacking else words
+    return InfrastructureError(
+        f"the database cannot be used: {reason}",
+        code="database_unreachable",
+        hint=lacking.remedy if lacking else hint,
+    )

@@ -19,6 +19,7 @@ from noetl.cli import errors
 from noetl.cli.client import runtime_access
 from noetl.cli.render.output import duration, out, out_json
 from noetl.domain.errors import NoetlError
+from noetl.domain.shortages import shortage
 
 PACKAGES = (
     "duckdb",
@@ -112,15 +113,14 @@ def check_home(home: Path) -> Check:
     probe = home / f".doctor-{os.getpid()}"
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        probe.write_bytes(b"x")
-        probe.unlink()
+        try:
+            probe.write_bytes(b"x")
+        finally:
+            probe.unlink(missing_ok=True)
     except OSError as error:
-        return Check(
-            "home",
-            "failed",
-            f"{home} cannot be written: {error.strerror}",
-            "set NOETL_HOME to a folder of yours",
-        )
+        lacks = shortage(error)
+        fix = lacks.remedy if lacks else "set NOETL_HOME to a folder of yours"
+        return Check("home", "failed", f"{home} cannot be written: {error.strerror}", fix)
     free = shutil.disk_usage(home).free
     if free < _FREE:
         return Check("home", "warning", f"{home} has {free // 1024**2} MiB left", "free some disk space")

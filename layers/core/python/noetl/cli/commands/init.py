@@ -13,6 +13,7 @@ from noetl.cli import errors
 from noetl.cli.options import Json, end
 from noetl.cli.render.output import out, out_json, table
 from noetl.domain.errors import ConflictError, InvalidInputError
+from noetl.domain.shortages import shortage
 from noetl.dsl.diagnostics import did_you_mean
 
 TEMPLATES = {
@@ -99,8 +100,13 @@ def write_template(template: str, name: str, folder: Path, *, force: bool = Fals
         try:
             path.write_text(text, encoding="utf-8")
         except OSError as error:
+            lacking = shortage(error)
+            if path.name not in there:
+                path.unlink(missing_ok=True)
             raise InvalidInputError(
-                f"{path.name} cannot be written: {error.strerror or error}", code="file_unwritable"
+                f"{path.name} cannot be written: {lacking.reason if lacking else error.strerror or error}",
+                code="file_unwritable",
+                hint=lacking.remedy if lacking else None,
             ) from error
     return list(texts)
 

@@ -42,11 +42,12 @@ class Due(NamedTuple):
     """Moments of a schedule that are due.
 
     ``times``: to be fired, ascending. ``dropped``: the newest moment that is left out for good, if any is newer than all of them.
-    Neither: every moment up to now is settled.
+    Neither: every moment up to now is settled. ``left_out``: the oldest and the newest of the moments before ``times`` that are left out.
     """
 
     times: list[float]
     dropped: float | None = None
+    left_out: tuple[float, float] | None = None
 
 
 def check_conduct(conduct: SchedulePolicy) -> SchedulePolicy:
@@ -102,8 +103,11 @@ def due_moments(
     count = conduct.catch_up_max if conduct.catch_up == "all" else 1
     found = [since, *latest_moments(timing, since + 1, now, count)][-count:]
     if conduct.catch_up == "none" and now - found[-1] >= LATE_SECONDS:
-        return Due([], found[-1])
-    return Due(found)
+        return Due([], found[-1], (since, found[-1]))
+    if found[0] == since:
+        return Due(found)
+    before = [since, *latest_moments(timing, since + 1, found[0] - 1, 1)]
+    return Due(found, left_out=(since, before[-1]))
 
 
 def too_late(conduct: SchedulePolicy, timing: Timing, at: float, last_at: float | None, now: float) -> str:

@@ -156,7 +156,7 @@ PLAYBOOK_BYTES = _size("playbook_bytes", "playbooks", 2 * MIB, "bytes",
     "the text of a playbook",
     f"{_COMPILER} (`yaml-too-large`)")
 MIGRATED_BYTES = _size("migrated_bytes", "playbooks", 256 * KIB, "bytes",
-    "the text of a playbook that a request rewrites to today's language; `noetl migrate` takes any playbook",
+    "the text of a playbook that a request formats, or rewrites to today's language; `noetl fmt` and `noetl migrate` take any playbook",
     "the API (`size_limit`)")
 PLAYBOOK_DEPTH = _size("playbook_depth", "playbooks", 100, "levels",
     "lists and mappings nested in a playbook",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.domain.kinds import KindLookup
+from noetl.dsl.editors.schema_notes import add_notes
 from noetl.dsl.editors.schema_words import describe
 from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.lowering.tasks import EMPTY_KEYS, TASK_KEYS
@@ -37,6 +38,7 @@ def playbook_schema(kinds: KindLookup) -> dict[str, Any]:
         definitions[model]["allOf"] = branches
     _add_conditions(definitions)
     describe(schema)
+    add_notes(schema)
     return {
         "$schema": DIALECT,
         "title": "NoETL playbook",

@@ -55,7 +55,7 @@ def settings_of(context: TaskContext, folder: Path) -> dict[str, Any]:
 
 
 _ADVICE = re.compile(
-    r"\n(?:Possible |Try |This type was |Column \w+ is being|\s*file = |LINE 1: CREATE TEMP VIEW)"
+    r"\n(?:Possible |Try |This type was |Column \w+ is being|[ \t]*file = |LINE 1: CREATE TEMP VIEW)"
 )
 
 

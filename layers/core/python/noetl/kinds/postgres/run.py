@@ -21,6 +21,7 @@ from psycopg.pq import DiagnosticField, ExecStatus
 
 from noetl.caching.lru_cache import LruCache
 from noetl.domain.errors import TaskError
+from noetl.kinds.postgres.leading_words import leading_words
 from noetl.kinds.postgres.values import TEXT, UNTYPED, Wire, dump, dump_for, is_open, text_bytes
 from noetl.kinds.rows.database import Table
 from noetl.kinds.support.sql_params import first_line, native_text
@@ -37,8 +38,6 @@ _AS_TEXT: LruCache[bytes, frozenset[int]] = LruCache(1000)
 GRACE_SECONDS = 1.0
 """The server ends a statement by its own clock; this much later the client stops waiting for it."""
 
-_LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL)
-"""The first words of a statement. The loop is possessive (`*+`): without it, each comment doubles the time of a search that finds nothing."""
 _CONTROL = frozenset({"begin", "start", "commit", "end", "abort"})
 _DEADLOCKS = frozenset({"40P01", "40001"})
 
@@ -319,17 +318,14 @@ def load_rows(transformer: Transformer, result: pq.abc.PGresult) -> list[tuple[A
 
 def _refuse_control(text: str) -> None:
     """Refuse statements that control transactions: a task is a transaction of its own."""
-    match = _LEADING.match(text)
-    if match is None:
-        return
-    first, second = match[1].lower(), (match[2] or "").lower()
+    first, second, *_ = [*leading_words(text, 2), "", ""]
     if (
         first in _CONTROL
         or (first == "rollback" and second != "to")
         or (first, second) == ("prepare", "transaction")
     ):
         raise TaskError(
-            f"{match[1].upper()} is not possible in a task: its statements already run in one transaction",
+            f"{first.upper()} is not possible in a task: its statements already run in one transaction",
             kind="client_error",
             code="transaction_control",
             hint="leave it out; statements that must stand alone belong into a task of their own",

@@ -8,7 +8,6 @@ Shared by the kinds ``postgres``, ``duckdb`` and ``transfer``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from psycopg import adapt, pq
 from psycopg.pq import ExecStatus
 
 from noetl.domain.errors import TaskError
+from noetl.kinds.postgres.leading_words import leading_words
 from noetl.kinds.postgres.run import Session, failure_of, load_rows
 from noetl.kinds.postgres.values import text_bytes
 from noetl.kinds.rows.database import unique_names
@@ -28,9 +28,7 @@ FIRST_ROWS = 10
 """Rows of the first piece; from then on as many as fit into PIECE_BYTES, by the size of those that came."""
 MOST_ROWS = 5000
 PIECE_BYTES = 2 * 1024 * 1024
-_QUERY = re.compile(
-    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*+(select|with|values|table)\b", re.DOTALL | re.IGNORECASE
-)
+_QUERY = frozenset({"select", "with", "values", "table"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ def select_rows(session: Session, statement: RenderedStatement) -> Rows:
         return f"${numbers.setdefault(name, len(numbers) + 1)}"
 
     text = native_text(statement, placeholder)
-    if _QUERY.match(text) is None:
+    if _QUERY.isdisjoint(leading_words(text, 1, "(")):
         raise TaskError(
             f"only rows of a query can be streamed, and this is none: {first_line(text)}",
             kind="client_error",

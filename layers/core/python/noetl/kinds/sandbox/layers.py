@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.shortages import shortage, shortage_in
 
 GUEST_FOLDER = str(Path(__file__).resolve().parent)
 PROBE = "import sys; sys.path.insert(0, sys.argv[1]); from noetl_guest.probe import main; main()"
@@ -190,11 +191,26 @@ def detect() -> Detected:
         )
         return Detected(sys.platform, **json.loads(done.stdout))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise InfrastructureError(
-            f"what confines code on this machine cannot be found out: {error}", code="confinement_unknown"
-        ) from error
+        raise _unknown(error) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unknown(error: Exception) -> InfrastructureError:
+    """Say why the layers cannot be found out.
+
+    It is what the machine is short of, or the program's last line.
+    """
+    complaint = ""
+    if isinstance(error, subprocess.CalledProcessError):
+        complaint = error.stderr.decode("utf-8", "replace").strip()
+    lacking = shortage_in(complaint) or shortage(error)
+    reason = lacking.reason if lacking else complaint.rpartition("\n")[2][:300] or str(error)
+    return InfrastructureError(
+        f"what confines code on this machine cannot be found out: {reason}",
+        code="confinement_unknown",
+        hint=lacking.remedy if lacking else None,
+    )
 
 
 def without(found: Detected, left_out: str) -> Detected:

@@ -26,7 +26,7 @@ KEPT_BYTES = 16 * 1024 * 1024
 """Of pinned scripts that a process remembers."""
 Type = Literal["file", "http", "s3", "gcs", "result"]
 _SCHEMES: Mapping[str, Type] = {"file": "file", "http": "http", "https": "http", "s3": "s3", "gs": "gcs"}
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*)://")
 _Text = Annotated[str, Field(min_length=1, max_length=4096)]
 
 

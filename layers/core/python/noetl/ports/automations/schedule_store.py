@@ -9,7 +9,7 @@ when something is looked at, never whether it happens once (that is the idempote
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,7 +22,8 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
     ``version`` None: the latest when it fires. ``declared``: its playbook declares it; otherwise a person made it by hand.
     ``enabled``: what its maker says; ``paused``: what an operator says. ``anchor``: when its timing was set; rates count from it.
     ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` states why that started nothing.
-    ``latest_execution``: the newest that a firing started. ``catch_up``, ``catch_up_max``, ``overlap``: see
+    ``latest_execution``: the newest that a firing started. ``skipped_at``: the newest moment that started nothing, which later firings do
+    not forget; ``skipped_reason`` states why, and since when if others did before it. ``catch_up``, ``catch_up_max``, ``overlap``: see
     ``domain/automations/missed_run_policy.py``.
     """
 
@@ -45,6 +46,8 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
     catch_up_max: int = MOST_CAUGHT_UP
     overlap: Overlap = "allow"
     latest_execution: int | None = None
+    skipped_at: float | None = None
+    skipped_reason: str = ""
     unreadable: str = ""
     """Why its row cannot be read: it is shown, and never fires."""
 
@@ -57,13 +60,21 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.enabled and not self.paused and not self.unreadable
 
 
+class Skipped(NamedTuple):
+    """A moment that started nothing, the newest of those that did not."""
+
+    at: float
+    reason: str
+
+
 class ScheduleStore(Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
     def put(self, row: ScheduleRow) -> bool:
         """Make the schedule, or replace the one of this name.
 
-        It replaces its definition and ``next_at``; ``paused``, ``last_*``, ``latest_execution`` and what it started stay as they are.
+        It replaces its definition and ``next_at``; ``paused``, ``last_*``, ``latest_execution``, ``skipped_*`` and what it started stay as
+        they are.
 
         False, and nothing is changed, when the name belongs to the schedule of another path.
         """
@@ -77,9 +88,18 @@ class ScheduleStore(Protocol):
         """Active schedules whose ``next_at`` has come, longest overdue first."""
 
     def fired(
-        self, row: ScheduleRow, at: float, *, next_at: float | None, execution_id: int | None, error: str = ""
+        self,
+        row: ScheduleRow,
+        at: float,
+        *,
+        next_at: float | None,
+        execution_id: int | None,
+        error: str = "",
+        skipped: Skipped | None = None,
     ) -> bool:
         """Record that ``row`` fired for the moment ``at``, and when it fires next.
+
+        ``skipped``: what replaces ``skipped_at`` and ``skipped_reason``; they stay when it is None.
 
         False, and nothing is changed, when its timing is another by now (``anchor``), or when it fired for this or a later moment
         already: of several processes that fire one moment, one gets True. In any case ``moments`` then knows what was started for it (the

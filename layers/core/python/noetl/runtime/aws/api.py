@@ -164,6 +164,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         task_logs=lines,
         programs=programs,
         compile=registrar.compile,
+        kinds=registrar.kinds,
         keep=registrar.keep,
         publisher=starts or sender,
         begin=starts.begin if starts else None,

@@ -9,6 +9,7 @@ from pathlib import Path
 from noetl.adapters.embedded.files import write_once
 from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import InfrastructureError
+from noetl.domain.shortages import shortage
 
 FILE = "commands.key"
 DIGITS = 64
@@ -31,9 +32,11 @@ def local_keys(home: Path) -> KeyRing:
             )
         return KeyRing.of(found)
     except (OSError, ValueError) as error:
+        lacking = shortage(error)
+        hint = "remove it, and a new one is made; workers that run commands at that moment run them again"
         raise InfrastructureError(
-            f"the key of commands {path} cannot be used: {error}",
+            f"the key of commands {path} cannot be used: {lacking.reason if lacking else error}",
             code="key_unreadable",
-            hint="remove it, and a new one is made; workers that run commands at that moment run them again",
+            hint=lacking.remedy if lacking else hint,
             retryable=False,
         ) from error

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.adapters.embedded.measured import room_shortage
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 
@@ -250,6 +251,14 @@ def _failed(what: str, log: Path, began: int) -> InfrastructureError:
         file.seek(began)
         lines = file.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
     output = "".join(f"\n  {line}" for line in lines[-SHOWN_LINES:])
+    lacking = None if lines else room_shortage(log.parent)
+    if lacking is not None:
+        return InfrastructureError(
+            f"{what}, and its log stays empty: {lacking.reason}",
+            code="start_failed",
+            hint=lacking.remedy,
+            retryable=False,
+        )
     return InfrastructureError(
         f"{what}; it said:{output}" if output else what,
         code="start_failed",

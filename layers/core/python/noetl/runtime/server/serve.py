@@ -236,6 +236,7 @@ class Server:
             task_logs=opened.task_logs,
             programs=opened.programs,
             compile=opened.programs.cache.compile,
+            kinds=lambda: opened.programs.cache.kinds,
             keep=lambda program: None,
             publisher=_Inbox(runtime),
             link=links.link,

@@ -16,7 +16,7 @@ from noetl.domain.automations.schedules import Timing, check_timing, fire_key, i
 from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError, NotFoundError, as_exception
 from noetl.domain.events import Event, Start
 from noetl.domain.state import TERMINAL
-from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore
+from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore, Skipped
 from noetl.services.executions.change_execution import ChangeRequest, cancel
 from noetl.services.executions.start_execution import Started
 from noetl.services.executions.start_playbook import StartDeps, start_playbook
@@ -103,14 +103,16 @@ def _fire_row(
     row: ScheduleRow, since: float, now: float, schedules: ScheduleStore, deps: StartDeps
 ) -> Iterator[Fired]:
     timing = check_timing(timing_of(row))
-    times, dropped = due_moments(row.conduct, timing, since, now, row.last_at)
+    times, dropped, left_out = due_moments(row.conduct, timing, since, now, row.last_at)
+    skipped = None if left_out is None else _skipped(row, *left_out)
     if dropped is not None:
-        yield _leave_out(row, dropped, "it was missed, and catch_up is none", schedules, deps)
+        yield _leave_out(row, dropped, "it was missed, and catch_up is none", schedules, deps, skipped)
     elif not times:
         schedules.pass_over(row, next_fire(timing, max(now, row.last_at or now)))
     following = [*times[1:], next_fire(timing, now)]
     for at, upcoming in zip(times, following, strict=False):
-        fired, settled = _fire(row, at, upcoming, schedules, deps)
+        fired, settled = _fire(row, at, upcoming, schedules, deps, skipped)
+        skipped = None
         yield fired
         if not settled:
             return  # another process fires this schedule at the moment
@@ -135,20 +137,34 @@ def start_moment(row: ScheduleRow, at: float, deps: StartDeps, *, answered: bool
     )
 
 
+def _skipped(row: ScheduleRow, since: float, until: float) -> Skipped:
+    """Say that ``catch_up`` leaves out the moments from ``since`` to ``until``."""
+    others = f" with all since {instant(since)}" if since < until else ""
+    most = f", and catch_up_max is {row.catch_up_max}" if row.catch_up == "all" else ""
+    return Skipped(until, f"it was missed{others}: catch_up is {row.catch_up}{most}")
+
+
 def _fire(
-    row: ScheduleRow, at: float, upcoming: float | None, schedules: ScheduleStore, deps: StartDeps
+    row: ScheduleRow,
+    at: float,
+    upcoming: float | None,
+    schedules: ScheduleStore,
+    deps: StartDeps,
+    skipped: Skipped | None = None,
 ) -> tuple[Fired, bool]:
     """Start the execution first, then record the firing.
 
     When a process dies in between, the firing is repeated, and the key makes the repeat the same execution. The second value is false
-    when the row is another by now, or knows this moment already.
+    when the row is another by now, or knows this moment already. ``skipped``: what was left out before ``at``.
     """
     if row.last_at == at and row.last_execution is not None:
         return Fired(row.name, at, row.last_execution), False
     before = _running(row, deps)
     reason = _overlap(row, at, before)
     if reason:
-        settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=reason)
+        settled = schedules.fired(
+            row, at, next_at=upcoming, execution_id=None, error=reason, skipped=Skipped(at, reason)
+        )
         return Fired(row.name, at, reason=reason), settled
     try:
         started = start_moment(row, at, deps, answered=False)
@@ -156,7 +172,9 @@ def _fire(
         if isinstance(error, InfrastructureError) or error.retryable:
             raise
         error_text = f"{error.code}: {error}"
-        settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=error_text)
+        settled = schedules.fired(
+            row, at, next_at=upcoming, execution_id=None, error=error_text, skipped=Skipped(at, error_text)
+        )
         return Fired(row.name, at, reason=str(error)), settled
     cancelled = None
     posted: list[Event | None] = [started.event]
@@ -164,7 +182,9 @@ def _fire(
         if before is not None and before != started.execution_id and row.overlap == "cancel_previous":
             cancelled = _cancel(row, at, before, deps)
             posted.append(cancelled)
-        settled = schedules.fired(row, at, next_at=upcoming, execution_id=started.execution_id)
+        settled = schedules.fired(
+            row, at, next_at=upcoming, execution_id=started.execution_id, skipped=skipped
+        )
     return Fired(row.name, at, started.execution_id, started.event, cancelled=cancelled), settled
 
 
@@ -201,7 +221,15 @@ def _cancel(row: ScheduleRow, at: float, before: int, deps: StartDeps) -> Event 
         return None
 
 
-def _leave_out(row: ScheduleRow, at: float, reason: str, schedules: ScheduleStore, deps: StartDeps) -> Fired:
+def _leave_out(
+    row: ScheduleRow,
+    at: float,
+    reason: str,
+    schedules: ScheduleStore,
+    deps: StartDeps,
+    skipped: Skipped | None = None,
+) -> Fired:
     upcoming = next_fire(timing_of(row), max(at, deps.clock()))
-    schedules.fired(row, at, next_at=upcoming, execution_id=None, error=f"missed: {reason}")
+    skipped = skipped or Skipped(at, reason)
+    schedules.fired(row, at, next_at=upcoming, execution_id=None, error=f"missed: {reason}", skipped=skipped)
     return Fired(row.name, at, reason=reason)

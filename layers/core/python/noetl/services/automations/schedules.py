@@ -68,7 +68,8 @@ class ScheduleView(msgspec.Struct, frozen=True):
     """A schedule as it is shown.
 
     ``state``: active, paused (by an operator) or disabled (by its maker). ``declared``: by its playbook.
-    Moments are ISO 8601 in UTC; ``last_error``: why the last firing started nothing.
+    Moments are ISO 8601 in UTC; ``last_error``: why the last firing started nothing. ``skipped_at``: the newest moment that started
+    nothing, also when later ones did, and ``skipped_reason`` says why.
     """
 
     name: str
@@ -87,6 +88,8 @@ class ScheduleView(msgspec.Struct, frozen=True):
     catch_up: CatchUp
     catch_up_max: int
     overlap: Overlap
+    skipped_at: str | None = None
+    skipped_reason: str | None = None
 
 
 def view(row: ScheduleRow) -> ScheduleView:
@@ -107,6 +110,8 @@ def view(row: ScheduleRow) -> ScheduleView:
         catch_up=row.catch_up,
         catch_up_max=row.catch_up_max,
         overlap=row.overlap,
+        skipped_at=None if row.skipped_at is None else instant(row.skipped_at),
+        skipped_reason=row.skipped_reason or None,
     )
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
+from noetl.domain.kinds import KindLookup
 from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
+from noetl.dsl.editors.shapes import PlaybookNames, TextEdit
 from noetl.services.catalog.migrate_playbook import check_rewritten_size
 from noetl.services.catalog.register_playbook import Compiled
 
@@ -35,6 +38,28 @@ def check_playbook(text: str, *, source_name: str, compile: Callable[[str, str],
         return Checked("", "", "", error.diagnostics)
     program = compiled.program
     return Checked(program.path or program.name, program.name, program.hash, compiled.warnings)
+
+
+def quick_fixes(text: str, found: Checked) -> tuple[TextEdit | None, ...]:
+    """Return the change that each diagnostic suggests, if it suggests one."""
+    from noetl.dsl.editors.quick_fixes import quick_fix
+
+    lines = text.split("\n")
+    return tuple(quick_fix(lines, one) for one in found.diagnostics)
+
+
+def playbook_names(text: str, kinds: KindLookup) -> PlaybookNames | None:
+    """Return the names that a playbook declares; None for a text that is no playbook."""
+    from noetl.dsl.editors.names import names_of
+
+    return names_of(text, kinds)
+
+
+def playbook_schema(kinds: KindLookup) -> dict[str, Any]:
+    """Return the JSON Schema of playbooks with these kinds, as ``noetl schema`` prints it."""
+    from noetl.dsl.editors.schema import playbook_schema as make
+
+    return make(kinds)
 
 
 def format_playbook(text: str, *, source_name: str) -> str:

@@ -18,20 +18,20 @@ RETURNING s.name;
 -- name: schedule
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
     extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason
 FROM noetl.schedule WHERE namespace = 'default' AND name = :name;
 
 -- name: list_schedules
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
     extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason
 FROM noetl.schedule WHERE namespace = 'default' AND name > :after ORDER BY name LIMIT :limit::bigint;
 
 -- name: due_schedules
 -- Longest overdue first.
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
     extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason
 FROM noetl.schedule
 WHERE enabled AND NOT paused AND next_at <= to_timestamp(:now::double precision)
 ORDER BY next_at, name LIMIT :limit::bigint;
@@ -46,7 +46,9 @@ WITH kept AS (
 )
 UPDATE noetl.schedule SET next_at = to_timestamp(:next_at::double precision), last_at = to_timestamp(:at::double precision),
     last_execution = :execution_id::bigint, last_error = :error,
-    latest_execution = coalesce(:execution_id::bigint, latest_execution)
+    latest_execution = coalesce(:execution_id::bigint, latest_execution),
+    skipped_at = coalesce(to_timestamp(:skipped_at::double precision), skipped_at),
+    skipped_reason = coalesce(:skipped_reason, skipped_reason)
 WHERE namespace = 'default' AND name = :name AND anchor_at = to_timestamp(:anchor::double precision)
   AND (last_at IS NULL OR last_at < to_timestamp(:at::double precision))
 RETURNING name;
@@ -75,7 +77,7 @@ UPDATE noetl.schedule SET paused = :paused::boolean, next_at = to_timestamp(:nex
 WHERE namespace = 'default' AND name = :name
 RETURNING name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
     extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution;
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason;
 
 -- name: delete_schedule
 DELETE FROM noetl.schedule WHERE namespace = 'default' AND name = :name RETURNING name;

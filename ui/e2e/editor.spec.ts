@@ -1,0 +1,100 @@
+/** Help while a playbook is written: completion, explanations and fixes, from the schema and the names of the server. */
+import { AxeBuilder } from "@axe-core/playwright";
+
+import { expect, test } from "./test";
+import { write } from "./writing";
+
+const MARKUP = "<img src=x onerror=alert(1)>";
+
+const TEXT = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: helped, path: help/editor }
+workload: { city: Oslo, "${MARKUP}": 1 }
+workflow:
+  - step: start
+    tool:
+      kind: noop
+      args: { where: "{{ workload.city }}" }
+    next: { arcs: [{ step: reprot }] }
+  - step: report
+    tool: { kind: noop }
+`;
+
+test("completion, explanations and fixes, by keyboard", { tag: "@gate" }, async ({ page, server, ui }) => {
+  await server.register(TEXT.replace("reprot", "report"));
+  await page.goto(`${ui.address}/ui/playbooks/help/editor?view=edit`);
+  const text = page.locator(".code-frame").getByRole("textbox");
+  const options = page.locator(".code-frame").getByRole("option");
+  /** Choose the first of the list, which takes no key in its first moment: it may be meant for the text. */
+  const choose = async (label: string) => {
+    await expect(options.first()).toContainText(label);
+    await page.waitForTimeout(150);
+    await page.keyboard.press("Enter");
+    await expect(options).toHaveCount(0);
+  };
+  const explained = page.locator(".code-frame .cm-help");
+  await write(text, TEXT);
+
+  // A word that is not a step: the list's button, then the key, do what the server suggests.
+  const problems = page.getByRole("region", { name: "Problems of the text" });
+  await problems.getByRole("button", { name: "Write report in line 10" }).click();
+  await expect(text).toContainText("step: report }] }");
+  await expect(problems).toHaveCount(0);
+  await text.press("Control+z");
+  await expect(text).toContainText("step: reprot }] }");
+  await expect(problems).toBeVisible();
+  await text.press("F8");
+  await page.keyboard.press("Control+.");
+  await expect(text).toContainText("step: report }] }");
+  await expect(problems).toHaveCount(0);
+
+  // Keys of the kind, in a new line of the last step.
+  await text.press("Control+End");
+  await page.keyboard.type("    next: [");
+  await expect(options.filter({ hasText: "start" })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await page.keyboard.type("start]");
+  await page.keyboard.insertText("\n  - step: third\n    ");
+  await page.keyboard.type("to");
+  await choose("tool");
+  await page.keyboard.type("{ kind: ht");
+  await choose("http");
+  await page.keyboard.type(", ur");
+  await choose("url");
+  await expect(text).toContainText("tool: { kind: http, url: }");
+
+  // Names of this playbook inside of a template; a name with markup is text.
+  await page.keyboard.type('"{{ workload.');
+  await expect(options.filter({ hasText: "city" })).toBeVisible();
+  await expect(options.filter({ hasText: MARKUP })).toBeVisible();
+  await page.keyboard.type("ci");
+  await choose("city");
+  await page.keyboard.type(" | rou");
+  await choose("round");
+  await expect(text).toContainText('url: "{{ workload.city | round}}"}');
+
+  // What a key is, at the cursor and at the pointer.
+  await text.press("Control+Home");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Control+i");
+  await expect(explained).toHaveText(/^kindPlaybook\.More: noetl docs dsl\/keys$/);
+  await page.keyboard.press("ArrowDown");
+  await expect(explained).toHaveCount(0);
+});
+
+test("in a dialog the list takes Escape for itself, and the pointer asks what a kind is", async ({ page, ui }) => {
+  await page.goto(`${ui.address}/ui/playbooks`);
+  await page.getByRole("button", { name: "New playbook…" }).click();
+  const dialog = page.getByRole("dialog", { name: "New playbook" });
+  await dialog.locator(".code-frame").getByRole("textbox").press("Control+Home");
+  await page.keyboard.press("Control+Space");
+  await expect(dialog.getByRole("option", { name: "keychain" })).toBeVisible();
+  const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).include(".code-frame").analyze();
+  expect(violations.map(({ id, nodes }) => [id, nodes.map((node) => node.html)])).toEqual([]);
+  await page.keyboard.press("Escape");
+  await expect(dialog.getByRole("option")).toHaveCount(0);
+  await expect(dialog).toBeVisible();
+
+  await dialog.locator(".cm-line", { hasText: "kind: noop" }).getByText("noop", { exact: true }).hover();
+  await expect(dialog.locator(".cm-help")).toContainText("More: noetl docs kinds/noop");
+});
