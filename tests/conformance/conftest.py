@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from time import time as clock
 from typing import Any, cast
 
 import msgspec
@@ -12,10 +13,12 @@ import pytest
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.adapters.postgres.executions.inspection import PostgresInspection
-from noetl.ports.executions.execution_store import ExecutionStore, Loaded, LoadRequest
-from noetl.testing.driver import EPOCH, Time
+from noetl.domain.events import Event
+from noetl.domain.state import TERMINAL
+from noetl.ports.executions.execution_store import Change, Committed, ExecutionStore, Loaded, LoadRequest
+from noetl.testing.driver import Time
 from noetl.testing.memory import MemoryBackend, real_worker
-from tests.conformance.memory import Looks, explained_backend
+from tests.conformance.memory import ExplainedBackend, Looks
 from tests.databases import Databases
 
 
@@ -36,7 +39,6 @@ class PostgresTime:
 
     database: str
     seconds: float = 0.0
-    looks: Looks = field(default_factory=lambda: Looks(3, 1))
 
     def now(self) -> float:
         return self.seconds
@@ -44,7 +46,6 @@ class PostgresTime:
     def pass_by(self, seconds: float) -> None:
         import psycopg
 
-        self.looks.look(EPOCH + self.seconds)
         self.seconds += seconds
         with psycopg.connect(self.database) as connection:
             by = {"by": f"{seconds} seconds"}
@@ -54,15 +55,37 @@ class PostgresTime:
 
 
 class LaterStore:
-    """A store whose clock shows the time that passed as well: what counts from the start of an execution is not moved closer."""
+    """A store whose clock shows the time that passed as well: what counts from the start of an execution is not moved closer.
 
-    def __init__(self, store: ExecutionStore, time: PostgresTime) -> None:
+    `analyze` has to explain the executions of its test at every moment: before events are handled, and whenever time passes.
+    """
+
+    def __init__(self, store: PostgresExecutionStore, time: PostgresTime) -> None:
         self._store = store
         self._time = time
+        self._looks = Looks(
+            cast(ExecutionStore, store), PostgresInspection(store.database), lambda: clock() + time.seconds
+        )
+        self._mine: set[int] = set()
 
     def load(self, requests: Sequence[LoadRequest]) -> Loaded:
+        self.look()
         loaded = self._store.load(requests)
         return msgspec.structs.replace(loaded, now=loaded.now + self._time.seconds)
+
+    def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
+        self._mine.update(change.execution_id for change in changes)
+        return self._store.commit(changes, owner)
+
+    def due_timers(self, owner: str, limit: int) -> tuple[Sequence[Event], float | None]:
+        self.look()
+        return self._store.due_timers(owner, limit)
+
+    def look(self) -> None:
+        """Look at what was written since it was seen at its end."""
+        found = [info for info in map(self._store.info, sorted(self._mine)) if info is not None]
+        self._looks.look(found)
+        self._mine -= {info.execution_id for info in found if info.status in TERMINAL}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -80,9 +103,9 @@ class PostgresBackend:
 
 @pytest.fixture
 def memory_backend() -> Iterator[MemoryBackend]:
-    backend, clock = explained_backend()
+    backend = ExplainedBackend()
     yield backend
-    clock.looks.look(clock.epoch())
+    backend.look()
 
 
 @pytest.fixture(scope="session")
@@ -96,11 +119,14 @@ def case_store(databases: Databases) -> Iterator[tuple[str, PostgresExecutionSto
 
 
 @pytest.fixture
-def postgres_backend(case_store: tuple[str, PostgresExecutionStore, MemoryResultStore]) -> PostgresBackend:
+def postgres_backend(
+    case_store: tuple[str, PostgresExecutionStore, MemoryResultStore],
+) -> Iterator[PostgresBackend]:
     database, store, results = case_store
     time = PostgresTime(database)
-    time.looks.of(store, PostgresInspection(store.database))
-    return PostgresBackend(cast(ExecutionStore, LaterStore(store, time)), results, time)
+    later = LaterStore(store, time)
+    yield PostgresBackend(cast(ExecutionStore, later), results, time)
+    later.look()
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from noetl.adapters.memory import MemoryExecutionStore
 from noetl.domain.errors import NotFoundError
-from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.domain.events import Event
+from noetl.ports.executions.execution_store import Change, Committed, ExecutionInfo, ExecutionStore
 from noetl.ports.executions.inspection import Inspection
 from noetl.services.queries.analyze import AnalyzeDeps
-from noetl.testing.driver import VirtualClock
 from noetl.testing.memory import MemoryBackend, real_worker
 from noetl.testing.play_case import Observed
 from tests.conformance.cases import find_cases, play
@@ -21,27 +22,17 @@ from tests.doubles.inspection import MemoryInspection
 CASES = {case.name: case for case in find_cases()}
 
 
-@dataclass
+@dataclass(slots=True)
 class Looks:
-    """`analyze` explains executions at quiet points: whenever nothing can be done before time passes.
+    """`analyze` has to explain what somebody looks at. ``clock``: epoch seconds."""
 
-    ``most``: the latest ones; in Postgres those of other cases are there, too. ``left``: how often it looks.
-    """
+    store: ExecutionStore
+    inspection: Inspection
+    clock: Callable[[], float]
 
-    most: int
-    left: int
-    store: ExecutionStore | None = None
-    inspection: Inspection | None = None
-
-    def of(self, store: ExecutionStore, inspection: Inspection) -> None:
-        self.store, self.inspection = store, inspection
-
-    def look(self, now: float) -> None:
-        if self.store is None or self.inspection is None or self.left <= 0:
-            return
-        self.left -= 1
-        deps = AnalyzeDeps(self.store, self.inspection, _no_programs, lambda: now)
-        for info in self.store.executions(limit=self.most):
+    def look(self, executions: Iterable[ExecutionInfo]) -> None:
+        deps = AnalyzeDeps(self.store, self.inspection, _no_programs, self.clock)
+        for info in executions:
             check_explained(info, deps)
 
 
@@ -49,28 +40,36 @@ def _no_programs(program: str) -> Any:
     raise NotFoundError("the programs of a case are its own")
 
 
-@dataclass(slots=True)
-class SeenClock(VirtualClock):
-    looks: Looks = field(default_factory=lambda: Looks(100, 1_000_000))
+class SeenStore(MemoryExecutionStore):
+    """A store whose executions are looked at before each commit of the engine, and when nothing can be done before time passes."""
 
-    def pass_by(self, seconds: float) -> None:
-        self.looks.look(self.epoch())
-        self.seconds += seconds
+    def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
+        self.look()
+        return super().commit(changes, owner)
+
+    def due_timers(self, owner: str, limit: int) -> tuple[Sequence[Event], float | None]:
+        self.look()
+        return super().due_timers(owner, limit)
+
+    def look(self) -> None:
+        looks = Looks(self, MemoryInspection(self), self._tables.clock)
+        looks.look(self.executions(limit=100))
 
 
-def explained_backend() -> tuple[MemoryBackend, SeenClock]:
-    """Make a backend whose executions `analyze` has to explain at every quiet point."""
-    clock = SeenClock()
-    backend = MemoryBackend(clock)
-    assert isinstance(backend.store, MemoryExecutionStore)
-    clock.looks.of(backend.store, MemoryInspection(backend.store))
-    return backend, clock
+class ExplainedBackend(MemoryBackend):
+    """A backend whose executions `analyze` has to explain at every moment."""
+
+    def __post_init__(self) -> None:
+        self.store = self.seen = SeenStore(self.time.epoch)
+
+    def look(self) -> None:
+        self.seen.look()
 
 
 @lru_cache(maxsize=8)
 def in_memory(name: str) -> tuple[MemoryBackend, Observed]:
     """Play a case as it is written. xdist gives all tests of a case to one process, so that they share this."""
-    backend, clock = explained_backend()
+    backend = ExplainedBackend()
     seen = play(CASES[name], backend, real_worker)
-    clock.looks.look(clock.epoch())
+    backend.look()
     return backend, seen

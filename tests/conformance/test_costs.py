@@ -14,7 +14,7 @@ from noetl.services.queries.read_execution import read_state
 from noetl.services.queries.step_costs import read_costs
 from noetl.testing.memory import real_worker
 from tests.conformance.cases import play
-from tests.conformance.memory import CASES, explained_backend, in_memory
+from tests.conformance.memory import CASES, ExplainedBackend, in_memory
 
 BOUNDED = [name for name in CASES if name.startswith("budget/")]
 CALLING = [
@@ -72,7 +72,7 @@ def test_history_tells_of_the_calls_that_tools_got(name: str) -> None:
         with real_worker(tools, backend, programs) as worker:
             yield worker
 
-    backend = explained_backend()[0]
+    backend = ExplainedBackend()
     play(CASES[name], backend, counting)
     found = {
         info.execution_id: read_costs(backend.store, cast[0], info.execution_id)

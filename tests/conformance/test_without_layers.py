@@ -11,7 +11,7 @@ from noetl.kinds.sandbox import process
 from noetl.kinds.sandbox.layers import SWITCHES, WITHOUT, Layers
 from noetl.testing.memory import real_worker
 from tests.conformance.cases import Case, compact, find_cases, load_history, play, sources_of
-from tests.conformance.memory import explained_backend
+from tests.conformance.memory import ExplainedBackend
 from tests.conformance.test_conformance import check_outcome, check_tools
 from tests.parts import parted
 
@@ -39,7 +39,7 @@ def test_code_does_the_same_without_layers(name: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv(WITHOUT, ",".join(SWITCHES))
     monkeypatch.setattr(process, "layers", layers)
     case = CASES[name]
-    backend, _ = explained_backend()
+    backend = ExplainedBackend()
     seen: Any = play(case, backend, real_worker)
     check_tools(seen, case)
     check_outcome(seen, case.expect)

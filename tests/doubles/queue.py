@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from noetl.adapters.queue_text import MAX_BYTES, sendable
+from noetl.ports.gauges import QueueGauge
 from noetl.ports.queue import Delivery, Outgoing
 
 DEDUP_SECONDS = 300.0
@@ -102,6 +103,14 @@ class MemoryQueue:
                 if kept.due > now:
                     kept.due = now + max(0, delay_seconds)
             self._changed.notify_all()
+
+    def gauge(self, name: str) -> QueueGauge:
+        """Count as SQS does."""
+        with self._changed:
+            now = self._clock()
+            hidden = [kept for kept in self._kept.values() if kept.due > now]
+            in_flight = sum(kept.received > 0 for kept in hidden)
+            return QueueGauge(name, len(self._kept) - len(hidden), in_flight, len(hidden) - in_flight)
 
     def adopt(self, body: str, group: str) -> None:
         """A message that another queue gave up."""

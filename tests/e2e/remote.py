@@ -15,6 +15,8 @@ import msgspec
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.services.catalog.register_playbook import playbooks_below
 from noetl.services.history.read_history import HistoryEvent
+from noetl.services.queries.analyze import Analysis
+from tests.conformance.explained import check_analysis
 from tests.integration.examples.seen import Seen
 from tests.waiting import PATIENCE, wait_until
 
@@ -142,6 +144,19 @@ class Remote:
         result = self.result(execution_id) if found["status"] == "completed" else None
         events = self.events(execution_id)
         return Run(execution_id, found["status"], result, found["error"], events, self)
+
+    def explain(self, execution_id: str) -> Analysis:
+        """Check what the deployed `analyze` says of an execution at this moment, and return it."""
+        answer = self.deployment.api("POST", f"/api/executions/{execution_id}/analyze")
+        assert answer.status == 200, answer
+        found = msgspec.convert(answer.body, Analysis)
+        check_analysis(found, "on the deployment")
+        return found
+
+    def explain_family(self, execution_id: str) -> None:
+        """Check it of an execution and its descendants."""
+        for one in (execution_id, *(child["execution_id"] for child in self.family(execution_id))):
+            self.explain(one)
 
     def downloaded(self, url: str) -> Any:
         with urllib.request.urlopen(url, timeout=PATIENCE) as answer:

@@ -19,6 +19,7 @@ import pytest
 
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.event_names import TERMINAL_EVENTS
+from noetl.domain.state import TERMINAL
 from noetl.ports.executions.execution_store import ExecutionInfo
 from noetl.services.history.read_history import HistoryEvent
 from noetl.testing.play_case import per_step_run
@@ -34,6 +35,9 @@ from tests.waiting import PATIENCE, wait_until
 AT_ONCE = 8
 LONGEST = 16
 """Seconds that a case may wait for."""
+
+LOOKS = (0.0, 0.1, 0.3, 1.0)
+"""Pauses before `analyze` explains a case that runs by itself."""
 
 _RACES = "work in it has to be done before a moment comes, which a busy machine does not promise"
 _PAUSED = "how long it stands still is virtual time, and a paused execution is never idle from outside"
@@ -177,14 +181,22 @@ class Stage:
     # --- what comes from outside ---
 
     def _attend(self, played: Played, begun: float) -> None:
-        """Bring about every happening of the case at its moment."""
+        """Bring about every happening of the case at its moment. `analyze` explains its executions before each one, and now and then."""
+        execution_id = str(played.execution_id)
         for happening in played.case.spec.get("happenings", ()):
             self._wait_for_moment(played, happening, begun)
+            self.remote.explain_family(execution_id)
             self._happen(played, happening)
             self.server.tell(played, happened=1)
         if played.case.spec.get("held"):
             self._wait_until_idle(played)
+            self.remote.explain_family(execution_id)
             self.server.tell(played, released=True)
+        for pause in LOOKS:
+            time.sleep(pause)
+            self.remote.explain_family(execution_id)
+            if self.remote.store.info(played.execution_id).status in TERMINAL:
+                break
 
     def _wait_for_moment(self, played: Played, happening: Mapping[str, Any], begun: float) -> None:
         execution_id = str(played.execution_id)
@@ -242,6 +254,7 @@ def test_case(name: str, stage: Stage) -> None:
     seen = Seen(stage.remote, played)
     case = played.case
     check_laws(seen, stage.remote, case)
+    stage.remote.explain_family(seen.run.execution_id)
     for event in seen.run.events:
         check_envelope(msgspec.to_builtins(event))
     if "timing_matters" in case.spec:

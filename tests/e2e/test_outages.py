@@ -86,6 +86,7 @@ def test_executions_go_on_by_themselves_after_an_outage_of_the_database(
     with short_back_off(deployment, "engine"), deployment.concurrency("worker-io", EXECUTIONS):
         started = [remote.begin(ASK, url=f"{api.base}/slow") for _ in range(EXECUTIONS)]
         wait_until(lambda: len(set(asked)) >= EXECUTIONS, lambda: f"all calls; there are {len(set(asked))}")
+        _explained(remote, started)
         with database_away(deployment):
             release.set()
 
@@ -105,6 +106,7 @@ def test_executions_go_on_by_themselves_after_an_outage_of_the_database(
                 seconds=4 * PATIENCE,
             )
             assert deployment.queue_depth("events-dlq.fifo") == 0
+        _explained(remote, started)
         runs = [remote.follow(one) for one in started]
     assert [run.status for run in runs] == ["completed"] * EXECUTIONS
     assert all(run.result == {"said": "at last"} and run.count("step.exit", "start") == 1 for run in runs)
@@ -133,6 +135,7 @@ def test_executions_go_on_by_themselves_after_outages_of_any_length(
         with database_away(deployment):
             release.set()
             time.sleep(away)
+        _explained(remote, started)
         # The longest pause is about as long as the outage was.
         wait_until(
             lambda: all(_ended(remote, one) for one in started),
@@ -145,6 +148,18 @@ def test_executions_go_on_by_themselves_after_outages_of_any_length(
         assert run.count("step.exit", "start") == 1, one
     assert deployment.queue_depth("events-dlq.fifo") == 0
     print(f"outage {number}: {away:.1f} s, {'during' if early else 'before'} the answers, {FEW} executions")
+
+
+def _explained(remote: Remote, started: list[str]) -> None:
+    """The database is back, and messages are still waiting: `analyze` names what each execution waits for."""
+    for one in started:
+        wait_until(lambda one=one: _answers(remote, one), f"an answer about {one}")
+        remote.explain(one)
+
+
+def _answers(remote: Remote, execution_id: str) -> bool:
+    """False while the API finds its database away."""
+    return bool(remote.deployment.api("GET", f"/api/executions/{execution_id}/status").status == 200)
 
 
 def _ended(remote: Remote, execution_id: str) -> bool:

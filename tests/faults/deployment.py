@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,8 @@ from noetl.domain.state import TERMINAL
 from noetl.domain.workers.direct_requests import DecideAnswer, DecideRequest, read_answer, read_request
 from noetl.dsl.program import encode
 from noetl.engine.scopes.slot_view import Limits
-from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
+from noetl.ports.executions.inspection import Inspection
 from noetl.ports.queue import Delivery
 from noetl.ports.workers import CommandLeases
 from noetl.runtime.programs import Programs
@@ -39,6 +40,7 @@ from noetl.services.orchestrator.fail_dead_commands import bury
 from noetl.services.orchestrator.publish import Publisher
 from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.orchestrator.sweep import sweep
+from noetl.services.queries.analyze import AnalyzeDeps
 from noetl.services.results.hydration import make_hydrate
 from noetl.services.worker.batch_deps import BatchDeps
 from noetl.services.worker.cancellation_marks import RevocationWatch
@@ -47,6 +49,8 @@ from noetl.services.worker.direct_outcomes import DirectOutcomes
 from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.testing.driver import VirtualClock
 from noetl.testing.memory import NoCredentials
+from tests.conformance.explained import check_explained
+from tests.doubles.deliveries import MemoryDeliveries
 from tests.doubles.programs import MemoryProgramStore
 from tests.doubles.revocations import MemoryRevocations
 from tests.doubles.workers import MemoryWorkers
@@ -110,6 +114,7 @@ class Deployment:
 
     programs: Programs
     store: ExecutionStore
+    inspection: Inspection
     results: MemoryResultStore
     clock: VirtualClock
     rng: random.Random = field(default_factory=lambda: random.Random(0))
@@ -212,8 +217,10 @@ class Deployment:
             call(life, held)
         except Crash as crash:
             assert crash.owner == function
+            self.explain(self.live())
         except InfrastructureError as away:
             self.note(f"{function} fails: {away}")
+            self.explain(self.live())
         if not life.dead:
             free.append((life, held))
 
@@ -405,7 +412,10 @@ class Deployment:
         ]
 
     def run(self, shuffled: bool = False) -> None:
-        """Invoke whatever has something to do, until nothing is left anywhere."""
+        """Invoke whatever has something to do, until nothing is left anywhere.
+
+        `analyze` explains what is not over at every death and outage, and whenever nothing can be done before time passes.
+        """
         for _ in range(MOST_MOVES):
             steps = self.steps()
             if shuffled:
@@ -414,15 +424,33 @@ class Deployment:
                 self.clock.pass_by(0.01)
             elif self.over():
                 return
-            elif self.clock.now() - self.swept_at < TICK and (wait := self.wait()) is not None:
-                self.pass_time(max(0.1, min(wait, TICK)))
             else:
-                self.tick()
-                if self.wait() is None:
-                    self.pass_time(TICK)
+                self.explain(self.live())
+                self.rest()
             if self.clock.now() - self.swept_at >= TICK:
                 self.tick()
         raise AssertionError(f"no end after {MOST_MOVES} moves; outstanding: {self.outstanding()}")
+
+    def rest(self) -> None:
+        """Let time pass until a queue has something to deliver, or maintenance has something to do."""
+        if self.clock.now() - self.swept_at < TICK and (wait := self.wait()) is not None:
+            self.pass_time(max(0.1, min(wait, TICK)))
+            return
+        self.tick()
+        if self.wait() is None:
+            self.pass_time(TICK)
+
+    def live(self) -> list[ExecutionInfo]:
+        return [info for info in self.store.executions(limit=10_000) if info.status not in TERMINAL]
+
+    def explain(self, executions: Iterable[ExecutionInfo]) -> None:
+        """Check what `analyze` says of them, with what the queues hold."""
+        queues = {"events": self.events, **{f"commands-{name}": one for name, one in self.commands.items()}}
+        deps = AnalyzeDeps(
+            self.store, self.inspection, self.programs, self.clock.epoch, MemoryDeliveries(queues)
+        )
+        for info in executions:
+            check_explained(info, deps)
 
     def wait(self) -> float | None:
         """Seconds until a queue has something to deliver."""

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from time import time
+from typing import Any, cast
 
 import msgspec
 import psycopg
@@ -21,10 +22,14 @@ from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.embedded.locked import locked
 from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer
 from noetl.adapters.postgres import PostgresExecutionStore
+from noetl.adapters.postgres.executions.inspection import PostgresInspection
 from noetl.domain import codec
+from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.state import TERMINAL
 from noetl.domain.workers.lost_owners import MOST
-from noetl.ports.executions.execution_store import ExecutionInfo
+from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.queries.analyze import AnalyzeDeps
+from tests.conformance.explained import check_explained
 from tests.faults.runner import Plan
 from tests.faults.stock import sent, texts, wanted, workload_of
 from tests.properties.accounts import check_own_results, check_values
@@ -119,7 +124,10 @@ class Ground:
         return running
 
     def resume(self, **plan: Any) -> None:
-        """Another process goes on until everything has ended."""
+        """Another process goes on until everything has ended. `analyze` explains what the dead left before and after the end of their leases."""
+        if self.explain():
+            wait_until(self.no_leases, "the end of the leases")
+            self.explain()
         running = self.run(**plan)
         running.check_end()
 
@@ -142,6 +150,30 @@ class Ground:
             for one in every
             if one.path == path and one.status not in TERMINAL and one.parent_execution_id is None
         ]
+
+    # --- what is said of it ---
+
+    def explain(self) -> int:
+        """`analyze` names what each execution waits for, or why it failed, at this moment. Returns how many have not ended.
+
+        Asks until the server answers, which may not have noticed yet that one of its processes was killed.
+        """
+
+        def explained() -> tuple[int] | None:
+            with suppress(InfrastructureError), closing(PostgresExecutionStore(self.server.dsn())) as store:
+                found = [info for info in store.executions(limit=100_000) if info.status != "completed"]
+                explain(store, found)
+                return (sum(info.status not in TERMINAL for info in found),)
+            return None
+
+        (live,) = wait_until(explained, "an explanation of everything")
+        return int(live)
+
+    def no_leases(self) -> bool:
+        """Whether no process that is known to the database lives."""
+        query = "SELECT NOT EXISTS (SELECT FROM noetl.runtime WHERE lease_until > clock_timestamp())"
+        with psycopg.connect(self.server.dsn()) as connection:
+            return connection.execute(query).fetchone() == (True,)
 
     # --- the database ---
 
@@ -196,6 +228,7 @@ class Ground:
     def start_again(self) -> None:
         with self.outage:
             processes.start(self.data, SETTINGS)
+        self.explain()
 
     def wait_until_up(self) -> None:
         """The server recovers from the death of a backend by itself."""
@@ -208,6 +241,7 @@ class Ground:
             return True
 
         wait_until(answers, "the server's return")
+        self.explain()
 
     # --- the judgement ---
 
@@ -229,6 +263,7 @@ class Ground:
             for info in fresh:
                 audit_one(store, info)
             check_ended(store, fresh)
+            explain(store, fresh)
             given_up = self.given_up(fresh)
             assert not given_up or self.deaths() >= MOST, f"given up after {self.deaths()} deaths: {given_up}"
             kept = [key for key in store.limit_keys() if key.in_use or key.waiting]
@@ -299,6 +334,17 @@ class Ground:
         """Calls since the last judgement."""
         lines = self.log.read_bytes()[self.read :].splitlines() if self.log.exists() else []
         return [msgspec.json.decode(line, type=Call) for line in lines]
+
+
+def explain(store: PostgresExecutionStore, executions: Iterable[ExecutionInfo]) -> None:
+    """Check what `analyze` says of them, while others may write."""
+    deps = AnalyzeDeps(cast(ExecutionStore, store), PostgresInspection(store.database), _no_programs, time)
+    for info in executions:
+        check_explained(info, deps)
+
+
+def _no_programs(program: str) -> Any:
+    raise NotFoundError("who explains does not know the playbooks")
 
 
 def mixed(calls: Iterable[Call]) -> list[str]:

@@ -157,7 +157,9 @@ def test_noetl_resume_ends_what_noetl_run_began(
 
 
 def count(ground: Ground, process: subprocess.Popen[str]) -> None:
+    """`analyze` explains what the process left."""
     ground.counts["kills"] += process.returncode == -signal.SIGKILL
+    ground.explain()
 
 
 def killed(ground: Ground, rng: random.Random, process: subprocess.Popen[str]) -> list[dict[str, Any]]:
@@ -194,11 +196,13 @@ def test_waits_answers_and_redrives_outlive_their_processes(
         return last
 
     assert ended("resume", execution_id)["status"] == "waiting"
+    ground.explain()
     killed(ground, rng, noetl(ground, "callback", execution_id, "--set", "ok=true"))
     if ended("status", execution_id)["awaiting"]:
         noetl(ground, "callback", execution_id, "--set", "ok=true").communicate(timeout=PATIENCE)
     ended("resume", execution_id)
     assert ended("status", execution_id)["status"] == "failed"
+    ground.explain()
     api.mended = True
     killed(ground, rng, noetl(ground, "redrive", execution_id))
     if ended("status", execution_id)["status"] == "failed":

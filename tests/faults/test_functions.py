@@ -19,9 +19,11 @@ import pytest
 
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import Database, PostgresExecutionStore
+from noetl.adapters.postgres.executions.inspection import PostgresInspection
 from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.domain.events import Start
 from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.ports.executions.inspection import Inspection
 from noetl.ports.workers import CommandLeases
 from noetl.testing.driver import VirtualClock
 from tests.faults.deployment import Deployment, Fate
@@ -110,11 +112,12 @@ class Ground:
     def __init__(
         self,
         shared: ExecutionStore | None = None,
+        inspection: Inspection | None = None,
         results: MemoryResultStore | None = None,
         shift: Callable[[float], None] | None = None,
         leases: CommandLeases | None = None,
     ) -> None:
-        self.shared, self.shift, self.leases = shared, shift, leases
+        self.shared, self.inspection, self.shift, self.leases = shared, inspection, shift, leases
         self.results = results or MemoryResultStore()
         self.numbers = 0
 
@@ -122,12 +125,13 @@ class Ground:
         results = self.results if self.shared is not None else MemoryResultStore()
         if self.shared is None:
             clock = VirtualClock()
-            return Deployment(programs(), MemoryPlace(clock.epoch).store, results, clock, **settings)
-        assert self.shift is not None
+            place = MemoryPlace(clock.epoch)
+            return Deployment(programs(), place.store, place.inspection, results, clock, **settings)
+        assert self.shift is not None and self.inspection is not None
         # The database's clock goes on by itself; ours starts long ago, so that whoever died is dead for the database at once.
         clock = VirtualClock(start=time.time() - 1_000_000)
         settings |= {"shift": self.shift, "leases": self.leases}
-        return Deployment(programs(), self.shared, results, clock, **settings)
+        return Deployment(programs(), self.shared, self.inspection, results, clock, **settings)
 
     def ask(self, deployment: Deployment, workload: Workload, rng: random.Random) -> int:
         self.numbers += 1
@@ -164,6 +168,7 @@ def judge(deployment: Deployment, workload: Workload, root: int) -> None:
         applied = Counter(row.event_id for row in store.events(info.execution_id, limit=100_000))
         assert max(applied.values()) == 1, f"{info.path} was moved on twice by {applied.most_common(1)}"
     check_ended(store, members)
+    deployment.explain(members)
     seen = observe(store, deployment.results, deployment.tools.calls, root)
     compare(workload, wanted(workload.path), seen)
 
@@ -272,7 +277,8 @@ def postgres_ground(database: str) -> Iterator[Ground]:
 
     opened = Database(database)
     results = MemoryResultStore()
-    yield Ground(PostgresExecutionStore(opened), results, shift, PostgresWorkers(opened))
+    store, inspection = PostgresExecutionStore(opened), PostgresInspection(opened)
+    yield Ground(store, inspection, results, shift, PostgresWorkers(opened))
     opened.close()
     connection.close()
 

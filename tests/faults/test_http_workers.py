@@ -18,7 +18,7 @@ import pytest
 
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.local.emulator import free_port
-from tests.faults.ground import ROOT, Ground
+from tests.faults.ground import ROOT, Ground, explain
 from tests.integration.api.test_serve import Client
 from tests.parts import repeated
 from tests.properties.invariants import audit_one, check_ended
@@ -148,6 +148,7 @@ def test_executions_outlive_their_workers_over_http_and_their_server(
     for _ in range(rng.randint(2, 4)):
         time.sleep(rng.random() * rng.choice((0.2, 1.5)))
         processes.kill(rng)
+        ground.explain()
     for n, execution_id in enumerate(started):
         found = ended(client, processes, execution_id)
         assert found["status"] == "completed", (found, processes.told())
@@ -159,6 +160,7 @@ def test_executions_outlive_their_workers_over_http_and_their_server(
         for info in fresh:
             audit_one(store, info)
         check_ended(store, fresh)
+        explain(store, fresh)
 
 
 def ended(client: Client, processes: Processes, execution_id: str) -> dict[str, Any]:

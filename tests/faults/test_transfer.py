@@ -38,6 +38,8 @@ def killed_after(ground: Ground, process: subprocess.Popen[str], rows: int) -> N
 
     wait_until(enough, f"{rows} rows")
     process.kill()
+    process.wait(timeout=PATIENCE)
+    ground.explain()
 
 
 def test_every_order_is_archived_once_though_its_worker_is_killed_twice(ground: Ground) -> None:

@@ -14,7 +14,11 @@ from noetl.ports.command_tries import CommandTries
 from noetl.services.messaging.back_off import USUAL
 from noetl.services.messaging.send_events import signed_event
 from noetl.services.orchestrator.dead_letters import look, send_back
+from noetl.services.queries.analyze import Analysis, AnalyzeDeps
 from noetl.services.worker.consume_commands import work_batch
+from tests.conformance.explained import check_explained
+from tests.doubles.deliveries import MemoryDeliveries
+from tests.doubles.inspection import MemoryInspection
 from tests.doubles.queue import MemoryQueue
 from tests.unit.services.batch_bench import Bench as WorkerBench
 from tests.unit.services.engine_bench import NOW, RING, Bench, delivery
@@ -51,6 +55,24 @@ def outage(bench: Bench, back: float) -> None:
     bench.dead = dead  # type: ignore[attr-defined]
 
 
+def explained(bench: Bench, damage: tuple[str, ...] = ()) -> list[Analysis]:
+    """What `analyze` says of every execution, by the store itself: the database is back."""
+    dead = {"events": bench.dead} if hasattr(bench, "dead") else {}
+    queues = {"events": bench.events, **{f"commands-{name}": one for name, one in bench.commands.items()}}
+    deps = AnalyzeDeps(
+        bench.store,
+        MemoryInspection(bench.store),
+        bench.programs,
+        lambda: bench.time,
+        MemoryDeliveries(queues, dead, bench.results),
+    )
+    return [check_explained(info, deps, damage) for info in bench.store.executions(limit=100)]
+
+
+def kinds(found: list[Analysis]) -> set[str]:
+    return {finding.kind for one in found for finding in one.findings}
+
+
 @pytest.mark.parametrize("hours", [1, 24 * 4])
 def test_executions_go_on_by_themselves_after_an_outage_of_hours_or_days(hours):
     bench = Bench()
@@ -61,8 +83,13 @@ def test_executions_go_on_by_themselves_after_an_outage_of_hours_or_days(hours):
     while bench.time < NOW + (hours + 1) * HOUR:
         while got := bench.receive():
             deliveries += len(got)
+            if bench.time >= NOW + hours * HOUR:
+                assert kinds(explained(bench)) <= {"not_started", "running"}, (
+                    "nothing has gone on yet, or some"
+                )
             bench.handle(got)
         bench.time += 5
+    assert kinds(explained(bench)) == {"long_running"}
     assert len(bench.given()) == 20, "every execution has its command"
     assert len(bench.dead) == 0 and len(bench.events) == 0  # type: ignore[attr-defined]
     assert deliveries <= 20 * (hours * 4 + 10), "the pauses grow to a quarter of an hour"
@@ -78,6 +105,7 @@ def test_keys_that_are_away_cost_no_message_anything():
     bench.deps = replace(bench.deps, door=replace(bench.deps.door, keys=keys))
     managed = bench.handle(got)
     assert managed.give_back == [got[0].message_id] and managed.failures == 1
+    assert kinds(explained(bench)) == {"not_started"}
     bench.time += USUAL.first - 1
     assert bench.receive() == []
 
@@ -93,6 +121,8 @@ def test_what_the_engine_can_do_nothing_with_is_laid_aside_and_retried_by_an_ope
         assert bench.handle([delivery(text, received=received)]).give_back == ["m"]
     managed = bench.handle([delivery(text, received=3)])
     assert (managed.give_back, managed.laid_aside) == ([], 1)
+    (found,) = explained(bench, damage=("dead_letter",))
+    assert found.findings[0].kind == "dead_letter" and "0000" in found.verdict and found.stuck
     dead = bench.dead  # type: ignore[attr-defined]
     (letter,) = look("events", dead, bench.results)
     assert letter.executions == [str(start.execution_id)] and "0000" in letter.why
@@ -103,6 +133,7 @@ def test_what_the_engine_can_do_nothing_with_is_laid_aside_and_retried_by_an_ope
     assert bench.handle(bench.receive()).commands == 1
     done = send_back(dead, bench.events, wanted=lambda one: True, **given)
     assert (len(done.done), done.left, len(dead)) == (1, 0, 0)
+    assert kinds(explained(bench)) == {"running"}
 
 
 def test_a_message_that_waits_for_another_one_does_not_use_up_its_deliveries():

@@ -35,6 +35,7 @@ from noetl.services.queries.diagnosis import (
     not_begun,
     paused,
     processes_died,
+    progressing,
     unreadable_row,
     verdict,
 )
@@ -46,6 +47,9 @@ MOST_COMMANDS = 500
 BESIDE = -1
 """Lane of what came too late, or was refused."""
 CHANGES = 20
+MOST_LOOKS = 3
+UNCONFIRMED = frozenset({"orphan_token", "orphan_loop"})
+"""Kinds of findings that compare what two reads have returned."""
 
 
 class AnalyzeDeps(msgspec.Struct, frozen=True):
@@ -62,10 +66,51 @@ class AnalyzeDeps(msgspec.Struct, frozen=True):
 
 
 def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
-    """Analyze an execution. Raises NotFoundError, InfrastructureError."""
+    """Analyze an execution. Raises NotFoundError, InfrastructureError.
+
+    An execution that continues between two reads can look damaged, so damage counts when a second look confirms it.
+    """
+    look = _look(execution_id, deps)
+    confirmed, looks = False, 1
+    while look.doubts and not confirmed and looks < MOST_LOOKS:
+        before, look = look, _look(execution_id, deps)
+        confirmed, looks = look.doubts == before.doubts, looks + 1
+    findings = look.findings
+    if look.doubts and not confirmed:
+        findings = [one for one in findings if one.kind not in UNCONFIRMED] or [progressing()]
+    over = look.status in TERMINAL
+    if not over:
+        findings += dead_letters(execution_id, deps.deliveries)
+    order = {"error": 0, "warning": 1, "info": 2}
+    findings.sort(key=lambda one: order[one.severity])
+    return Analysis(
+        str(execution_id),
+        look.status,
+        stuck=any(one.severity != "info" for one in findings) and not over,
+        verdict=verdict(look.status, findings),
+        findings=findings,
+        changes=look.changes[-CHANGES:],
+        outstanding=look.outstanding,
+    )
+
+
+class _Look(msgspec.Struct, frozen=True):
+    """One look at an execution, without its queues.
+
+    ``doubts``: what an execution cannot have unless it changed meanwhile or is damaged, with its version. Empty: there is no doubt.
+    """
+
+    status: str
+    findings: list[Finding]
+    changes: list[ExternalChange]
+    outstanding: dict[str, int]
+    doubts: tuple[Any, ...] = ()
+
+
+def _look(execution_id: int, deps: AnalyzeDeps) -> _Look:
     info = find(deps.store, execution_id)
     outstanding = dict(deps.store.open_work(execution_id))
-    history, now, queued = _HistoryPart(), deps.clock(), []
+    history, queued = _HistoryPart(), []
     if not info.version and info.status not in TERMINAL:
         queued = waits(deps.store, execution_id)
         findings = [limited(wait) for wait in queued] or [
@@ -82,19 +127,10 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
             else:
                 findings = [unreadable_row(unreadable)]
         findings += map(unreadable_row, history.progress.unreadable)
-    if info.status not in TERMINAL:
-        findings += dead_letters(execution_id, deps.deliveries)
-    order = {"error": 0, "warning": 1, "info": 2}
-    findings.sort(key=lambda one: order[one.severity])
-    return Analysis(
-        str(execution_id),
-        summarize(info, now, queued=bool(queued)).status,
-        stuck=any(one.severity != "info" for one in findings) and info.status not in TERMINAL,
-        verdict=verdict(info.status, findings),
-        findings=findings,
-        changes=history.changes[-CHANGES:],
-        outstanding=outstanding,
-    )
+    status = summarize(info, deps.clock(), queued=bool(queued)).status
+    doubtful = [one for one in findings if one.kind in UNCONFIRMED]
+    doubts = (info.version, *doubtful) if status not in TERMINAL and (doubtful or not findings) else ()
+    return _Look(status, findings, history.changes, outstanding, doubts)
 
 
 @dataclass(slots=True)

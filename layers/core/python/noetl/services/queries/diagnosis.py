@@ -68,6 +68,11 @@ def processes_died(commands: int) -> Finding:
     )
 
 
+def progressing() -> Finding:
+    """Report that the execution changed each time it was read."""
+    return Finding("progressing", "info", "it is making progress: it changed while it was read")
+
+
 def limited(wait: WaitView) -> Finding:
     """Something waits for a key that executions share."""
     return Finding(
