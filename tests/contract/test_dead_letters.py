@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import msgspec
 import pytest
 
 from noetl.adapters.aws.gauges import count_messages
 from noetl.adapters.memory.results import MemoryResultStore
+from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import CommandDone, TimerFired
 from noetl.domain.messages import VERSION, Message, decode_message, encode_message
@@ -127,7 +127,7 @@ def test_each_is_listed_with_its_reason_and_work_and_without_its_data(bench):
     assert "its queue moved it" in timer.reason and "by itself" in timer.next
     unread = next(one for one in others if not one.kind)
     assert (unread.executions, unread.step, unread.run) == ([], "", None)
-    text = msgspec.json.encode(page).decode()
+    text = codec.encode(page).decode()
     assert "4111-secret" not in text and TOKEN not in text and "no message" not in text
     again = listed(bench)
     assert [one.id for one in again.letters] == [one.id for one in page.letters], "a look leaves them there"

@@ -9,6 +9,7 @@ from noetl.adapters.command_state import held, unclaimed
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.adapters.memory.tables import CommandEntry, Tables
 from noetl.domain import ids
+from noetl.domain.text.timestamps import Timestamp
 from noetl.domain.workers import lease_owners
 from noetl.ports.workers import (
     STALE_SECONDS,
@@ -166,8 +167,8 @@ def _view(tables: Tables, name: str, worker: _Worker) -> WorkerPool:
         worker.pool,
         worker.capacity,
         worker.principal,
-        worker.registered_at,
-        worker.seen_at,
+        Timestamp(worker.registered_at),
+        Timestamp(worker.seen_at),
         len(running),
         worker.seen_at > now - STALE_SECONDS,
         running,

@@ -27,6 +27,8 @@ ELSEWHERE = {
     "getStream": (200, 404),
     "endSession": (200, 401),
     "revokeSession": (200, 404),
+    "createToken": (201, 404),
+    "deleteToken": (200, 404),
     # CloudWatch measures a deployment.
     "getMetrics": (200, 404),
 }

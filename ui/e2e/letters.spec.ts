@@ -17,7 +17,7 @@ const LETTER = {
   step: "pay",
   run: 3,
   command_id: "3.1",
-  sent_at: 1_795_240_800,
+  sent_at: "2026-11-21T06:00:00Z",
   age: 90,
   deliveries: 2,
 };

@@ -48,8 +48,8 @@ test("10,000 executions: at most 60 rows are in the document", async ({ page, ui
     path: `load/playbook_${at % 7}`,
     name: "load",
     status: "completed",
-    started_at: 1_795_545_397 - at,
-    ended_at: 1_795_545_398 - at,
+    started_at: new Date((1_795_545_397 - at) * 1000).toISOString(),
+    ended_at: new Date((1_795_545_398 - at) * 1000).toISOString(),
     duration_ms: 1000,
     parent_execution_id: null,
   }));

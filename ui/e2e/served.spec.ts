@@ -1,4 +1,6 @@
 /** The UI as `noetl serve` serves it: its files, its sessions, its stream, without the proxy. */
+import { readFile } from "node:fs/promises";
+
 import { FAILING, GATE } from "./playbooks";
 import { expect, test } from "./test";
 
@@ -39,6 +41,42 @@ test("a link of a viewer reads and does not act", async ({ page, server }) => {
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
   await page.goto(`${server.address}/ui/executions/${execution_id}`);
   await expect(page.getByRole("button", { name: "Cancel…" })).toHaveAccessibleDescription("needs the scope execute");
+});
+
+test("a token is made, shown once and removed, and the diagnostics are saved", async ({ page, server }) => {
+  const { code } = await server.ask<{ code: string }>("POST", "/api/session/codes", { scopes: [] });
+  await page.goto(`${server.address}/ui/enter#${code}`);
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+  await page.goto(`${server.address}/ui/settings`);
+  const name = `ci-${Date.now()}`;
+  const row = page.getByRole("region", { name: "Tokens of this server" }).getByRole("row").filter({ hasText: name });
+  await page.getByRole("button", { name: "Make a token…" }).click();
+  await page.getByLabel("Name").fill(name);
+  await page.getByRole("dialog").getByText("execute").click();
+  await page.getByRole("button", { name: "Make", exact: true }).click();
+  const token = (await page.getByTestId("token").textContent()) ?? "";
+  expect(token).toMatch(/^noetl_/);
+  const ask = () => fetch(`${server.address}/api/executions`, { headers: { Authorization: `Bearer ${token}` } });
+  expect((await ask()).status).toBe(200);
+  await page.getByRole("button", { name: "Close" }).click();
+  await expect(page.getByText(token)).toHaveCount(0);
+  await expect(row).toContainText("read");
+  await expect(row).toContainText("token:");
+  await row.getByRole("button", { name: `Remove the token ${name}…` }).click();
+  await page.getByRole("button", { name: "Remove", exact: true }).click();
+  await expect(row).toHaveCount(0);
+  expect((await ask()).status).toBe(401);
+  await expect(page.getByText("this session’s")).toHaveCount(1);
+
+  const about = page.getByRole("region", { name: "Server", exact: true });
+  await expect(about).toContainText("API");
+  const saved = page.waitForEvent("download");
+  await about.getByRole("button", { name: "Save diagnostics" }).click();
+  const file = await saved;
+  expect(file.suggestedFilename()).toMatch(/^noetl-diagnostics-\d{14}\.json$/);
+  const found = JSON.parse(await readFile(await file.path(), "utf8")) as { ready: Record<string, string>; machine: { settings: object } };
+  expect(found.ready).toEqual({ database: "ok" });
+  expect(found.machine.settings).toHaveProperty("io_workers");
 });
 
 test("sessions are listed, and another browser's is ended", async ({ page, server }) => {

@@ -19,6 +19,7 @@ from noetl.api.http.browser_sessions import BrowserSessions
 from noetl.api.http.dispatch import Api
 from noetl.api.http.exchange import Principal
 from noetl.api.http.gateway import make_resolver
+from noetl.api.http.local_tokens import LocalTokens
 from noetl.api.http.openapi import document
 from noetl.api.http.routing import Router
 from noetl.api.table import ROUTES, Route
@@ -196,6 +197,7 @@ class Ground:
                 self,
                 self.database.clock,
             ),
+            tokens=LocalTokens(self._folder() / "tokens.json", self.database.clock),
         )
         self.deps = replace(self.deps, **deps)
         self.runtime.deps = replace(self.runtime.deps, proofs=lambda found: proofs(found, self.keys))

@@ -35,6 +35,7 @@ from noetl.domain.sizes.table import (
     LABELS,
     LIMIT_KEY,
     LOG_LINE,
+    LOG_SEARCH,
     MIGRATED_BYTES,
     NEXT_MOMENTS,
     PATCH_OPERATIONS,
@@ -50,6 +51,7 @@ from noetl.domain.sizes.table import (
     SOURCE_NAME,
     SQL_ROWS,
     SQL_TEXT,
+    TOKEN_SECONDS,
     TRIGGER_NAME,
     TRIGGER_TEMPLATE,
     TRIGGER_TEXT,
@@ -232,6 +234,14 @@ def answered(ground: Ground, count: int) -> Reply:
     return Reply({"statusCode": found.status, "headers": {}, "body": found.body()})
 
 
+def token(ground: Ground, seconds: int) -> Reply:
+    return ground.ask("POST", "/api/tokens", {"name": "ci", "scopes": ["read"], "expires_in": seconds})
+
+
+def searched(ground: Ground, length: int) -> Reply:
+    return ground.ask("GET", f"/api/executions/{ground.start()}/logs", query={"search": "s" * length})
+
+
 LISTS = ("/api/catalog", "/api/limits", "/api/credentials", "/api/access/credentials", "/api/triggers", "/api/schedules", "/api/executions",
     "/api/executions/{id}/events", "/api/executions/{id}/steps", "/api/executions/{id}/logs", "/api/catalog/demo/hello/versions")  # fmt: skip
 
@@ -282,6 +292,8 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     ),
     "query": (SQL_TEXT, lambda g, n: g.ask("POST", "/api/sql", {"sql": f"SELECT {'1' * (n - 7)}"}), 422, "sql_refused"),
     "rows": (SQL_ROWS, lambda g, n: g.ask("POST", "/api/sql", {"sql": "SELECT 1", "limit": n}), 422, "sql_refused"),
+    "token": (TOKEN_SECONDS, token, 422, "invalid_token"),
+    "search": (LOG_SEARCH, searched, 400, "invalid_parameter"),
     "path": (PATH, registered, 422, "invalid_playbook"),
     "path of a schedule": (PATH, lambda g, n: g.ask("POST", "/api/schedules", schedule(path="p" * n)), 422, "invalid_path"),
     "path of a trigger": (PATH, lambda g, n: g.ask("POST", "/api/triggers", trigger(path="p" * n)), 422, "invalid_path"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import replace
 
 import jsonschema
@@ -71,6 +72,7 @@ def exchange(ground: Ground, name: str):
         "views": exchange_view,
         "callbacks": exchange_callback,
         "sessions": exchange_session,
+        "tokens": exchange_token,
         "changes": exchange_change,
         "history": exchange_history,
         "dead letters": exchange_dead_letters,
@@ -110,6 +112,8 @@ def exchange(ground: Ground, name: str):
     execution_id = ground.run()
     paths = {
         "getQueues": "/api/queue",
+        "getVersion": "/api/version",
+        "getDiagnostics": "/api/diagnostics",
         "getMetrics": "/metrics",
         "listPlaybooks": "/api/catalog",
         "getPlaybook": "/api/catalog/demo/hello",
@@ -212,6 +216,13 @@ def exchange_session(ground: Ground, name: str):
         return ground.ask("DELETE", "/api/session", headers=own)
     first = [*(one["id"] for one in listed.json["sessions"]), "none"][0]
     return ground.ask("DELETE", f"/api/sessions/{first}")
+
+
+def exchange_token(ground: Ground, name: str):
+    made = ground.ask("POST", "/api/tokens", {"name": "ci", "scopes": ["read"]})
+    if name == "listTokens":
+        return ground.ask("GET", "/api/tokens")
+    return ground.ask("DELETE", "/api/tokens/ci") if name == "deleteToken" else made
 
 
 def exchange_change(ground: Ground, name: str):
@@ -380,6 +391,17 @@ def exchange_schedule(ground: Ground, name: str):
     return ground.ask(method, f"/api/schedules{path}") if method else made
 
 
+TIMES = jsonschema.FormatChecker(formats=())
+
+
+@TIMES.checks("date-time")
+def is_utc_with_z(value: object) -> bool:
+    """A moment of an answer is RFC 3339 in UTC, with a Z."""
+    return not isinstance(value, str) or bool(
+        re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", value)
+    )
+
+
 def described(name: str):
     """The operation of the document that has this id."""
     (found,) = [
@@ -397,7 +419,14 @@ def test_a_fitting_request_is_answered_as_documented(ground, route):
     answers = described(route.name)["responses"][str(reply.status)]
     schema = {**answers["content"][route.media]["schema"], "components": DOCUMENT["components"]}
     answer = reply.json if route.media == "application/json" else reply.text
-    jsonschema.Draft202012Validator(schema).validate(answer)
+    jsonschema.Draft202012Validator(schema, format_checker=TIMES).validate(answer)
+
+
+def test_every_reference_of_the_document_leads_somewhere():
+    """Two shapes of one name get longer names, and references to the short one lead nowhere."""
+    schemas = DOCUMENT["components"]["schemas"]
+    named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(DOCUMENT)))
+    assert named <= schemas.keys() and not [name for name in schemas if "." in name]
 
 
 def test_health_needs_nothing_from_outside(ground):

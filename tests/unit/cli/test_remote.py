@@ -73,6 +73,10 @@ LOOKS = [
     "events ID --type step.failed --step nowhere",
     "logs ID",
     "logs ID --json",
+    "logs ID --search DOUBLING --last 2",
+    "logs ID --search doubling --item 1 --attempt 1 --json",
+    "logs ID --last 2 --json",
+    "logs ID --run 1 --step nowhere",
     "result ID --json",
     "result ID",
     "vars list ID --json",
@@ -100,7 +104,11 @@ def test_lines_are_followed_until_the_execution_ends(noetl, far, monkeypatch):
     told = noetl("logs", execution_id, "--follow", "--json", "--remote")
     assert [one["line"] for one in told.json] == ["doubling 1", "doubling 2", "doubling 3"]
     assert len(far.asked) > 4
-    assert "printed nothing" in noetl("logs", execution_id, "--step", "none", "--remote").err
+    last = noetl(
+        "logs", execution_id, "--last", "3", "--follow", "--search", "Doubling", "--json", "--remote"
+    )
+    assert last.json == told.json
+    assert "no line that fits" in noetl("logs", execution_id, "--step", "none", "--remote").err
 
 
 def test_a_long_history_and_a_long_list_come_in_pages(noetl, far, monkeypatch):

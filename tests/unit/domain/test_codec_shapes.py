@@ -97,6 +97,8 @@ def _strategy(kind: inspect.Type, depth: int = 0) -> st.SearchStrategy[Any]:
     few = 2 if depth < 4 else 0
     inner = depth + 1
     match kind:
+        case inspect.Metadata():
+            return _strategy(kind.type, depth)
         case inspect.LiteralType():
             return st.sampled_from(kind.values)
         case inspect.UnionType():

@@ -14,10 +14,11 @@ from noetl.domain.event_names import NAMES, TERMINAL_EVENTS, formal_names
 from noetl.domain.facts import facts as f
 from noetl.domain.facts.facts import encode_facts
 from noetl.domain.outcomes.outcomes import ErrorInfo, Outcome, Suspend, Trace
+from noetl.domain.text.timestamps import rfc3339
 from noetl.ports.executions.execution_store import StoredEvent
 from noetl.services.history import history_pages as module
 from noetl.services.history.history_pages import HistoryReader, decode_position, encode_position
-from noetl.services.history.read_history import rfc3339, row_events
+from noetl.services.history.read_history import row_events
 
 EID = 382_358_247_895_465_985
 FORMAL = {

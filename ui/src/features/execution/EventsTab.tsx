@@ -1,5 +1,4 @@
 /** The history, page by page; a row opens to its JSON, and its link leads back to it. */
-import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
 
@@ -16,8 +15,9 @@ import { Skeleton } from "../../design/Skeleton";
 import { Status } from "../../design/Status";
 import { VirtualList } from "../../design/VirtualList";
 import type { TabProps } from "./ExecutionPage";
-import { executionGraphOf, type HistoryEvent } from "./queries";
+import type { HistoryEvent } from "./queries";
 import type { ORDERS } from "./search";
+import { choicesOf, useStepNames } from "./stepChoices";
 import { usePages } from "./usePages";
 
 const PAGE = 200;
@@ -40,18 +40,15 @@ const ORDER_CHOICES = [
   { value: "oldest", label: "Oldest first" },
   { value: "newest", label: "Newest first" },
 ];
-/** Nodes of the graph that are no steps. */
-const NO_STEPS = new Set(["undo", "playbook"]);
 const TYPES = [...vocabularies.stored.enum, "row.unreadable"];
 
 export default function EventsTab({ execution }: TabProps) {
   const { order = "oldest", type, step } = useSearch({ from: "/shell/executions/$id" });
   const navigate = useNavigate({ from: "/executions/$id" });
-  const graph = useQuery(executionGraphOf(execution.execution_id));
+  const steps = useStepNames(execution.execution_id);
   const [looks, setLooks] = useState(0);
   const change = (part: Filter) =>
     void navigate({ search: (before) => ({ ...before, ...part }), replace: true, resetScroll: false });
-  const steps = graph.data?.nodes.filter(({ kind }) => !NO_STEPS.has(kind)).map(({ name }) => name) ?? [];
   const lookAgain = order === "newest" && execution.ended_at === null ? () => setLooks(looks + 1) : null;
   return (
     <div className="stack">
@@ -68,12 +65,6 @@ export default function EventsTab({ execution }: TabProps) {
       <Events key={JSON.stringify([order, type, step, looks])} id={execution.execution_id} order={order} type={type} step={step} lookAgain={lookAgain} />
     </div>
   );
-}
-
-/** Any, the known names, and the one of the link, which need not be known. */
-function choicesOf(known: string[], picked: string | undefined) {
-  const names = [...new Set(picked === undefined ? known : [...known, picked])];
-  return [{ value: "", label: "any" }, ...names.map((value) => ({ value, label: value }))];
 }
 
 interface EventsProps extends Filter {

@@ -1,84 +1,175 @@
-/** What tasks have printed: read page by page, filtered, followed to its end. */
-import { useCallback, useEffect, useMemo, useState } from "react";
+/** What tasks have printed: searched by the server, from the start, the newest first, or the end as it grows. */
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useCallback, useEffect, useState } from "react";
 
-import { api, read, type Schemas } from "../../api/client";
+import { api, read } from "../../api/client";
 import { useZone } from "../../app/preferences";
 import { Button } from "../../design/Button";
 import { Empty } from "../../design/Empty";
 import { Failure } from "../../design/Failure";
-import { Check, SelectField, TextField } from "../../design/Field";
+import { SelectField } from "../../design/Field";
+import { Moment } from "../../design/Moment";
 import { Skeleton } from "../../design/Skeleton";
+import { TextFilter } from "../../design/TextFilter";
 import { momentText, toMillis } from "../../design/time";
 import { VirtualList } from "../../design/VirtualList";
 import type { TabProps } from "./ExecutionPage";
+import { type Line, type LogQuery, PAGE, type Part, readLines } from "./logPages";
+import { type ExecutionSearch, PARTS } from "./search";
+import { choicesOf, useStepNames } from "./stepChoices";
 import { usePages } from "./usePages";
 
-type Line = Schemas["TaskLine"];
+const PART_CHOICES = [
+  { value: "start", label: "From the start" },
+  { value: "newest", label: "Newest first" },
+  { value: "end", label: "The end, followed" },
+];
+/** Between two looks at the end: what a task prints is no event of its own. */
+const FOLLOW_MS = 2_000;
 
-const PAGE = 1_000;
+type Filter = Pick<ExecutionSearch, "search" | "step" | "attempt" | "ofRun" | "show">;
 
 export default function LogsTab({ execution }: TabProps) {
-  const id = execution.execution_id;
-  const readPage = useCallback(
-    async (after: string | undefined) => {
-      const page = await read(
-        api.GET("/api/executions/{execution_id}/logs", {
-          params: { path: { execution_id: id }, query: { after, limit: PAGE } },
-        }),
-      );
-      return { items: page.lines, next: page.next, complete: page.complete };
-    },
-    [id],
+  const { search, step, attempt, ofRun, show = "start" } = useSearch({ from: "/shell/executions/$id" });
+  const navigate = useNavigate({ from: "/executions/$id" });
+  const steps = useStepNames(execution.execution_id);
+  const [looks, setLooks] = useState(0);
+  const change = (part: Filter) =>
+    void navigate({ search: (before) => ({ ...before, ...part }), replace: true, resetScroll: false });
+  const ended = execution.ended_at !== null;
+  const lookAgain = show === "newest" && !ended ? () => setLooks(looks + 1) : null;
+  return (
+    <div className="stack">
+      <search className="filters">
+        <SelectField
+          label="Show"
+          value={show}
+          choices={PART_CHOICES}
+          onChange={(value) => change({ show: PARTS.find((one) => one === value && one !== "start") })}
+        />
+        <TextFilter label="Search" placeholder="text of a line" value={search} apply={(text) => change({ search: text })} />
+        <SelectField label="Step" value={step ?? ""} choices={choicesOf(steps, step)} onChange={(value) => change({ step: value || undefined, ofRun: undefined })} />
+        <TextFilter
+          label="Attempt"
+          placeholder="any"
+          value={attempt === undefined ? undefined : String(attempt)}
+          apply={(text) => change({ attempt: text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined })}
+        />
+        {ofRun === undefined ? null : (
+          <div className="field">
+            <span className="label">Step run</span>
+            <Button onPress={() => change({ ofRun: undefined })} label={`Remove the filter by step run ${ofRun}`}>
+              Run {ofRun}
+            </Button>
+          </div>
+        )}
+      </search>
+      <Lines
+        key={JSON.stringify([search, step, attempt, ofRun, show, looks])}
+        id={execution.execution_id}
+        ended={ended}
+        filter={{ search, step, attempt, ofRun }}
+        part={show}
+        lookAgain={lookAgain}
+      />
+    </div>
   );
-  const logs = usePages(`execution:${id}`, PAGE, readPage);
-  const [text, setText] = useState("");
-  const [step, setStep] = useState("");
-  const [follow, setFollow] = useState(false);
-  const steps = useMemo(() => [...new Set(logs.items.map((line) => line.step))].sort(), [logs.items]);
-  const shown = useMemo(() => logs.items.filter((line) => fits(line, step, text)), [logs.items, step, text]);
+}
+
+interface LinesProps {
+  id: string;
+  ended: boolean;
+  filter: Filter;
+  part: Part;
+  /** Reads the newest lines again, where there may be newer ones. */
+  lookAgain: (() => void) | null;
+}
+
+function Lines({ id, ended, filter, part, lookAgain }: LinesProps) {
+  const { search, step, attempt, ofRun: run } = filter;
+  const readPage = useCallback(
+    (after: string | undefined) => {
+      const ask = (query: LogQuery) =>
+        read(
+          api.GET("/api/executions/{execution_id}/logs", {
+            params: { path: { execution_id: id }, query: { ...query, search, step, run, attempt } },
+          }),
+        );
+      return readLines(part, ask, after);
+    },
+    [id, search, step, run, attempt, part],
+  );
+  const logs = usePages(part === "newest" ? "" : `execution:${id}`, PAGE, readPage);
   const { caughtUp, complete, error, reading, readOn } = logs;
-  const behind = follow && !caughtUp && !complete && !error && !reading;
-  useEffect(() => {
-    if (behind) void readOn();
-  }, [behind, readOn]);
+  const follow = part === "end";
+  useFollowed(follow && !complete, follow && !caughtUp && !error && !reading, readOn);
+  const filtered = [search, step, run, attempt].some((value) => value !== undefined);
   if (logs.items.length === 0) {
     if (error) return <Failure error={error} retry={() => void readOn()} />;
     if (logs.next === undefined) return <Skeleton lines={8} />;
-    return <Empty title={execution.ended_at === null ? "No task has printed anything yet." : "No task has printed anything."} />;
   }
   return (
-    <div className="stack">
-      <div className="filters">
-        <SelectField
-          label="Step"
-          value={step}
-          choices={[{ value: "", label: "any" }, ...steps.map((value) => ({ value, label: value }))]}
-          onChange={setStep}
-        />
-        <div className="filters-path">
-          <TextField label="Search in what was read" type="search" value={text} onChange={setText} />
-        </div>
-        <Check label="Follow" value={follow} onChange={setFollow} />
-      </div>
-      {shown.length === 0 ? (
-        <Empty title="No line that was read fits the filter." />
+    <>
+      {logs.items.length === 0 ? (
+        <Empty title={emptyTitle(filtered, caughtUp, ended)} />
       ) : (
-        <VirtualList label="Lines" items={shown} itemKey={(_line, index) => String(index)} estimate={20} follow={follow}>
+        <VirtualList label="Lines" items={logs.items} itemKey={(_line, index) => String(index)} estimate={20} follow={follow}>
           {(line) => <LogLine line={line} />}
         </VirtualList>
       )}
       {error ? <Failure error={error} /> : null}
       <div className="row spread">
         <span className="muted small" role="status">
-          {shown.length} of {logs.items.length} lines read{caughtUp ? ", all so far" : ""}
+          <HowFar logs={logs} filtered={filtered} part={part} />
         </span>
-        {caughtUp || complete ? null : (
+        {lookAgain ? <Button onPress={lookAgain}>Look again</Button> : null}
+        {caughtUp || complete || follow ? null : (
           <Button onPress={() => void readOn()} disabled={reading}>
-            Read on
+            {reading ? "Reading…" : "Read on"}
           </Button>
         )}
       </div>
-    </div>
+    </>
+  );
+}
+
+/** Reads what follows: at once what is there already, and what tasks print meanwhile, while somebody can see it. */
+function useFollowed(open: boolean, behind: boolean, readOn: () => Promise<void>) {
+  useEffect(() => {
+    if (behind) void readOn();
+  }, [behind, readOn]);
+  useEffect(() => {
+    if (!open) return;
+    const timer = setInterval(() => {
+      if (document.visibilityState === "visible") void readOn();
+    }, FOLLOW_MS);
+    return () => clearInterval(timer);
+  }, [open, readOn]);
+}
+
+function emptyTitle(filtered: boolean, caughtUp: boolean, ended: boolean): string {
+  if (filtered) return caughtUp ? "No line fits the filter." : "No line that was looked at fits the filter.";
+  return ended ? "No task has printed anything." : "No task has printed anything yet.";
+}
+
+/** How many lines are shown, and how far the server has looked for them. */
+function HowFar({
+  logs: { items, caughtUp, complete, scannedUntil },
+  filtered,
+  part,
+}: {
+  logs: { items: Line[]; caughtUp: boolean; complete: boolean; scannedUntil: string | null };
+  filtered: boolean;
+  part: Part;
+}) {
+  const count = `${items.length} ${items.length === 1 ? "line" : "lines"}`;
+  if (part === "end") return <>{`The last ${count}${filtered ? " that fit" : ""}${complete ? "" : ", followed"}`}</>;
+  if (caughtUp) return <>{`${count}${filtered ? " that fit" : ""}, all so far`}</>;
+  if (!filtered || scannedUntil === null) return <>{`${count} read`}</>;
+  return (
+    <>
+      {count} that fit until <Moment at={scannedUntil} precise />
+    </>
   );
 }
 
@@ -94,8 +185,4 @@ function LogLine({ line }: { line: Line }) {
       <span>{line.line}</span>
     </div>
   );
-}
-
-function fits(line: Line, step: string, text: string): boolean {
-  return (!step || line.step === step) && (!text || line.line.toLowerCase().includes(text.toLowerCase()));
 }

@@ -1,5 +1,5 @@
 /** The step run that is selected: its facts, its error, its result on request. */
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 
 import type { Json } from "../../api/json";
 import { Button } from "../../design/Button";
@@ -45,6 +45,11 @@ export function StepPanel({ executionId, step }: { executionId: string; step: St
       />
       {step.loop && at === undefined ? <LoopItems executionId={executionId} step={step} /> : null}
       {step.error ? <JsonTree label="error" value={step.error as Json} /> : null}
+      <p>
+        <Link from="/executions/$id" search={(before) => ({ ...before, view: "logs", step: step.step, ofRun: step.run, at: undefined })}>
+          What it has printed
+        </Link>
+      </p>
       <StepResult executionId={executionId} step={step.step} />
     </section>
   );

@@ -8,6 +8,9 @@ export type View = (typeof VIEWS)[number];
 /** Orders of the view of events, the default first. */
 export const ORDERS = ["oldest", "newest"] as const;
 
+/** Parts of the log that its view shows, the default first. */
+export const PARTS = ["start", "newest", "end"] as const;
+
 export interface ExecutionSearch {
   view?: View;
   /** The step run that is selected. */
@@ -20,7 +23,13 @@ export interface ExecutionSearch {
   order?: (typeof ORDERS)[number];
   /** The type and the step of the events that it shows. The server refuses a type that it does not know. */
   type?: string;
+  /** The step also filters the log, with the text, the attempt and the step run that follow. */
   step?: string;
+  search?: string;
+  attempt?: number;
+  ofRun?: number;
+  /** The part of the log that is shown. */
+  show?: (typeof PARTS)[number];
 }
 
 export function executionSearch(search: RawSearch): ExecutionSearch {
@@ -32,5 +41,9 @@ export function executionSearch(search: RawSearch): ExecutionSearch {
     order: oneOf(search, "order", ORDERS),
     type: textOf(search, "type"),
     step: textOf(search, "step"),
+    search: textOf(search, "search"),
+    attempt: numberOf(search, "attempt"),
+    ofRun: numberOf(search, "ofRun"),
+    show: oneOf(search, "show", PARTS),
   };
 }

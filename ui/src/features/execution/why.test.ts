@@ -8,7 +8,7 @@ const execution: Execution = {
   path: "a",
   name: "a",
   status: "waiting",
-  started_at: 0,
+  started_at: "2026-11-21T10:00:00Z",
   ended_at: null,
   duration_ms: 0,
   parent_execution_id: null,
@@ -34,7 +34,7 @@ test("a failure names its step, its text and its place", () => {
 test("what is waited for is said, the answer of a person first", () => {
   const parked = [{ step: "gate", guard: "ctx.approved", keys: [] }];
   expect(whyOf({ ...execution, parked })?.text).toBe("Step gate is admitted when ctx.approved");
-  const awaiting = [{ step: "ask", run: 1, task: "t", index: null, since: 0, until: null, message: "Pay?", approve: true }];
+  const awaiting = [{ step: "ask", run: 1, task: "t", index: null, since: "2026-11-21T10:00:00Z", until: null, message: "Pay?", approve: true }];
   expect(whyOf({ ...execution, parked, awaiting })?.text).toBe("Step ask waits for an answer: Pay?");
   expect(whyOf(execution)).toBeNull();
 });

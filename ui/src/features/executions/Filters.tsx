@@ -5,6 +5,7 @@ import { useState } from "react";
 import { Button } from "../../design/Button";
 import { SelectField, TextField } from "../../design/Field";
 import { Icon } from "../../design/Icon";
+import { TextFilter } from "../../design/TextFilter";
 import { momentText, type Zone, zoneName } from "../../design/time";
 import { useZone } from "../../app/preferences";
 import { AGES, executionsSearch, type ExecutionsSearch, isFiltered, MORE, STATUSES } from "./search";
@@ -64,41 +65,6 @@ export function Filters({ search }: { search: ExecutionsSearch }) {
         </div>
       ) : null}
     </search>
-  );
-}
-
-/** Text that is applied with Enter or when the field is left. */
-function TextFilter({
-  label,
-  placeholder,
-  value,
-  apply,
-}: {
-  label: string;
-  placeholder: string;
-  value: string | undefined;
-  apply: (text: string | undefined) => void;
-}) {
-  const [text, setText] = useState(value ?? "");
-  const [applied, setApplied] = useState(value);
-  if (applied !== value) {
-    setApplied(value);
-    setText(value ?? "");
-  }
-  const submit = () => {
-    if (text.trim() !== (value ?? "")) apply(text.trim() || undefined);
-  };
-  return (
-    <form
-      className="filters-text"
-      onBlur={submit}
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}
-    >
-      <TextField label={label} type="search" value={text} onChange={setText} placeholder={placeholder} />
-    </form>
   );
 }
 

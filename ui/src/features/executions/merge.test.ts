@@ -8,7 +8,7 @@ const row = (id: number, status = "running"): ExecutionRow => ({
   path: "a/b",
   name: "b",
   status,
-  started_at: id,
+  started_at: new Date(id * 1000).toISOString(),
   ended_at: null,
   duration_ms: 0,
   parent_execution_id: null,

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { statesOf, takenArcs } from "./overlay";
 
-const run = (number: number, step: string, status = "done") => ({ run: number, step, status, started_at: 0, duration_ms: 0 });
+const run = (number: number, step: string, status = "done") => ({ run: number, step, status, started_at: "2026-11-21T10:00:00Z", duration_ms: 0 });
 
 test("the latest run of a step counts, in any order", () => {
   const states = statesOf([run(3, "a", "failed"), run(1, "a")]);

@@ -6,7 +6,7 @@ import { useZone } from "../../app/preferences";
 import { Loaded } from "../../design/Loaded";
 import { Moment } from "../../design/Moment";
 import { Table } from "../../design/Table";
-import { durationText, momentText, type Zone } from "../../design/time";
+import { durationText, momentText, toMillis, type Zone } from "../../design/time";
 import { statsQuery } from "./queries";
 
 type Bucket = Schemas["StatsBucket"];
@@ -135,7 +135,7 @@ function total(bucket: Bucket): number {
 function hourText(bucket: Bucket, zone: Zone): string {
   const counts = PARTS.map((part) => `${bucket[part]} ${part}`).join(", ");
   const durations = bucket.p50_ms === null ? "" : `; median ${shown(bucket.p50_ms)}, 95 of 100 within ${shown(bucket.p95_ms)}`;
-  return `From ${momentText(bucket.at * 1000, zone)}: ${counts}${durations}`;
+  return `From ${momentText(toMillis(bucket.at), zone)}: ${counts}${durations}`;
 }
 
 function shown(millis: number | null): string {

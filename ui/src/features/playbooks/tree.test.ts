@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { type Folder, treeOf } from "./tree";
 
-const line = (path: string) => ({ path, version: 1, name: path, program: "", catalog_id: "", created_at: 0 });
+const line = (path: string) => ({ path, version: 1, name: path, program: "", catalog_id: "", created_at: "2026-11-21T10:00:00Z" });
 const shape = (folder: Folder): unknown => [
   folder.path,
   folder.folders.map(shape),

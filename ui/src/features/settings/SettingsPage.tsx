@@ -1,6 +1,5 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, read } from "../../api/client";
 import { leaveSession } from "../../api/session";
 import { Page } from "../../app/Page";
 import { setTheme, setZone, type Theme, useTheme, useZone } from "../../app/preferences";
@@ -9,17 +8,17 @@ import { Button } from "../../design/Button";
 import { Facts } from "../../design/Facts";
 import { Failure } from "../../design/Failure";
 import { SelectField } from "../../design/Field";
-import { Loaded } from "../../design/Loaded";
 import { Moment } from "../../design/Moment";
 import { type Zone, zoneName } from "../../design/time";
+import { Server } from "./Server";
 import { Sessions } from "./Sessions";
+import { Tokens } from "./Tokens";
 
 export default function SettingsPage() {
   const theme = useTheme();
   const zone = useZone();
   const session = useSession();
   const client = useQueryClient();
-  const health = useQuery({ queryKey: ["health"], queryFn: () => read(api.GET("/health")) });
   const leave = useMutation({
     mutationFn: leaveSession,
     onSuccess: (address) => {
@@ -75,17 +74,9 @@ export default function SettingsPage() {
           </div>
         )}
       </section>
-      <section className="card stack run-form" aria-label="Server">
-        <h2>Server</h2>
-        <Loaded query={health}>
-          {({ deployment }) => <Facts of={Object.entries(deployment).map(([name, value]) => [capital(name), value])} />}
-        </Loaded>
-      </section>
+      <Server />
+      <Tokens />
       <Sessions />
     </Page>
   );
-}
-
-function capital(name: string): string {
-  return name.charAt(0).toUpperCase() + name.slice(1);
 }

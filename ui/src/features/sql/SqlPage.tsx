@@ -15,6 +15,7 @@ import { Failure } from "../../design/Failure";
 import { Field, SelectField, TextField } from "../../design/Field";
 import { Loaded } from "../../design/Loaded";
 import { Note } from "../../design/Note";
+import { saveFile } from "../../design/saveFile";
 import { Table } from "../../design/Table";
 import { csvOf, textOfCell } from "./csv";
 
@@ -120,12 +121,7 @@ function Download({ answer }: { answer: Schemas["SqlAnswer"] }) {
       answer.columns.map(({ name }) => name),
       answer.rows as unknown[][],
     );
-    const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-    const link = document.createElement("a");
-    link.href = url;
-    link.download = "query.csv";
-    link.click();
-    URL.revokeObjectURL(url);
+    saveFile("query.csv", text, "text/csv");
   };
   return <Button onPress={save}>Save as CSV</Button>;
 }

@@ -339,6 +339,14 @@ class HttpTaskLogs:
         """Raises InvalidInputError."""
         raise InvalidInputError("a worker reads no lines", code="not_read")
 
+    def end(self, execution_id: int, *, everything: bool) -> str:
+        """Raises InvalidInputError."""
+        raise InvalidInputError("a worker reads no lines", code="not_read")
+
+    def read_back(self, execution_id: int, before: str, limit: int) -> LinePage:
+        """Raises InvalidInputError."""
+        raise InvalidInputError("a worker reads no lines", code="not_read")
+
     def delete_execution(self, execution_id: int) -> None:
         """Raises InvalidInputError."""
         raise InvalidInputError("a worker removes no lines", code="not_removed")

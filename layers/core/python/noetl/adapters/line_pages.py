@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.task_logs import TaskLine
+from noetl.domain.task_logs import LinePage, TaskLine
 
 
 def as_text(lines: Sequence[TaskLine]) -> bytes:
@@ -14,14 +15,19 @@ def as_text(lines: Sequence[TaskLine]) -> bytes:
     return b"".join(codec.encode(line) + b"\n" for line in lines)
 
 
-def from_text(texts: Iterable[bytes]) -> Iterable[TaskLine | None]:
-    """None for what cannot be read: half of a line, whose writer was killed."""
+def make_page(texts: Iterable[tuple[bytes, str]], end: str, more: bool) -> LinePage:
+    """Make a page of texts, each with the cursor behind it.
+
+    What cannot be read is left out: half of a line, whose writer was killed.
+    """
     reader = codec.decoder(TaskLine)
-    for text in texts:
-        try:
-            yield codec.decode_as(reader, text)
-        except ValueError:
-            yield None
+    lines: list[TaskLine] = []
+    places: list[str] = []
+    for text, place in texts:
+        with suppress(ValueError):
+            lines.append(codec.decode_as(reader, text))
+            places.append(place)
+    return LinePage(lines, end, more, places)
 
 
 def bad_cursor(after: str) -> InvalidInputError:

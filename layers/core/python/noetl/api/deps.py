@@ -41,6 +41,8 @@ from noetl.services.worker.http_worker_leases import Claims
 
 if TYPE_CHECKING:  # a function of a deployment has neither, and starts faster without
     from noetl.api.http.browser_sessions import BrowserSessions
+    from noetl.api.http.local_tokens import LocalTokens
+    from noetl.api.http.machine_report import MachineReport
     from noetl.api.live.change_hub import ChangeHub
 
 MAX_BODY = BODY_BYTES.value
@@ -139,6 +141,12 @@ class ApiDeps:
     """Streams of changes; None where requests cannot last."""
     sessions: BrowserSessions | None = None
     """Sessions of browsers; None where others sign people in, or none is needed."""
+    tokens: LocalTokens | None = None
+    """Bearer tokens of this server; None where others admit callers, or everybody is admitted."""
+    permit_token: Callable[[str, Sequence[str]], None] = lambda name, scopes: None
+    """Called before a token of this name and these scopes is made. Raises InvalidInputError where it would promise too much."""
+    machine: Callable[[], MachineReport] | None = None
+    """What this machine lacks, and its settings; None where a deployment has none of its own."""
     deliveries: Deliveries | None = None
     """What queues know about an execution; None where there are none but the database."""
     letter_queues: Sequence[LetterQueue] = ()

@@ -5,7 +5,7 @@ The router, the checks of access, the OpenAPI document and the tests read this o
 
 from __future__ import annotations
 
-from noetl.api.browser import saved_views, sessions
+from noetl.api.browser import diagnostics, saved_views, sessions, tokens
 from noetl.api.history import comparisons, costs, figures, moments, sql
 from noetl.api.http.route import Endpoint as Endpoint
 from noetl.api.http.route import Parameter as Parameter
@@ -61,6 +61,8 @@ ROUTES: tuple[Route, ...] = (
     *workers.ROUTES,
     *changes.ROUTES,
     *sessions.ROUTES,
+    *tokens.ROUTES,
+    *diagnostics.ROUTES,
     *state.ROUTES,
     *PUBLISHED,
 )

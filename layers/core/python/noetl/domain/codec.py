@@ -14,11 +14,27 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from noetl.domain.sizes.table import DOCUMENT_DEPTH, INTEGER_DIGITS, RESULT_VALUES, Size
+from noetl.domain.text.timestamps import Timestamp, read_timestamp, rfc3339
 
 T = TypeVar("T")
 
-_encoder = msgspec.json.Encoder()
-_sorting = msgspec.json.Encoder(order="sorted")
+
+def _plain_text(value: Any) -> str:
+    """Encode what msgspec does not know: a timestamp."""
+    if isinstance(value, Timestamp):
+        return rfc3339(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _own_type(shape: type, value: Any) -> Any:
+    """Decode what msgspec does not know: a timestamp."""
+    if shape is Timestamp:
+        return read_timestamp(value)
+    raise TypeError(f"{shape.__name__} is no type of JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain_text)
+_sorting = msgspec.json.Encoder(order="sorted", enc_hook=_plain_text)
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 _making = threading.Lock()
 
@@ -40,7 +56,7 @@ def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     made = _decoders.get(shape)
     if made is None:
         with _making:
-            made = _decoders[shape] = msgspec.json.Decoder(shape)
+            made = _decoders[shape] = msgspec.json.Decoder(shape, dec_hook=_own_type)
     return made
 
 
@@ -51,7 +67,7 @@ def convert(value: Any, shape: type[T]) -> T:
     """
     decoder(shape)
     try:
-        return msgspec.convert(value, shape, str_keys=True)
+        return msgspec.convert(value, shape, str_keys=True, dec_hook=_own_type)
     except (
         UnicodeEncodeError
     ) as error:  # msgspec reads a text where the shape wants none, and stumbles over half of a surrogate pair
@@ -105,7 +121,12 @@ def _document(value: Any) -> Any:
     """Decode a document that is kept as bytes (for what ``to_builtins`` does not know)."""
     if isinstance(value, msgspec.Raw):
         return decode(bytes(value))
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    return _plain_text(value)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON values."""
+    return msgspec.to_builtins(value, enc_hook=_document)
 
 
 def settled(value: T) -> T:

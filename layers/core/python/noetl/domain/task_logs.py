@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from noetl.domain.text.timestamps import TimeText
+
 
 def line_time(at: float) -> str:
     """Epoch seconds as RFC 3339 with milliseconds."""
@@ -19,7 +21,7 @@ class TaskLine(msgspec.Struct, frozen=True, omit_defaults=True):
     ``time``: when it was printed (RFC 3339). ``index``: of a loop's item. ``attempt``: of the task.
     """
 
-    time: str
+    time: TimeText
     step: str
     task: str
     line: str
@@ -29,11 +31,13 @@ class TaskLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LinePage(msgspec.Struct, frozen=True):
-    """Lines in the order they were kept.
+    """Lines in the order they were kept, or in the opposite one.
 
-    ``next``: where the next page begins. ``more``: there are some already.
+    A cursor is a place between two lines, for both orders. ``next``: the one where the next page begins. ``more``: there are some already.
+    ``places``: for each line the cursor with which the next page would begin behind it.
     """
 
     lines: Sequence[TaskLine]
     next: str
     more: bool = False
+    places: Sequence[str] = ()

@@ -30,5 +30,14 @@ class TaskLogs(Protocol):
         Raises InvalidInputError(code="invalid_cursor").
         """
 
+    def end(self, execution_id: int, *, everything: bool) -> str:
+        """Return the cursor behind the newest line that can be read."""
+
+    def read_back(self, execution_id: int, before: str, limit: int) -> LinePage:
+        """Read the lines before a cursor, the newest first.
+
+        Raises InvalidInputError(code="invalid_cursor").
+        """
+
     def delete_execution(self, execution_id: int) -> None:
         """Remove its lines; an execution that has none is no error."""

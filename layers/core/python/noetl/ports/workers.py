@@ -13,6 +13,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from noetl.domain.text.timestamps import Timestamp
+
 
 class RunningCommand(msgspec.Struct, frozen=True):
     """``lease_seconds``: how long its worker may still be silent about it."""
@@ -28,15 +30,15 @@ class WorkerPool(msgspec.Struct, frozen=True):
     """A worker that fetches commands over HTTP.
 
     ``name``: of this worker, unique. ``pool``: whose commands it takes. ``capacity``: how many at once. ``running``: how many it has,
-    ``commands`` which. ``alive``: its last heartbeat is recent. Times are epoch seconds; ``now`` is the store's.
+    ``commands`` which. ``alive``: its last heartbeat is recent.
     """
 
     name: str
     pool: str
     capacity: int
     principal: str
-    registered_at: float
-    seen_at: float
+    registered_at: Timestamp
+    seen_at: Timestamp
     running: int
     alive: bool
     commands: list[RunningCommand]

@@ -3,14 +3,16 @@ import { expect, test } from "vitest";
 import type { StepRun } from "../queries";
 import { itemsRunning, kindsOf, runText, segmentsOf } from "./phases";
 
-const step = (more: Partial<StepRun>): StepRun => ({ run: 1, step: "load", status: "done", started_at: 100, duration_ms: 8_000, ...more });
+/** A moment some seconds after 1970. */
+const at = (seconds: number) => new Date(seconds * 1000).toISOString();
+const step = (more: Partial<StepRun>): StepRun => ({ run: 1, step: "load", status: "done", started_at: at(100), duration_ms: 8_000, ...more });
 
 const TRIED = step({
   phases: [
-    { kind: "queued", at: 100 },
-    { kind: "running", at: 102 },
-    { kind: "retrying", at: 103 },
-    { kind: "running", at: 107.5 },
+    { kind: "queued", at: at(100) },
+    { kind: "running", at: at(102) },
+    { kind: "retrying", at: at(103) },
+    { kind: "running", at: at(107.5) },
   ],
 });
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, unreachable
 from noetl.adapters.aws.s3_streams import is_missing
-from noetl.adapters.line_pages import as_text, bad_cursor, from_text
+from noetl.adapters.line_pages import as_text, bad_cursor, make_page
 from noetl.domain.task_logs import LinePage, TaskLine
 from noetl.ports.task_logs import PAGE_BYTES
 
@@ -23,14 +23,20 @@ SETTLE_SECONDS = 5.0
 """Younger objects are not returned while an execution runs: one that another worker is writing may yet come before them."""
 OBJECTS = 40
 """Most objects that one page is read from."""
+_LIST = 1000
+"""Names that S3 lists at once."""
+_SPAN = 1000
+"""Milliseconds that are looked through first for the newest names."""
+_AHEAD = 60.0
+"""Seconds that the clock of a worker may be ahead."""
 _CURSOR = re.compile(r"(\d{13}-[0-9a-f]{12})(?::(\d{1,7}))?", re.ASCII)
 
 
 class S3TaskLogs:
     """Log lines of tasks as objects of S3.
 
-    Keys: ``executions/<execution id>/logs/<milliseconds>-<random>.jsonl``. A cursor is an object's name, with the number of its lines that
-    were returned when not all were.
+    Keys: ``executions/<execution id>/logs/<milliseconds>-<random>.jsonl``. A cursor is the name of an object and a number of its lines,
+    which are before this place; without a number all of them are.
     """
 
     def __init__(self, bucket: str, client: Any, clock: Callable[[], float] = time.time) -> None:
@@ -44,25 +50,48 @@ class S3TaskLogs:
             )
 
     def read(self, execution_id: int, after: str, limit: int, *, everything: bool) -> LinePage:
-        found = _CURSOR.fullmatch(after)
-        if after and found is None:
-            raise bad_cursor(after)
-        started, skip = (found[1], int(found[2] or 0)) if found else ("", 0)
-        names = ([started] if skip else []) + self._names(execution_id, started, everything)
-        found_lines: list[TaskLine] = []
+        started, skip = _place(after)
+        names = ([] if skip is None else [started]) + self._names(execution_id, started, everything)
+        texts: list[tuple[bytes, str]] = []
         size, cursor = 0, after
-        for place, name in enumerate(names):
-            if place == OBJECTS or len(found_lines) >= limit or size >= PAGE_BYTES:
-                return LinePage(found_lines, cursor, True)
+        for read, name in enumerate(names):
+            if read == OBJECTS or len(texts) >= limit or size >= PAGE_BYTES:
+                return make_page(texts, cursor, True)
             text = self._get(execution_id, name)
-            begin = skip if name == started else 0
+            begin = (skip or 0) if name == started else 0
             lines = text.splitlines()
-            taken = lines[begin : begin + limit - len(found_lines)]
-            found_lines += [line for line in from_text(taken) if line is not None]
+            cursor = name
+            for number in range(begin, min(len(lines), begin + limit - len(texts))):
+                cursor = name if number + 1 == len(lines) else f"{name}:{number + 1}"
+                texts.append((lines[number], cursor))
             size += len(text)
-            end = begin + len(taken)
-            cursor = name if end >= len(lines) else f"{name}:{end}"
-        return LinePage(found_lines, cursor, ":" in cursor)
+        return make_page(texts, cursor, ":" in cursor)
+
+    def end(self, execution_id: int, *, everything: bool) -> str:
+        latest = "9" * 13 if everything else self._settled()
+        names = self._names_before(execution_id, latest, 1)
+        return names[0] if names else ""
+
+    def read_back(self, execution_id: int, before: str, limit: int) -> LinePage:
+        started, keep = _place(before)
+        if not started:
+            return LinePage([], "")
+        names = [started, *self._names_before(execution_id, started, OBJECTS + 1)]
+        if keep == 0:
+            del names[0]
+        texts: list[tuple[bytes, str]] = []
+        size, cursor = 0, before
+        for read, name in enumerate(names):
+            if read == OBJECTS or len(texts) >= limit or size >= PAGE_BYTES:
+                return make_page(texts, cursor, True)
+            text = self._get(execution_id, name)
+            lines = text.splitlines()[: keep if name == started else None]
+            cursor = f"{name}:0"
+            for number in range(len(lines) - 1, max(-1, len(lines) - 1 - limit + len(texts)), -1):
+                cursor = f"{name}:{number}"
+                texts.append((lines[number], cursor))
+            size += len(text)
+        return make_page(texts, cursor, not cursor.endswith(":0"))
 
     def delete_execution(self, execution_id: int) -> None:
         with answering("s3"):
@@ -84,11 +113,44 @@ class S3TaskLogs:
                 StartAfter=f"{folder}{after}.jsonl" if after else folder,
                 MaxKeys=OBJECTS + 1,
             )
-        names = [
-            entry["Key"].removeprefix(folder).removesuffix(".jsonl") for entry in found.get("Contents", ())
-        ]
-        settled = f"{round((self._clock() - SETTLE_SECONDS) * 1000):013d}"
-        return [name for name in names if _CURSOR.fullmatch(name) and (everything or name < settled)]
+        settled = self._settled()
+        return [name for name in _names_in(found, folder) if everything or name < settled]
+
+    def _settled(self) -> str:
+        """Return the name that objects have from which on another may yet come before them."""
+        return f"{round((self._clock() - SETTLE_SECONDS) * 1000):013d}"
+
+    def _names_before(self, execution_id: int, before: str, count: int) -> list[str]:
+        """List names of objects before another, the newest first; ``count`` of them, or more.
+
+        Objects are listed from the oldest only. So spans of time are listed, each four times as long as the one after it, and when
+        a list does not hold all of a span, its halves.
+        """
+        folder = _folder(execution_id)
+        with answering("s3"):
+            first = self._listed(folder, "", 1)
+        if not first or first[0] >= before:
+            return []
+        begin, stop = int(first[0][:13]), min(int(before[:13]), round((self._clock() + _AHEAD) * 1000))
+        names: list[str] = []
+        span, halving = _SPAN, False
+        while len(names) < count and stop >= begin:
+            start = max(begin, stop - span)
+            with answering("s3"):
+                listed = self._listed(folder, f"{start:013d}", _LIST)
+            if len(listed) == _LIST and listed[-1] < before and int(listed[-1][:13]) <= stop and span > 1:
+                span, halving = (stop - start + 1) // 2, True
+                continue
+            names += [name for name in reversed(listed) if name < before and int(name[:13]) <= stop]
+            stop = start - 1
+            span = max(1, span // 2) if halving else span * 4
+        return names
+
+    def _listed(self, folder: str, after: str, most: int) -> list[str]:
+        found = self._client.list_objects_v2(
+            Bucket=self._bucket, Prefix=folder, StartAfter=f"{folder}{after}", MaxKeys=most
+        )
+        return _names_in(found, folder)
 
     def _get(self, execution_id: int, name: str) -> bytes:
         """Read an object; empty when it is gone, because its execution is being pruned."""
@@ -101,6 +163,24 @@ class S3TaskLogs:
                 return b""
             raise unreachable(error, "s3") from error
         return data
+
+
+def _place(cursor: str) -> tuple[str, int | None]:
+    """Read a cursor: a name and a number of lines, None for all of them.
+
+    Raises InvalidInputError.
+    """
+    if not cursor:
+        return "", None
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise bad_cursor(cursor)
+    return found[1], None if found[2] is None else int(found[2])
+
+
+def _names_in(listed: Any, folder: str) -> list[str]:
+    names = [entry["Key"].removeprefix(folder).removesuffix(".jsonl") for entry in listed.get("Contents", ())]
+    return [name for name in names if _CURSOR.fullmatch(name)]
 
 
 def _folder(execution_id: int) -> str:

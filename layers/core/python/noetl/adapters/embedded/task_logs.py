@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from noetl.adapters.line_pages import as_text, from_text, number
+from noetl.adapters.line_pages import as_text, make_page, number
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.task_logs import LinePage, TaskLine
 from noetl.ports.task_logs import PAGE_BYTES
+
+_BLOCK = 64 * 1024
+"""Bytes that are read at once from the end."""
 
 
 class FileTaskLogs:
@@ -38,6 +41,25 @@ class FileTaskLogs:
                 return _page(file, start, limit)
         except FileNotFoundError:
             return LinePage([], str(start))
+        except OSError as error:
+            raise _unusable(execution_id, error) from error
+
+    def end(self, execution_id: int, *, everything: bool) -> str:
+        try:
+            with self._path(execution_id).open("rb") as file:
+                return str(_end(file))
+        except FileNotFoundError:
+            return "0"
+        except OSError as error:
+            raise _unusable(execution_id, error) from error
+
+    def read_back(self, execution_id: int, before: str, limit: int) -> LinePage:
+        stop = number(before)
+        try:
+            with self._path(execution_id).open("rb") as file:
+                return _page_back(file, min(stop, _end(file)), limit)
+        except FileNotFoundError:
+            return LinePage([], "0")
         except OSError as error:
             raise _unusable(execution_id, error) from error
 
@@ -77,16 +99,53 @@ class _Handle:
 def _page(file: BinaryIO, start: int, limit: int) -> LinePage:
     """Read a page of whole lines; a line that is being written now is in the next page."""
     file.seek(start)
-    texts: list[bytes] = []
+    texts: list[tuple[bytes, str]] = []
     place = start
     while len(texts) < limit and place - start < PAGE_BYTES:
         text = file.readline()
         if not text.endswith(b"\n"):
             break
-        texts.append(text)
         place += len(text)
+        texts.append((text, str(place)))
     more = file.readline().endswith(b"\n")
-    return LinePage([line for line in from_text(texts) if line is not None], str(place), more)
+    return make_page(texts, str(place), more)
+
+
+def _end(file: BinaryIO) -> int:
+    """Return the place behind the last whole line."""
+    for place, block in _blocks_back(file, file.seek(0, os.SEEK_END)):
+        if (found := block.rfind(b"\n")) >= 0:
+            return place + found + 1
+    return 0
+
+
+def _page_back(file: BinaryIO, stop: int, limit: int) -> LinePage:
+    """Read a page of whole lines before ``stop``, which is the place behind one."""
+    text, start = b"", stop
+    for place, block in _blocks_back(file, stop):
+        text, start = block + text, place
+        if (ends := text.count(b"\n")) > limit or (ends > 1 and len(text) > PAGE_BYTES):
+            break
+    if start:
+        begin = text.find(b"\n") + 1
+        text, start = text[begin:], start + begin
+    texts: list[tuple[bytes, str]] = []
+    place = stop
+    for line in reversed(text.splitlines(keepends=True)[-limit:]):
+        if stop - place >= PAGE_BYTES:
+            break
+        place -= len(line)
+        texts.append((line, str(place)))
+    return make_page(texts, str(place), place > 0)
+
+
+def _blocks_back(file: BinaryIO, stop: int) -> Iterator[tuple[int, bytes]]:
+    """Yield what comes before ``stop``, the last block first, each with its place."""
+    while stop > 0:
+        start = max(0, stop - _BLOCK)
+        file.seek(start)
+        yield start, file.read(stop - start)
+        stop = start
 
 
 def _unusable(execution_id: int, error: OSError) -> InfrastructureError:

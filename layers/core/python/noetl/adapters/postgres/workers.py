@@ -9,6 +9,7 @@ from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.executions.unreadable_rows import moment
 from noetl.adapters.postgres.literals import number, text
 from noetl.domain import codec
+from noetl.domain.text.timestamps import Timestamp
 from noetl.ports.workers import (
     STALE_SECONDS,
     CommandState,
@@ -111,8 +112,8 @@ def _worker(row: Row) -> WorkerPool:
         (pool or b"").decode(),
         int(capacity or 0),
         (principal or b"").decode(),
-        moment(registered, f"the beginning of worker {(name or b'').decode()}") or 0.0,
-        moment(seen, f"the last sign of worker {(name or b'').decode()}") or 0.0,
+        Timestamp(moment(registered, f"the beginning of worker {(name or b'').decode()}") or 0.0),
+        Timestamp(moment(seen, f"the last sign of worker {(name or b'').decode()}") or 0.0),
         len(running),
         alive == b"t",
         running,

@@ -1,9 +1,4 @@
-"""What is asked and answered about sessions of browsers. Times are epoch seconds.
-
-Sessions of browsers over the API.
-
-Sessions of browsers: a code for a token, a session for a code.
-"""
+"""Sessions of browsers over the API: a code for a token, a session for a code."""
 
 from __future__ import annotations
 
@@ -17,6 +12,7 @@ from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.problems import ForbiddenError, UnauthenticatedError
 from noetl.api.http.route import Route
 from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.text.timestamps import Timestamp
 
 
 class CodeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,7 +29,7 @@ class CodeAnswer(msgspec.Struct, frozen=True):
 
     code: str
     scopes: list[str]
-    expires_at: float | None
+    expires_at: Timestamp | None
 
 
 class SessionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +45,7 @@ class SessionAnswer(msgspec.Struct, frozen=True):
     csrf: str
     scopes: list[str]
     principal: str
-    expires_at: float | None
+    expires_at: Timestamp | None
 
 
 class SessionView(msgspec.Struct, frozen=True):
@@ -58,9 +54,9 @@ class SessionView(msgspec.Struct, frozen=True):
     id: str
     account: str
     scopes: list[str]
-    began_at: float
-    seen_at: float
-    expires_at: float
+    began_at: Timestamp
+    seen_at: Timestamp
+    expires_at: Timestamp
     current: bool
 
 
@@ -98,14 +94,14 @@ def make_code(deps: ApiDeps, request: Request) -> Answer:
         )
     sessions = _sessions(deps)
     code = sessions.code(request.principal, frozenset(scopes))
-    return Answer(200, CodeAnswer(code, scopes, deps.clock() + CODE_SECONDS), headers=_PRIVATE)
+    return Answer(200, CodeAnswer(code, scopes, Timestamp(deps.clock() + CODE_SECONDS)), headers=_PRIVATE)
 
 
 def begin(deps: ApiDeps, request: Request) -> Answer:
     session_request = parse.body(request, deps, SessionRequest)
     made = _sessions(deps).open(session_request.code, request.headers)
     session = made.session
-    body = SessionAnswer(made.csrf, list(session.scopes), session.account, session.expires)
+    body = SessionAnswer(made.csrf, list(session.scopes), session.account, Timestamp(session.expires))
     return Answer(200, body, headers={**_PRIVATE, "Set-Cookie": made.header})
 
 
@@ -119,7 +115,7 @@ def get(deps: ApiDeps, request: Request) -> Answer:
         body = SessionAnswer("", sorted(principal.scopes), principal.name, None)
     else:
         csrf = request.headers.get(CSRF, "")
-        body = SessionAnswer(csrf, sorted(principal.scopes), principal.name, session.expires)
+        body = SessionAnswer(csrf, sorted(principal.scopes), principal.name, Timestamp(session.expires))
     return Answer(200, body, headers=_PRIVATE)
 
 
@@ -141,9 +137,9 @@ def list_all(deps: ApiDeps, request: Request) -> Answer:
             one.id,
             one.account,
             list(one.scopes),
-            one.began,
-            one.seen,
-            one.expires,
+            Timestamp(one.began),
+            Timestamp(one.seen),
+            Timestamp(one.expires),
             own is not None and own.id == one.id,
         )
         for one in deps.sessions.entries()

@@ -103,7 +103,7 @@ def _reading(
     """
     words = _vocabulary(request)
     rows = PAGE if wanted else limit
-    if _newest_first(request):
+    if parse.newest_first(request):
         newest = _position(request, decode_newest) or NewestPosition()
         from_end = NewestReader(deps.store, execution_id, words, newest)
         return newest, from_end, from_end.units(page=rows), True
@@ -118,13 +118,6 @@ def _wanted(request: Request) -> EventFilter:
         return make_filter(_vocabulary(request), types, request.query.get("step", ""))
     except InvalidInputError as error:
         raise BadRequestError(error.message, code="invalid_parameter", hint=error.hint) from error
-
-
-def _newest_first(request: Request) -> bool:
-    order = request.query.get("order", "oldest")
-    if order not in ("oldest", "newest"):
-        raise BadRequestError(f"order={order[:40]!r} is neither oldest nor newest", code="invalid_parameter")
-    return order == "newest"
 
 
 def _position(request: Request, decode: Callable[[str], _Position]) -> _Position | None:

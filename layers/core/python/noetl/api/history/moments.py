@@ -13,6 +13,7 @@ from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.problems import BadRequestError
 from noetl.api.http.route import ONE, Parameter, Route
 from noetl.api.nouns.graphs import GraphEdgeView, GraphNodeView, NodeState, graph_views, node_states
+from noetl.domain.text.timestamps import Timestamp
 from noetl.dsl.editors.graph import graph_of
 from noetl.services.history.moments import FactSeen, Moment
 from noetl.services.queries.read_execution import StepView
@@ -36,7 +37,7 @@ class MomentAnswer(msgspec.Struct, frozen=True):
     at: int
     since: int
     total: int
-    time: float | None
+    time: Timestamp | None
     fact: FactSeen | None
     status: str
     state: dict[str, Any]

@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from noetl.api.http.result_bodies import Download
 from noetl.domain.sizes.table import PRIORITY
+from noetl.domain.text.timestamps import Timestamp, TimeText
 from noetl.domain.variables import VariableType
 from noetl.dsl.editors.shapes import PlaybookNames, TextEdit
 from noetl.ports.catalog import CatalogEntry
@@ -272,18 +273,25 @@ class RegisteredAnswer(msgspec.Struct, frozen=True):
 
 
 class PlaybookLine(msgspec.Struct, frozen=True):
-    """``created_at``: epoch seconds."""
+    """A playbook without its text."""
 
     path: str
     version: int
     name: str
     program: str
     catalog_id: str
-    created_at: float
+    created_at: Timestamp
 
     @classmethod
     def of(cls, entry: CatalogEntry) -> PlaybookLine:
-        return cls(entry.path, entry.version, entry.name, entry.program, catalog_id(entry), entry.created_at)
+        return cls(
+            entry.path,
+            entry.version,
+            entry.name,
+            entry.program,
+            catalog_id(entry),
+            Timestamp(entry.created_at),
+        )
 
 
 class PlaybookAnswer(msgspec.Struct, frozen=True):
@@ -294,18 +302,18 @@ class PlaybookAnswer(msgspec.Struct, frozen=True):
     name: str
     program: str
     catalog_id: str
-    created_at: float
+    created_at: Timestamp
     content: str
 
 
 class ResourceLine(msgspec.Struct, frozen=True):
-    """A playbook, or a credential without its data. ``created_at``: epoch seconds."""
+    """A playbook, or a credential without its data."""
 
     path: str
     name: str
     kind: Literal["playbook", "credential"]
     version: int
-    created_at: float
+    created_at: Timestamp
     catalog_id: str | None = None
     type: str | None = None
 
@@ -357,7 +365,7 @@ class StartedAnswer(msgspec.Struct, frozen=True):
     program: str
     status: str = "started"
     commands_generated: int = 0
-    trigger_at: str | None = None
+    trigger_at: TimeText | None = None
     ended: bool | UnsetType = UNSET
     error: dict[str, Any] | UnsetType | None = UNSET
     result: Any = UNSET
@@ -375,7 +383,7 @@ class ExecutionPage(msgspec.Struct, frozen=True):
 class StatusAnswer(msgspec.Struct, frozen=True):
     """The status of an execution.
 
-    ``ended``: nothing will happen any more. ``outstanding``: counts of commands, lost ones, timers, outbox. Times are epoch seconds.
+    ``ended``: nothing will happen any more. ``outstanding``: counts of commands, lost ones, timers, outbox.
     ``completed_steps``: those that have left a result, in the playbook's order (at most 200). ``current_step``: one that is under way.
     ``completed``: as ``ended``, for published clients; ``failed`` is true of a cancelled execution, too.
     """
@@ -385,8 +393,8 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     name: str
     status: str
     ended: bool
-    started_at: float
-    ended_at: float | None
+    started_at: Timestamp
+    ended_at: Timestamp | None
     duration_ms: int
     parent_execution_id: str | None
     error: dict[str, Any] | None
@@ -417,8 +425,8 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
     path: str
     name: str
     status: str
-    started_at: float
-    ended_at: float | None
+    started_at: Timestamp
+    ended_at: Timestamp | None
     duration_ms: int
     parent_execution_id: str | None
     steps: list[StepView]
@@ -473,7 +481,7 @@ class EventPage(msgspec.Struct, frozen=True):
     complete: bool
     more: bool = False
     scanned: int = 0
-    scanned_until: str | None = None
+    scanned_until: TimeText | None = None
 
 
 class CancelledAnswer(msgspec.Struct, frozen=True):
@@ -513,7 +521,7 @@ class NextAnswer(msgspec.Struct, frozen=True):
 
     name: str
     active: bool
-    times: list[str]
+    times: list[TimeText]
 
 
 class SavedViewPage(msgspec.Struct, frozen=True):
@@ -568,8 +576,8 @@ class VariableView(msgspec.Struct, frozen=True):
     value: Any
     type: VariableType
     source_step: str | None
-    created_at: str
-    accessed_at: str
+    created_at: TimeText
+    accessed_at: TimeText
     access_count: int
 
 
@@ -585,8 +593,8 @@ class VariableAnswer(msgspec.Struct, frozen=True):
     value: Any
     type: VariableType
     source_step: str | None
-    created_at: str
-    accessed_at: str
+    created_at: TimeText
+    accessed_at: TimeText
     access_count: int
 
 

@@ -9,6 +9,8 @@ import hashlib
 import os
 import secrets
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -25,22 +27,29 @@ PREFIX = "noetl_"
 class TokenEntry(msgspec.Struct, frozen=True):
     """A token of this server, without its secret.
 
-    ``digest``: SHA-256 of the token, in hexadecimal digits. The token has 256 random bits, so a plain digest is enough.
+    ``digest``: SHA-256 of the token, in hexadecimal digits. The token has 256 random bits, so a plain digest is enough. ``made_at``,
+    ``expires_at``: epoch seconds; None: nobody noted it, and never. ``made_by``: the principal that asked for it over the API.
     """
 
     name: str
     scopes: tuple[str, ...]
     digest: str
+    made_at: float | None = None
+    expires_at: float | None = None
+    made_by: str = ""
 
 
 class LocalTokens:
-    """The bearer tokens of a server. A changed file is read again, so no restart is needed."""
+    """The bearer tokens of a server. A changed file is read again, so no restart is needed.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    ``clock``: epoch seconds.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._path, self._clock = path, clock
         self._lock = threading.Lock()
         self._seen: tuple[int, int] | None = None
-        self._known: dict[str, Principal] = {}
+        self._known: dict[str, TokenEntry] = {}
 
     def principal(self, token: str) -> Principal | None:
         """Find the principal of a token.
@@ -48,21 +57,28 @@ class LocalTokens:
         Raises InfrastructureError when the file cannot be read.
         """
         with self._lock:
-            return self._fresh().get(_digest(token))
+            return self._valid(self._fresh().get(_digest(token)))
 
     def of_account(self, account: str) -> Principal | None:
-        """Find the principal of an account; None: its token was removed.
+        """Find the principal of an account; None: its token was removed, or has expired.
 
         Raises InfrastructureError when the file cannot be read.
         """
         with self._lock:
-            return next((one for one in self._fresh().values() if one.account == account), None)
+            entries = self._fresh().values()
+            return self._valid(next((one for one in entries if account_of(one.name) == account), None))
 
-    def _fresh(self) -> dict[str, Principal]:
-        """Return who is known, by the digest of the token."""
+    def _valid(self, entry: TokenEntry | None) -> Principal | None:
+        if entry is None or (entry.expires_at is not None and self._clock() >= entry.expires_at):
+            return None
+        account = account_of(entry.name)
+        return Principal(account, "local", account, widened(list(entry.scopes)))
+
+    def _fresh(self) -> dict[str, TokenEntry]:
+        """Return the tokens, by digest."""
         seen = self._changed()
         if seen != self._seen:
-            self._known = {entry.digest: _principal(entry) for entry in self.entries()}
+            self._known = {entry.digest: entry for entry in self.entries()}
             self._seen = seen
         return self._known
 
@@ -80,10 +96,11 @@ class LocalTokens:
                 hint="on the server's machine, repair the file, or remove it and make new tokens (`noetl token add`); no restart is needed",
             ) from error
 
-    def add(self, name: str, scopes: list[str]) -> str:
+    def add(self, name: str, scopes: list[str], *, seconds: float | None = None, made_by: str = "") -> str:
         """Make a token, and give its text (this once).
 
-        Raises InvalidInputError for a scope that does not exist, or a name that is taken.
+        ``seconds``: how long it is valid; None: until it is removed. Raises InvalidInputError for a scope that does not exist, or a name that
+        is taken.
         """
         unknown = sorted(set(scopes) - SCOPES)
         if unknown or not scopes:
@@ -101,7 +118,10 @@ class LocalTokens:
                     code="token_exists",
                     hint="remove it first, or use another name",
                 )
-            self._write([*known, TokenEntry(name, tuple(sorted(set(scopes))), _digest(token))])
+            now = self._clock()
+            end = None if seconds is None else now + seconds
+            made = TokenEntry(name, tuple(sorted(set(scopes))), _digest(token), now, end, made_by)
+            self._write([*known, made])
         return token
 
     def remove(self, name: str) -> None:
@@ -138,9 +158,9 @@ def write_private(path: Path, text: bytes) -> None:
     beside.replace(path)
 
 
-def _principal(entry: TokenEntry) -> Principal:
-    name = f"token:{entry.name}"
-    return Principal(name, "local", name, widened(list(entry.scopes)))
+def account_of(name: str) -> str:
+    """Return the account, and the principal's name, of a token."""
+    return f"token:{name}"
 
 
 def _digest(token: str) -> str:

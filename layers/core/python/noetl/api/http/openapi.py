@@ -9,14 +9,15 @@ from typing import Any
 
 import msgspec
 
+from noetl.api.browser.diagnostics import API_VERSION
 from noetl.api.http import bodies
 from noetl.api.http.exchange import JSON, PROBLEM
 from noetl.api.table import ROUTES, Route
 from noetl.domain import codec
+from noetl.domain.text.timestamps import Timestamp
 from noetl.domain.workers.command_token import HEADER
 
 TITLE = "NoETL Serverless"
-VERSION = "1"
 _REF = "#/components/schemas/{name}"
 _PART = {"execution_id": {"type": "string", "pattern": "^[0-9]{1,19}$"}}
 """What is known about parts of paths by their name."""
@@ -38,7 +39,7 @@ _ABOUT = {
 def document() -> dict[str, Any]:
     """Return the whole document, as JSON values."""
     shapes = _shapes()
-    _, components = msgspec.json.schema_components(shapes, ref_template=_REF)
+    _, components = msgspec.json.schema_components(shapes, schema_hook=_hook, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         path = route.path.replace("+}", "}")
@@ -47,7 +48,7 @@ def document() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": TITLE,
-            "version": VERSION,
+            "version": API_VERSION,
             "description": "Durable YAML playbooks: register them, start executions, follow them. Ids are text. Errors are problem+json.",
         },
         "security": [{"iam": []}, {"jwt": []}],
@@ -85,8 +86,14 @@ def _shapes() -> list[Any]:
     return list(dict.fromkeys(found))
 
 
+def _hook(shape: type) -> dict[str, Any]:
+    if shape is Timestamp:
+        return {"type": "string", "format": "date-time"}
+    raise TypeError(f"{shape.__name__} is not JSON")
+
+
 def _schema(shape: Any) -> Any:
-    (schema,), _ = msgspec.json.schema_components([shape], ref_template=_REF)
+    (schema,), _ = msgspec.json.schema_components([shape], schema_hook=_hook, ref_template=_REF)
     return schema
 
 

@@ -155,6 +155,14 @@ def limit(request: Request, default: int, most: int) -> int:
     return found
 
 
+def newest_first(request: Request) -> bool:
+    """Read ``?order``: oldest, which is the default, or newest. Raises BadRequestError."""
+    order = request.query.get("order", "oldest")
+    if order not in ("oldest", "newest"):
+        raise BadRequestError(f"order={order[:40]!r} is neither oldest nor newest", code="invalid_parameter")
+    return order == "newest"
+
+
 def version(text: str | int | None) -> int | None:
     """Return a version's number; None for the latest."""
     if text is None or text in ("", "latest"):

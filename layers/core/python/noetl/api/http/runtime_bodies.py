@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from noetl.domain.text.timestamps import Timestamp
 from noetl.ports.event_batches import BatchStatus, ReportedEvent
 from noetl.ports.executions.inspection import Lease, PoolWork
 from noetl.ports.gauges import QueueGauge
@@ -97,7 +98,7 @@ class BatchAnswer(msgspec.Struct, frozen=True):
 
 
 class BatchStatusAnswer(msgspec.Struct, frozen=True):
-    """The status of a batch of events. Times are epoch seconds.
+    """The status of a batch of events.
 
     ``told``: the outcome of each event, in order, when the batch is over; ``failed`` when any was refused.
     """
@@ -108,8 +109,8 @@ class BatchStatusAnswer(msgspec.Struct, frozen=True):
     taken: int
     refused: int
     told: list[ReportedEvent]
-    created_at: float
-    ended_at: float | None
+    created_at: Timestamp
+    ended_at: Timestamp | None
 
 
 class WorkerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

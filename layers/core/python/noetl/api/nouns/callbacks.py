@@ -20,6 +20,7 @@ from noetl.api.http.publishing import publish
 from noetl.api.http.route import AFTER, ONE, Route, limit
 from noetl.domain import ids
 from noetl.domain.errors import InvalidInputError, NoetlError
+from noetl.domain.text.timestamps import Timestamp
 from noetl.services.callbacks.complete_callback import CallbackDeps, CallbackQuestion, answer, look
 from noetl.services.callbacks.open_callbacks import (
     AwaitedCallback,
@@ -45,8 +46,8 @@ class OpenCallbackView(msgspec.Struct, frozen=True):
     run: int
     task: str
     index: int | None
-    since: float
-    until: float | None
+    since: Timestamp
+    until: Timestamp | None
     message: str
     approve: bool
     token: str

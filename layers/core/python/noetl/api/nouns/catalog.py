@@ -32,6 +32,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.domain.long_work import begin_long_work
 from noetl.domain.sizes.gate import check_text
 from noetl.domain.sizes.table import SOURCE_NAME
+from noetl.domain.text.timestamps import Timestamp
 from noetl.dsl.editors.drawing import to_mermaid
 from noetl.dsl.editors.graph import graph_of
 from noetl.ports.catalog import CatalogEntry
@@ -143,7 +144,7 @@ def list_resources(deps: ApiDeps, request: Request) -> Answer:
     found = deps.catalog.entries(limit=limit, after=after)
     more = parse.cursor_text(found[-1].path) if len(found) == limit else None
     lines = [
-        ResourceLine(one.path, one.name, "playbook", one.version, one.created_at, catalog_id(one))
+        ResourceLine(one.path, one.name, "playbook", one.version, Timestamp(one.created_at), catalog_id(one))
         for one in found
     ]
     return Answer(200, ResourcePage(lines, [PlaybookLine.of(entry) for entry in found], more))
@@ -208,7 +209,7 @@ def _playbook(entry: CatalogEntry) -> Answer:
         entry.name,
         entry.program,
         catalog_id(entry),
-        entry.created_at,
+        Timestamp(entry.created_at),
         entry.content,
     )
     return Answer(200, answer)

@@ -20,6 +20,7 @@ from noetl.api.http.runtime_bodies import BatchAnswer, BatchStatusAnswer, EventA
 from noetl.domain import ids
 from noetl.domain.errors import InvalidInputError, as_exception
 from noetl.domain.sizes.table import BATCH_BYTES
+from noetl.domain.text.timestamps import Timestamp, maybe_timestamp
 from noetl.domain.workers.command_token import HEADER, read_capability
 from noetl.ports.event_batches import EventBatch
 from noetl.services.orchestrator.ingest_worker_events import (
@@ -130,8 +131,8 @@ def _status(batch: EventBatch) -> BatchStatusAnswer:
         len(batch.outcomes) - refused,
         refused,
         batch.outcomes,
-        batch.created_at,
-        batch.ended_at,
+        Timestamp(batch.created_at),
+        maybe_timestamp(batch.ended_at),
     )
 
 

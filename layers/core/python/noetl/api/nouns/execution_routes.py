@@ -44,11 +44,11 @@ _VOCABULARY = Parameter(
 )
 
 
+_ORDERS = {"type": "string", "enum": ["oldest", "newest"], "default": "oldest"}
 _ORDER = Parameter(
-    "order",
-    "`newest`: from the end, without the items of loops, which have a route of their own.",
-    {"type": "string", "enum": ["oldest", "newest"], "default": "oldest"},
+    "order", "`newest`: from the end, without the items of loops, which have a route of their own.", _ORDERS
 )
+_NUMBER = {"type": "integer", "minimum": 0}
 
 _TYPES = Parameter(
     "types",
@@ -212,7 +212,16 @@ ROUTES: tuple[Route, ...] = (
         logs.get_logs,
         {200: logs.LinesAnswer},
         "executions",
-        query=(AFTER, limit(200, logs.MOST)),
+        query=(
+            AFTER,
+            limit(200, logs.MOST),
+            Parameter("order", "`newest`: from the end.", _ORDERS),
+            Parameter("search", "Only lines with this text; upper and lower case are the same."),
+            Parameter("step", "Only lines of this step; none, where it has printed nothing."),
+            Parameter("run", "Only lines of this step run.", _NUMBER),
+            Parameter("index", "Only lines of this item of a loop, from 0.", _NUMBER),
+            Parameter("attempt", "Only lines of this attempt of a task, from 1.", _NUMBER),
+        ),
     ),
     Route(
         "POST",

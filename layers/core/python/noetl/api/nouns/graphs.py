@@ -12,6 +12,7 @@ import msgspec
 from noetl.api.deps import ApiDeps
 from noetl.api.http import parse
 from noetl.api.http.exchange import Answer, Request
+from noetl.domain.text.timestamps import Timestamp
 from noetl.dsl.editors.graph import Graph, graph_of
 from noetl.services.history.progress import Progress, read_progress
 from noetl.services.queries import read_execution
@@ -67,7 +68,7 @@ class NodeState(msgspec.Struct, frozen=True):
     runs: int
     failed: int
     attempts: int
-    started_at: float
+    started_at: Timestamp
     loop: LoopView | None = None
     child_execution_id: str | None = None
 

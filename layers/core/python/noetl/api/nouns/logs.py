@@ -8,11 +8,14 @@ from noetl.api.deps import ApiDeps
 from noetl.api.http import parse
 from noetl.api.http.command_tokens import check_command
 from noetl.api.http.exchange import Answer, Request
+from noetl.api.http.problems import BadRequestError
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import LOG_LINE
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_logs import TaskLine
+from noetl.domain.text.timestamps import TimeText
+from noetl.services.history.log_lines import LineFilter, LineReader, make_line_filter
 from noetl.services.queries.read_execution import find
 
 MOST = 1000
@@ -31,12 +34,21 @@ class KeptAnswer(msgspec.Struct, frozen=True):
 
 
 class LinesAnswer(msgspec.Struct, frozen=True):
-    """``complete``: the execution has ended, and nothing comes after these lines."""
+    """A page of lines.
+
+    ``complete``: nothing comes after these lines in this order; with the oldest first, the execution has ended. ``more``: lines are kept
+    already behind these. ``scanned``: how many lines this page has looked at, ``scanned_until``: when the last of them was printed.
+    ``end``: with the newest first and no cursor, the cursor from which ``order=oldest`` continues with what is printed later.
+    """
 
     execution_id: str
     lines: list[TaskLine]
     next: str
     complete: bool
+    more: bool = False
+    scanned: int = 0
+    scanned_until: TimeText | None = None
+    end: str | None = None
 
 
 def get_logs(deps: ApiDeps, request: Request) -> Answer:
@@ -45,18 +57,40 @@ def get_logs(deps: ApiDeps, request: Request) -> Answer:
         parse.execution_id(request.params["execution_id"]),
         parse.limit(request, 200, MOST),
     )
-    after = parse.text_cursor(request)
+    after, newest, wanted = parse.text_cursor(request), parse.newest_first(request), _wanted(request)
     over = find(deps.store, execution_id).status in TERMINAL
+    reader = LineReader(deps.task_logs, execution_id, wanted)
     try:
-        page = deps.task_logs.read(execution_id, after, limit, everything=over)
+        if newest:
+            found = reader.newest(after or None, limit, everything=over)
+        else:
+            found = reader.oldest(after, limit, everything=over)
     except InvalidInputError as error:
         raise parse.bad_cursor(request.query.get("after", "")) from error
     return Answer(
         200,
         LinesAnswer(
-            str(execution_id), list(page.lines), parse.cursor_text(page.next), over and not page.more
+            str(execution_id),
+            list(found.lines),
+            parse.cursor_text(found.next),
+            (over or newest) and not found.more,
+            found.more,
+            found.scanned,
+            found.scanned_until,
+            None if found.end is None else parse.cursor_text(found.end),
         ),
     )
+
+
+def _wanted(request: Request) -> LineFilter:
+    query = request.query
+    numbers = [parse.maybe_number(request, name) for name in ("run", "index", "attempt")]
+    try:
+        return make_line_filter(query.get("search", ""), query.get("step") or None, *numbers)
+    except InvalidInputError as error:
+        raise BadRequestError(
+            error.message, code="invalid_parameter", hint=error.hint, details=error.details
+        ) from error
 
 
 def put_logs(deps: ApiDeps, request: Request) -> Answer:

@@ -13,6 +13,7 @@ from noetl.cli.client.connect import open_place
 from noetl.cli.client.protocol import resolve_id
 from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import clock, note, out, out_json, pretty, table
+from noetl.domain import codec
 from noetl.domain.credentials.rules import TYPE_NAMES, shape
 from noetl.domain.errors import InvalidInputError
 from noetl.services.credentials.credentials import CredentialRequest, CredentialView
@@ -120,7 +121,7 @@ def reseal_all(*, as_json: bool, at: CommandTarget) -> int:
     with open_place(at) as place:
         done = place.reseal_credentials()
     if as_json:
-        out_json(msgspec.to_builtins(done))
+        out_json(done)
     else:
         out(f"{done.resealed} credential{'' if done.resealed == 1 else 's'} sealed with a new key")
         for name in done.unreadable:
@@ -137,7 +138,7 @@ def show_accesses(name: str, execution: str | None, *, limit: int, as_json: bool
         found = place.credential_accesses(name, execution_id, limit)
     if as_json:
         for one in found:
-            out_json(msgspec.to_builtins(one))
+            out_json(one)
     elif not found:
         note("no access to a credential is recorded")
     else:
@@ -150,5 +151,5 @@ def show_accesses(name: str, execution: str | None, *, limit: int, as_json: bool
 
 
 def _facts(one: CredentialView) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(one)
+    found: dict[str, Any] = codec.plain(one)
     return found

@@ -37,6 +37,7 @@ from noetl.domain.task_logs import TaskLine
 from noetl.domain.unreadable import UnreadableRowError
 from noetl.services.executions.bulk_control import ManyFilter
 from noetl.services.history.event_filter import make_filter
+from noetl.services.history.log_lines import make_line_filter
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries.read_execution import STATUSES, ExecutionSummary, ExecutionView
 
@@ -186,22 +187,34 @@ def show_events(name: str, choice: EventChoice, *, follow: bool, as_json: bool, 
     return errors.DONE
 
 
-def show_logs(name: str, *, follow: bool, step: str | None, as_json: bool, at: CommandTarget) -> int:
+class LineChoice(Struct, frozen=True):
+    """The lines to show; None is any. ``last``: only so many of the latest."""
+
+    search: str = ""
+    step: str | None = None
+    run: int | None = None
+    item: int | None = None
+    attempt: int | None = None
+    last: int | None = None
+
+
+def show_logs(name: str, choice: LineChoice, *, follow: bool, as_json: bool, at: CommandTarget) -> int:
     """What tasks have printed, and with ``follow`` what they print until the execution ends."""
+    wanted = make_line_filter(choice.search, choice.step, choice.run, choice.item, choice.attempt)
     shown = 0
     with open_place(at) as place:
         execution_id = resolve_id(place, name)
-        for line in place.lines(execution_id, follow=follow):
-            if step is not None and line.step != step:
-                continue
+        for line in place.lines(execution_id, wanted, follow=follow, last=choice.last):
             shown += 1
             if as_json:
                 out_json({"execution_id": str(execution_id), **to_builtins(line)})
             else:
                 out_line(log_line(line))
         if not shown and not as_json:
-            which = f"step {step!r} of execution {execution_id}" if step else f"execution {execution_id}"
-            note(f"tasks of {which} have printed nothing (what is kept: docs/logs.md)")
+            if wanted:
+                note(f"execution {execution_id} has printed no line that fits")
+            else:
+                note(f"tasks of execution {execution_id} have printed nothing (what is kept: docs/logs.md)")
     return errors.DONE
 
 

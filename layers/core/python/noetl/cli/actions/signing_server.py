@@ -31,6 +31,7 @@ from noetl.cli.client.profiles import Context
 from noetl.cli.client.signing import Sign, signer
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.text.timestamps import Timestamp
 from noetl.runtime.server.http_server import listen
 from noetl.runtime.server.request_threads import RequestThreads
 from noetl.runtime.server.ui_build import ui_folder
@@ -137,7 +138,7 @@ class SigningServer:
             )
         about = codec.decoder(SessionAnswer).decode(data)
         scopes = sorted(set(about.scopes) & set(session.scopes))
-        return SessionAnswer(csrf, scopes, about.principal, session.expires)
+        return SessionAnswer(csrf, scopes, about.principal, Timestamp(session.expires))
 
     def _end(self, session: Session, request: Request) -> Answer:
         self._sessions.end(session.id)

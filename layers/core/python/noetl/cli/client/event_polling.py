@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from msgspec import to_builtins
 
 from noetl.api.http.bodies import EventPage, ExecutionAnswer, StatusAnswer
 from noetl.api.nouns.logs import LinesAnswer
@@ -11,6 +13,7 @@ from noetl.cli.client.http_client import Client
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_logs import TaskLine
 from noetl.services.history.event_filter import EVERYTHING, EventFilter
+from noetl.services.history.log_lines import EVERY_LINE, LineFilter
 from noetl.services.history.progress import Progress
 from noetl.services.history.read_history import HistoryEvent
 
@@ -102,12 +105,27 @@ def newest_events(
 
 
 def lines(
-    client: Client, execution_id: int, *, follow: bool, sleep: Callable[[float], None] = time.sleep
+    client: Client,
+    execution_id: int,
+    wanted: LineFilter = EVERY_LINE,
+    *,
+    follow: bool,
+    last: int | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[TaskLine]:
-    """What tasks have printed; ``follow``: until the execution ends."""
+    """What tasks have printed, as far as it is wanted.
+
+    ``last``: only so many of the latest that there are. ``follow``: until the execution ends.
+    """
+    path, query = f"{ONE.format(execution_id)}/logs", _line_query(wanted)
     after, pace = None, PollInterval()
+    if last is not None:
+        found, after = _last_lines(client, path, query, last)
+        yield from found
+        if not follow:
+            return
     while True:
-        page = client.get(f"{ONE.format(execution_id)}/logs", LinesAnswer, after=after, limit=PAGE)
+        page = client.get(path, LinesAnswer, after=after, limit=PAGE, **query)
         yield from page.lines
         moved, after = page.next != after, page.next
         if page.complete or not (moved or follow):
@@ -115,6 +133,27 @@ def lines(
         pause = pace.after(bool(page.lines))
         if not moved:
             sleep(pause)
+
+
+def _line_query(wanted: LineFilter) -> dict[str, str | int | None]:
+    """The parameters that say what is wanted; those that are None are not sent."""
+    return {**to_builtins(wanted), "search": wanted.search or None}
+
+
+def _last_lines(
+    client: Client, path: str, query: Mapping[str, str | int | None], count: int
+) -> tuple[list[TaskLine], str]:
+    """Return the latest lines in their order, and the cursor behind them."""
+    found: list[TaskLine] = []
+    end: str | None = None
+    after: str | None = None
+    while True:
+        most = min(PAGE, count - len(found))
+        page = client.get(path, LinesAnswer, after=after, limit=most, order="newest", **query)
+        found += page.lines
+        end, after = page.end if end is None else end, page.next
+        if page.complete or len(found) >= count:
+            return found[::-1], end or ""
 
 
 class PollInterval:

@@ -76,6 +76,7 @@ from noetl.services.credentials.credentials import (
 )
 from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
 from noetl.services.history.event_filter import EventFilter
+from noetl.services.history.log_lines import LineFilter
 from noetl.services.history.loop_items import PAGE, LoopItem
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.history.recorded_test import RecordedTest
@@ -199,8 +200,10 @@ class RemotePlace(RemoteTriggers):
     ) -> Sequence[HistoryEvent]:
         return newest_events(self._client, execution_id, words, count, wanted)
 
-    def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
-        return lines(self._client, execution_id, follow=follow)
+    def lines(
+        self, execution_id: int, wanted: LineFilter, *, follow: bool, last: int | None
+    ) -> Iterable[TaskLine]:
+        return lines(self._client, execution_id, wanted, follow=follow, last=last)
 
     def result(self, execution_id: int) -> Any:
         """What is too large for an answer is downloaded.

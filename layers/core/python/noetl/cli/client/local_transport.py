@@ -49,6 +49,7 @@ from noetl.services.executions.bulk_control import (
 from noetl.services.executions.change_execution import ChangeRequest
 from noetl.services.history.event_filter import EventFilter
 from noetl.services.history.history_pages import HistoryReader
+from noetl.services.history.log_lines import LineFilter, LineReader
 from noetl.services.history.loop_items import LoopItem, every_loop_item
 from noetl.services.history.newest_events import newest_events
 from noetl.services.history.read_history import HistoryEvent
@@ -168,11 +169,19 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
         self.status(execution_id)
         return newest_events(self._reading.store, execution_id, words, count, wanted)
 
-    def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
+    def lines(
+        self, execution_id: int, wanted: LineFilter, *, follow: bool, last: int | None
+    ) -> Iterable[TaskLine]:
+        reader = LineReader(self._reading.task_logs, execution_id, wanted)
         after = ""
+        if last is not None:
+            found, after = reader.last(last, everything=self.status(execution_id) in TERMINAL)
+            yield from found
+            if not follow:
+                return
         while True:
             over = self.status(execution_id) in TERMINAL
-            page = self._reading.task_logs.read(execution_id, after, LINES, everything=over)
+            page = reader.oldest(after, LINES, everything=over)
             yield from page.lines
             after = page.next
             if page.more:

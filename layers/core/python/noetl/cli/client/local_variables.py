@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noetl.domain.errors import NotFoundError
+from noetl.domain.text.timestamps import rfc3339
 from noetl.domain.variables import Variable
-from noetl.services.history.read_history import rfc3339
 
 if TYPE_CHECKING:
     from noetl.api.http.bodies import VariableView

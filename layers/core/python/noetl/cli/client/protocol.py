@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
     from noetl.services.history.event_filter import EventFilter
+    from noetl.services.history.log_lines import LineFilter
     from noetl.services.history.loop_items import LoopItem
     from noetl.services.history.read_history import HistoryEvent
     from noetl.services.history.recorded_test import RecordedTest
@@ -130,8 +131,13 @@ class Place(Protocol):
     def items(self, execution_id: int, run: int, *, failed: bool) -> Iterable[LoopItem]:
         """The items of a loop by its step run, in its order; read as they are taken."""
 
-    def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
-        """What its tasks have printed; ``follow``: until the execution ends."""
+    def lines(
+        self, execution_id: int, wanted: LineFilter, *, follow: bool, last: int | None
+    ) -> Iterable[TaskLine]:
+        """What its tasks have printed, as far as it is wanted.
+
+        ``last``: only so many of the latest that there are. ``follow``: until the execution ends.
+        """
 
     def result(self, execution_id: int) -> Any:
         """Whole."""

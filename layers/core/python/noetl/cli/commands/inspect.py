@@ -129,7 +129,16 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Follow the execution until it ends.")
     ] = False,
+    last: Annotated[
+        int | None, typer.Option("--last", "-n", min=1, help="Only the latest lines; -f continues there.")
+    ] = None,
+    search: Annotated[
+        str, typer.Option("--search", "-s", metavar="TEXT", help="Only with this text, in any case.")
+    ] = "",
     step: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this step.")] = None,
+    run: Annotated[int | None, typer.Option(min=1, help="Only of this step run.")] = None,
+    item: Annotated[int | None, typer.Option(min=0, help="Only of this item of a loop, from 0.")] = None,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Only of this attempt of a task.")] = None,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -139,12 +148,14 @@ def logs(
 
     \b
       noetl logs latest -f
+      noetl logs latest --search timeout --last 20
       noetl logs 342881230712832 --step load --json | jq -r .line
     """
     from noetl.cli.actions import inspect
 
     at = where(home, remote, context)
-    end(inspect.show_logs(execution, follow=follow, step=step, as_json=as_json, at=at))
+    choice = inspect.LineChoice(search, step, run, item, attempt, last)
+    end(inspect.show_logs(execution, choice, follow=follow, as_json=as_json, at=at))
 
 
 def result(

@@ -13,10 +13,13 @@ from noetl.cli.actions.daemons import ProcessName
 from noetl.cli.client import runtime_access
 from noetl.cli.collector import collect_as_usual
 from noetl.cli.options import Home, Json
-from noetl.cli.render.output import note, note_log, out, out_json, table
+from noetl.cli.render.output import clock, note, note_log, out, out_json, table
+from noetl.domain.automations.schedules import instant
+from noetl.domain.durations import HINT, parse_duration
+from noetl.domain.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from noetl.api.http.local_tokens import LocalTokens
+    from noetl.api.http.local_tokens import LocalTokens, TokenEntry
     from noetl.kinds.sandbox.layers import Protection
 
 token_app = typer.Typer(help="Make and remove access tokens of a local server.", no_args_is_help=True)
@@ -139,22 +142,36 @@ def add(
     scopes: Annotated[
         str, typer.Option("--scopes", help="read, execute, write, admin (all of these), worker; with commas.")
     ] = "read",
+    expires: Annotated[
+        str,
+        typer.Option("--expires", metavar="TIME", help="Until when it is valid, such as 90d; else for ever."),
+    ] = "",
     as_json: Json = False,
     home: Home = None,
 ) -> None:
     """Make a token and print it, this once.
 
     \b
-      noetl token add ci --scopes read,execute
+      noetl token add ci --scopes read,execute --expires 90d
     """
     scope_names = [word.strip() for word in scopes.split(",") if word.strip()]
-    token = _tokens(home).add(name, scope_names)
+    token = _tokens(home).add(name, scope_names, seconds=_validity(expires))
     if as_json:
         out_json({"name": name, "scopes": sorted(scope_names), "token": token})
     else:
         out(token)
         note("store this token now: it is not shown again")
     _warn_of_unconfined_code(scope_names)
+
+
+def _validity(text: str) -> float | None:
+    """Read how long a token is valid; None for ever. Raises InvalidInputError."""
+    if not text:
+        return None
+    seconds = parse_duration(text)
+    if not seconds:
+        raise InvalidInputError(f"--expires {text[:40]!r} is no duration", code="usage", hint=HINT)
+    return seconds
 
 
 def _warn_of_unconfined_code(scopes: list[str]) -> None:
@@ -173,11 +190,17 @@ def list_(as_json: Json = False, home: Home = None) -> None:
     found = _tokens(home).entries()
     if as_json:
         for entry in found:
-            out_json({"name": entry.name, "scopes": list(entry.scopes)})
+            end = None if entry.expires_at is None else instant(entry.expires_at)
+            out_json({"name": entry.name, "scopes": list(entry.scopes), "expires_at": end})
     elif found:
-        out(table(("TOKEN", "SCOPES"), [(entry.name, ", ".join(entry.scopes)) for entry in found]))
+        out(table(("TOKEN", "SCOPES", "EXPIRES"), [_row(entry) for entry in found]))
     else:
         note("there are no tokens: `noetl serve` makes the first one, `noetl token add` others")
+
+
+def _row(entry: TokenEntry) -> tuple[str, str, str]:
+    end = "never" if entry.expires_at is None else clock(entry.expires_at)
+    return entry.name, ", ".join(entry.scopes), end
 
 
 @token_app.command("remove")

@@ -15,6 +15,7 @@ from noetl.cli.client.protocol import Place
 from noetl.cli.options import CommandTarget
 from noetl.cli.render.event_stream import Feed, TaskLog, Throttle
 from noetl.cli.render.output import clock, one_line, out
+from noetl.domain import codec
 from noetl.domain.errors import NoetlError
 from noetl.services.callbacks.open_callbacks import AwaitedCallback, OpenCallback
 
@@ -116,9 +117,7 @@ def last_words(place: Place, execution_id: int) -> list[dict[str, Any]]:
 
     Their tokens are shown by ``noetl callback ID --json`` alone.
     """
-    import msgspec
-
-    return [msgspec.to_builtins(one.callback) for one in place.callbacks(execution_id)]
+    return [codec.plain(one.callback) for one in place.callbacks(execution_id)]
 
 
 def print_parked(view: ExecutionView, execution_id: int, at: CommandTarget) -> None:

@@ -351,9 +351,15 @@ CAPABILITY = _size("capability", "requests", 4 * KIB, "characters",
 CURSOR = _size("cursor", "requests", 16 * KIB, "characters",
     "a cursor",
     "the API (`invalid_cursor`)")
+TOKEN_SECONDS = _size("token_seconds", "requests", 366 * 86_400, "seconds",
+    "how long a token that the API makes is valid",
+    "the API (`invalid_token`)")
 LOG_LINE = _size("log_line", "requests", 64 * KIB, "characters",
     "a line that a worker sends",
     "the API (`body_invalid`)")
+LOG_SEARCH = _size("log_search", "requests", 1000, "characters",
+    "a text that is searched for in what tasks print",
+    "the API (`invalid_parameter`) and `noetl logs` (`size_limit`)")
 SQL_TEXT = _size("sql_text", "requests", 64 * KIB, "characters",
     "a query over history",
     "the API (`sql_refused`)")

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.gauges import read_gauges
 from noetl.adapters.aws.sqs import SqsQueue
+from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.runtime.aws.engine import Engine
 from noetl.runtime.aws.readiness import readiness
@@ -59,7 +58,7 @@ class CloudDeadLetters:
             dead, home = self._pair(engine, name)
             if event["noetl"] == LIST:
                 found = look(name, dead, engine.results, SHOWN)
-                answer[name] = [msgspec.to_builtins(one) for one in found]
+                answer[name] = [codec.plain(one) for one in found]
             else:
                 done = send_back(dead, home, wanted=lambda one: True, deadline=remaining, log=telemetry.log)
                 answer[name] = {"sent": len(done.done), "left": done.left}

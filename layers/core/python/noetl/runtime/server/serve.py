@@ -38,6 +38,7 @@ from noetl.runtime.local.keys import local_keys
 from noetl.runtime.local.lease_keeper import PeriodicDuty
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.local.terminal_cache import LOOK_SECONDS
+from noetl.runtime.server.diagnosis import machine_report
 from noetl.runtime.server.http_worker_pool import RemoteWork
 from noetl.runtime.server.metrics import Metrics
 from noetl.runtime.server.request_threads import RequestThreads
@@ -152,6 +153,11 @@ class Server:
             return
         refuse_unconfined_code(layers(), ((entry.name, entry.scopes) for entry in self.tokens.entries()))
 
+    def _permit_token(self, name: str, scopes: Sequence[str]) -> None:
+        """Refuse a token with which this server would not start. Raises InvalidInputError."""
+        if not (self._serve.accept_unconfined or "python" in self._serve.external):
+            refuse_unconfined_code(layers(), [(name, scopes)])
+
     def _leave_to_others(self) -> None:
         """Leave the external pools to HTTP workers.
 
@@ -242,6 +248,9 @@ class Server:
             link=links.link,
             linked=links.uri,
             gauges=runtime.gauges,
+            tokens=self.tokens,
+            permit_token=self._permit_token,
+            machine=lambda: machine_report(self._settings),
             pressure=self.pressure,
             metrics=lambda: self.metrics.text(runtime.gauges(), opened.inspection.outstanding()),
             checks={"database": lambda: check_current(opened.dsn)},

@@ -11,6 +11,7 @@ import msgspec
 from noetl.domain.automations.schedules import fires, instant, parse_instant
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
 from noetl.domain.events import Event
+from noetl.domain.text.timestamps import TimeText
 from noetl.ports.automations.schedule_store import ScheduleRow
 from noetl.services.automations.fire_schedule import start_moment, timing_of
 from noetl.services.automations.schedules import ScheduleDeps, find_schedule
@@ -46,7 +47,7 @@ class BackfilledMoment(msgspec.Struct, frozen=True):
     ``error``; nothing after it was tried).
     """
 
-    at: str
+    at: TimeText
     status: Literal["started", "existing", "pending", "refused"]
     execution_id: str | None = None
     error: str | None = None

@@ -18,6 +18,7 @@ from noetl.domain.automations.schedules import Timing, check_name, check_timing,
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import NEXT_MOMENTS
+from noetl.domain.text.timestamps import TimeText
 from noetl.dsl.program import Program
 from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore
 from noetl.ports.automations.schedules import Schedules
@@ -81,14 +82,14 @@ class ScheduleView(msgspec.Struct, frozen=True):
     payload: dict[str, Any]
     state: str
     declared: bool
-    next_at: str | None
-    last_at: str | None
+    next_at: TimeText | None
+    last_at: TimeText | None
     last_execution_id: str | None
     last_error: str | None
     catch_up: CatchUp
     catch_up_max: int
     overlap: Overlap
-    skipped_at: str | None = None
+    skipped_at: TimeText | None = None
     skipped_reason: str | None = None
 
 

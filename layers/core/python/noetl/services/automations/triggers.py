@@ -15,6 +15,7 @@ from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.sizes.gate import check_document, check_text
 from noetl.domain.sizes.table import TRIGGER_TEMPLATE
+from noetl.domain.text.timestamps import TimeText
 from noetl.domain.unreadable import UnreadableRowError
 from noetl.ports.automations.trigger_sources import TriggerSources
 from noetl.ports.automations.trigger_store import TriggerRow, TriggerStore
@@ -83,8 +84,8 @@ class TriggerView(msgspec.Struct, frozen=True):
     payload: dict[str, Any] | None
     event_id: str
     enabled: bool
-    created_at: str
-    last_at: str | None
+    created_at: TimeText
+    last_at: TimeText | None
     last_execution_id: str | None
     last_error: str | None
     fired: int

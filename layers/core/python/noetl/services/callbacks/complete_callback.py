@@ -33,6 +33,7 @@ from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.results.references import INLINE_LIMIT, make_ref, ref_uri
 from noetl.domain.sizes.gate import check_value
 from noetl.domain.state import TERMINAL, Token
+from noetl.domain.text.timestamps import Timestamp, maybe_timestamp
 from noetl.domain.wait_request import iso
 from noetl.dsl.json_schema.check import misfits
 from noetl.dsl.program import LiteralNode, Map, Program, Task, calls_back_task, tasks_in
@@ -48,8 +49,8 @@ _PROBLEMS_SHOWN = 3
 class CallbackQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """The question that a callback token answers.
 
-    ``waiting``: a step waits for the answer. Otherwise a step will ask later; the callback may be answered before. ``since`` and
-    ``until``: epoch seconds. ``index``: of the item of a loop.
+    ``waiting``: a step waits for the answer. Otherwise a step will ask later; the callback may be answered before.
+    ``index``: of the item of a loop.
     """
 
     execution_id: str
@@ -59,8 +60,8 @@ class CallbackQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     approve: bool = False
     index: int | None = None
-    since: float | None = None
-    until: float | None = None
+    since: Timestamp | None = None
+    until: Timestamp | None = None
     schema: dict[str, Any] | None = None
 
 
@@ -265,8 +266,8 @@ def _find(callback: CallbackId, deps: CallbackDeps) -> _Found:
             awaited.message,
             awaited.approve,
             item,
-            awaited.since,
-            awaited.until,
+            Timestamp(awaited.since),
+            maybe_timestamp(awaited.until),
             awaited.schema,
         )
         return _Found(callback, snapshot.program, question, (awaited.schema,))

@@ -24,6 +24,7 @@ from noetl.domain.callbacks import (
 from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.errors import ConflictError
 from noetl.domain.state import TERMINAL, ExecutionState
+from noetl.domain.text.timestamps import Timestamp, maybe_timestamp
 from noetl.ports.executions.answers import ExecutionFilter
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore, LoadRequest
 from noetl.services.history.execution_state import demand_state, read_state
@@ -32,15 +33,15 @@ from noetl.services.history.execution_state import demand_state, read_state
 class AwaitedCallback(msgspec.Struct, frozen=True):
     """A callback that an execution waits for.
 
-    ``index``: of the item of a loop. ``since``, ``until``: epoch seconds; ``until`` None: without a limit.
+    ``index``: of the item of a loop. ``until`` None: without a limit.
     """
 
     step: str
     run: int
     task: str
     index: int | None
-    since: float
-    until: float | None
+    since: Timestamp
+    until: Timestamp | None
     message: str
     approve: bool
 
@@ -196,8 +197,8 @@ def _view(place: str, found: Awaited, state: ExecutionState) -> AwaitedCallback:
         token.run,
         found.task,
         None if item is None else item[1],
-        found.since,
-        found.until,
+        Timestamp(found.since),
+        maybe_timestamp(found.until),
         found.message,
         found.approve,
     )

@@ -19,6 +19,7 @@ from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.kinds import Credential
 from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import CREDENTIAL_BYTES
+from noetl.domain.text.timestamps import Timestamp
 from noetl.ports.cipher import Cipher
 from noetl.ports.credential_store import (
     AccessAction,
@@ -87,8 +88,8 @@ class CredentialView(msgspec.Struct, frozen=True):
     description: str
     tags: list[str]
     version: int
-    created_at: float
-    updated_at: float
+    created_at: Timestamp
+    updated_at: Timestamp
     created_by: str
     data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
@@ -105,13 +106,19 @@ class CredentialAccessView(msgspec.Struct, frozen=True):
     principal: str
     execution_id: str | None
     step: str
-    at: float
+    at: Timestamp
 
 
 def access_view(access: CredentialAccess) -> CredentialAccessView:
     execution = None if access.execution_id is None else str(access.execution_id)
     return CredentialAccessView(
-        str(access.id), access.name, access.action, access.principal, execution, access.step, access.at
+        str(access.id),
+        access.name,
+        access.action,
+        access.principal,
+        execution,
+        access.step,
+        Timestamp(access.at),
     )
 
 
@@ -255,8 +262,8 @@ def view(stored: StoredCredential, data: dict[str, Any] | None = None) -> Creden
         str(stored.meta.get("description", "")),
         list(stored.meta.get("tags", [])),
         stored.version,
-        stored.created_at,
-        stored.updated_at,
+        Timestamp(stored.created_at),
+        Timestamp(stored.updated_at),
         stored.principal,
         msgspec.UNSET if data is None else data,
     )

@@ -7,15 +7,16 @@ from typing import Any
 
 import msgspec
 
+from noetl.domain.text.timestamps import Timestamp
 from noetl.ports.executions.execution_store import StoredEvent
 
 
 class ExternalChange(msgspec.Struct, frozen=True):
-    """A change that a client requested. ``at``: epoch seconds."""
+    """A change that a client requested."""
 
     event_id: str
     name: str
-    at: float
+    at: Timestamp
     principal: str
     reason: str
     correlation_id: str = ""
@@ -34,7 +35,7 @@ def change_of(row: StoredEvent, name: str, fact: Mapping[str, Any]) -> ExternalC
     return ExternalChange(
         row.event_id,
         name,
-        row.at,
+        Timestamp(row.at),
         str(fact["principal"]),
         str(fact.get("reason", "")),
         str(fact.get("correlation_id", "")),

@@ -14,6 +14,7 @@ from noetl.domain.errors import NotFoundError
 from noetl.domain.loop_resume import Places
 from noetl.domain.outcomes.work import work_of
 from noetl.domain.text.excerpt import excerpt
+from noetl.domain.text.timestamps import Timestamp
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.executions.execution_store import ExecutionStore, StoredEvent
 from noetl.services.history.failed_items import FailedItem, failed_item
@@ -31,13 +32,13 @@ class LoopItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """One item of a loop.
 
     ``index``: its place in the whole loop. ``status`` is ``waiting`` between two turns: for a retry, a sub-playbook, a callback or a time.
-    ``at``: when it ended, or when its last turn did (epoch seconds). ``attempts``: calls made. ``tool_ms``: how long the calls of its last
+    ``at``: when it ended, or when its last turn did. ``attempts``: calls made. ``tool_ms``: how long the calls of its last
     turn took together, in milliseconds. ``preview``: the beginning of its result as JSON. ``unreadable``: why its row cannot be read.
     """
 
     index: int
     status: ItemStatus
-    at: float
+    at: Timestamp
     attempts: int = 1
     tool_ms: float = 0.0
     preview: str = ""
@@ -87,14 +88,16 @@ def _item(rows: Sequence[StoredEvent], places: Places) -> LoopItem:
     index = places.index(last.seq)
     outcome = attempt(lambda: _outcome(last), last.event_id)
     if isinstance(outcome, Unreadable):
-        return LoopItem(index, "waiting" if is_suspended(last) else "done", last.at, unreadable=outcome.why)
+        return LoopItem(
+            index, "waiting" if is_suspended(last) else "done", Timestamp(last.at), unreadable=outcome.why
+        )
     status = _STATUSES.get(str(outcome.get("status")), "done")
     meta = outcome.get("meta") or {}
     attempts = meta.get("attempts", 1) if isinstance(meta, Mapping) else 1
     return LoopItem(
         index,
         status,
-        last.at,
+        Timestamp(last.at),
         attempts if isinstance(attempts, int) else 1,
         round(work_of(outcome, final=not is_suspended(last))[1], 3),
         _preview(outcome.get("result")) if status == "done" else "",

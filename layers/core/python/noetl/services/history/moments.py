@@ -19,6 +19,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.domain.facts.facts import decode_facts
 from noetl.domain.long_work import begin_long_work
 from noetl.domain.state import ExecutionState, Slots, copy_state
+from noetl.domain.text.timestamps import Timestamp
 from noetl.domain.unreadable import demand
 from noetl.engine.folds.apply import evolve
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore, StoredEvent
@@ -55,7 +56,7 @@ class Moment(msgspec.Struct, frozen=True):
 class FactSeen(msgspec.Struct, frozen=True):
     """One fact of history.
 
-    ``number``: how many facts there are up to this one. ``seq``: its row. ``at``: epoch seconds.
+    ``number``: how many facts there are up to this one. ``seq``: its row.
     """
 
     number: int
@@ -63,7 +64,7 @@ class FactSeen(msgspec.Struct, frozen=True):
     step: str
     run: int
     seq: int
-    at: float
+    at: Timestamp
 
 
 class Folded(msgspec.Struct):
@@ -229,7 +230,7 @@ def seen(fact: dict[str, Any], number: int, row: StoredEvent) -> FactSeen:
     arrival = fact.get("arrival")
     if not step and isinstance(arrival, dict):
         run, step = arrival.get("run", 0), arrival.get("step", "")
-    return FactSeen(number, str(fact.get("name", "")), str(step), int(run or 0), row.seq, row.at)
+    return FactSeen(number, str(fact.get("name", "")), str(step), int(run or 0), row.seq, Timestamp(row.at))
 
 
 def _checkpoint(history: _History, folded: Folded, at: float) -> None:

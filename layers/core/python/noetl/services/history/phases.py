@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from noetl.domain.text.timestamps import Timestamp
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.executions.execution_store import ExecutionStore, StoredEvent
 from noetl.services.history.progress import OVER, PAGE, Fact, Progress, StepRun
@@ -23,14 +24,14 @@ MOST = 100
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """What a step run did, from ``at`` (epoch seconds) until its next phase, or its end.
+    """What a step run did, from ``at`` until its next phase, or its end.
 
     ``kind``: ``queued`` for a worker, ``running``, ``waiting`` (to be admitted, for a time or a callback), ``retrying`` after a delay,
     for a ``child``, ``compensating``.
     """
 
     kind: PhaseKind
-    at: float
+    at: Timestamp
 
 
 class Phases:
@@ -73,7 +74,7 @@ class Phases:
         if fact["name"] in _OUTCOMES and phases:
             _add_work(phases, fact, at)
         if (kind := _kind(step_run, fact)) is not None:
-            _append(phases, Phase(kind, at))
+            _append(phases, Phase(kind, Timestamp(at)))
 
 
 def _kind(step_run: StepRun, fact: Fact) -> PhaseKind | None:
@@ -99,7 +100,7 @@ def _add_work(phases: list[Phase], fact: Fact, at: float) -> None:
         return
     known = isinstance(took, int | float) and not isinstance(took, bool)
     began = max(last.at, at - float(took or 0) / 1000) if known else last.at
-    _append(phases, Phase("running", min(at, began)))
+    _append(phases, Phase("running", Timestamp(min(at, began))))
 
 
 def _append(phases: list[Phase], phase: Phase) -> None:

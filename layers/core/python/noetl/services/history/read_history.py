@@ -8,7 +8,6 @@ version is shown as well as it can be. Order: the main lane, and each loop's ite
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
@@ -16,6 +15,7 @@ import msgspec
 
 from noetl.domain import codec, ids
 from noetl.domain.event_names import NAMES, UNREADABLE, EventStatus, Source, Vocabulary, name_of, names_in
+from noetl.domain.text.timestamps import TimeText, rfc3339
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.executions.execution_store import StoredEvent
 
@@ -29,7 +29,7 @@ class HistoryEvent(msgspec.Struct, frozen=True):
     event_id: str
     event_type: str
     execution_id: str
-    timestamp: str
+    timestamp: TimeText
     source: Source
     entity_type: str
     entity_id: str
@@ -142,11 +142,6 @@ def _envelope(
         payload=event.payload,
         meta={"lane": row.lane, "seq": row.seq, **event.meta},
     )
-
-
-def rfc3339(at: float) -> str:
-    """Epoch seconds → ``2026-11-21T01:02:03.000004Z``."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 # --- main lane ----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import msgspec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import DEAD_LETTER_IDS
+from noetl.domain.text.timestamps import Timestamp
 from noetl.ports.deliveries import DeadLetter
 from noetl.ports.executions.answers import ExecutionFilter
 from noetl.ports.executions.execution_store import ExecutionStore
@@ -74,8 +75,8 @@ class DeadLetterView(msgspec.Struct, frozen=True):
 
     ``id``: its queue and the id that it has there.
     ``laid_aside``: the engine did, and it waits for an operator. ``kind``: the type of its event; empty when it cannot be read.
-    ``executions``: those that it is about; ``step``, ``run`` and ``command_id``: of the work in it. ``sent_at``: epoch seconds. ``age``:
-    seconds. ``deliveries``: as the queue counts them, looks at the dead letters among them. Its content is not shown.
+    ``executions``: those that it is about; ``step``, ``run`` and ``command_id``: of the work in it. ``age``: seconds. ``deliveries``: as
+    the queue counts them, looks at the dead letters among them. Its content is not shown.
     """
 
     id: str
@@ -88,7 +89,7 @@ class DeadLetterView(msgspec.Struct, frozen=True):
     step: str
     run: int | None
     command_id: str
-    sent_at: float
+    sent_at: Timestamp
     age: float
     deliveries: int
 
@@ -105,12 +106,12 @@ class LetterQueueView(msgspec.Struct, frozen=True):
 
 
 class LostExecution(msgspec.Struct, frozen=True):
-    """An execution that failed because its work was given up. ``ended_at``: epoch seconds."""
+    """An execution that failed because its work was given up."""
 
     execution_id: str
     path: str
     error_code: str
-    ended_at: float | None
+    ended_at: Timestamp | None
 
 
 class DeadLetterPage(msgspec.Struct, frozen=True):
@@ -305,7 +306,7 @@ def _view(letter: DeadLetter, now: float) -> DeadLetterView:
         step=letter.step,
         run=letter.run,
         command_id=letter.command_id,
-        sent_at=letter.sent_at,
+        sent_at=Timestamp(letter.sent_at),
         age=round(max(0.0, now - letter.sent_at), 3),
         deliveries=letter.received,
     )

@@ -16,6 +16,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.long_work import begin_long_work
 from noetl.domain.results.references import is_ref
+from noetl.domain.text.timestamps import Timestamp
 from noetl.domain.unreadable import demand
 from noetl.ports.catalog import Catalog, CatalogEntry
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
@@ -48,7 +49,7 @@ class SideView(msgspec.Struct, frozen=True):
     path: str
     version: int | None
     status: str
-    started_at: float
+    started_at: Timestamp
     duration_ms: int
     error: str | None
 
@@ -58,7 +59,7 @@ class RunSide(msgspec.Struct, frozen=True):
 
     run: int
     status: str
-    started_at: float
+    started_at: Timestamp
     duration_ms: int
     attempts: int
     error: str | None
@@ -259,7 +260,7 @@ def _run_side(run: StepRun | None, noted: _Run, now: float) -> RunSide | None:
     return RunSide(
         run.run,
         run.status,
-        run.started,
+        Timestamp(run.started),
         shown.duration_ms,
         run.attempts,
         _message(run.error),
@@ -277,7 +278,7 @@ def _side(info: ExecutionInfo, entry: CatalogEntry | None, now: float) -> SideVi
         info.path,
         entry.version if entry else None,
         view_status(info),
-        info.started_at,
+        Timestamp(info.started_at),
         max(0, round((end - info.started_at) * 1000)),
         _message(error_of(info)),
     )

@@ -7,6 +7,7 @@ import math
 import msgspec
 
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.text.timestamps import Timestamp, maybe_timestamp
 from noetl.ports.executions.figures import Bucket, EndedWindow, Figures, Looked
 
 MOST = 20_000
@@ -21,7 +22,7 @@ class StatsBucket(msgspec.Struct, frozen=True):
     Durations (milliseconds) are null where no execution ended.
     """
 
-    at: float
+    at: Timestamp
     completed: int
     failed: int
     cancelled: int
@@ -35,11 +36,11 @@ class Stats(msgspec.Struct, frozen=True):
     ``complete_from``: too many ended to look at all, so figures before this moment are too low; null: they are exact.
     """
 
-    since: float
-    until: float
+    since: Timestamp
+    until: Timestamp
     bucket_seconds: int
     buckets: list[StatsBucket]
-    complete_from: float | None
+    complete_from: Timestamp | None
 
 
 class FailureView(msgspec.Struct, frozen=True):
@@ -51,8 +52,8 @@ class FailureView(msgspec.Struct, frozen=True):
     path: str
     code: str
     count: int
-    first_at: float
-    last_at: float
+    first_at: Timestamp
+    last_at: Timestamp
     latest: str
 
 
@@ -62,11 +63,11 @@ class FailuresAnswer(msgspec.Struct, frozen=True):
     ``complete_from``: as of the figures over time. ``more``: there are more groups than the limit.
     """
 
-    since: float
-    until: float
+    since: Timestamp
+    until: Timestamp
     failures: list[FailureView]
     more: bool
-    complete_from: float | None
+    complete_from: Timestamp | None
 
 
 def window(since: float | None, until: float | None, path: str | None, now: float) -> EndedWindow:
@@ -98,24 +99,38 @@ def read_stats(store: Figures, wanted: EndedWindow, seconds: int) -> Stats:
     looked, found = store.ended_buckets(wanted, seconds)
     by_time = {round(one.at / seconds): one for one in found}
     shown = [_bucket(number * seconds, by_time.get(number)) for number in range(first, past)]
-    return Stats(wanted.since, wanted.until, seconds, shown, _complete_from(looked))
+    return Stats(
+        Timestamp(wanted.since),
+        Timestamp(wanted.until),
+        seconds,
+        shown,
+        maybe_timestamp(_complete_from(looked)),
+    )
 
 
 def read_failures(store: Figures, wanted: EndedWindow, limit: int) -> FailuresAnswer:
     """Group failures by playbook and code."""
     looked, found = store.failure_groups(wanted, limit + 1)
     shown = [
-        FailureView(one.path, one.code, one.count, one.first_at, one.last_at, str(one.latest))
+        FailureView(
+            one.path, one.code, one.count, Timestamp(one.first_at), Timestamp(one.last_at), str(one.latest)
+        )
         for one in found[:limit]
     ]
-    return FailuresAnswer(wanted.since, wanted.until, shown, len(found) > limit, _complete_from(looked))
+    return FailuresAnswer(
+        Timestamp(wanted.since),
+        Timestamp(wanted.until),
+        shown,
+        len(found) > limit,
+        maybe_timestamp(_complete_from(looked)),
+    )
 
 
 def _bucket(at: float, found: Bucket | None) -> StatsBucket:
     if found is None:
-        return StatsBucket(at, 0, 0, 0, None, None)
+        return StatsBucket(Timestamp(at), 0, 0, 0, None, None)
     p50, p95 = round(found.p50 * 1000), round(found.p95 * 1000)
-    return StatsBucket(at, found.completed, found.failed, found.cancelled, p50, p95)
+    return StatsBucket(Timestamp(at), found.completed, found.failed, found.cancelled, p50, p95)
 
 
 def _complete_from(looked: Looked) -> float | None:

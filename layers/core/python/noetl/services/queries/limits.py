@@ -13,6 +13,7 @@ from noetl.domain.limits import EXECUTIONS, Numbers
 from noetl.domain.sizes.gate import check_text
 from noetl.domain.sizes.table import LIMIT_KEY
 from noetl.domain.text.number_text import number_text
+from noetl.domain.text.timestamps import Timestamp, maybe_timestamp
 from noetl.ports.limit_store import KeyState, KeyUse, LimitStore, Wait
 
 _HIGHEST = 2**31 - 1
@@ -34,7 +35,7 @@ class LimitRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class UseView(msgspec.Struct, frozen=True):
     """A holder of a slot, or a waiter for one.
 
-    ``step`` empty: the execution itself, until it has ended. ``since`` and ``lease_until``: epoch seconds. ``alive`` false: its worker
+    ``step`` empty: the execution itself, until it has ended. ``alive`` false: its worker
     sends no heartbeats; the next attempt keeps the slot.
     """
 
@@ -42,9 +43,9 @@ class UseView(msgspec.Struct, frozen=True):
     step: str
     run: int
     priority: int
-    since: float
+    since: Timestamp
     alive: bool
-    lease_until: float | None
+    lease_until: Timestamp | None
 
 
 class LimitView(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ class LimitView(msgspec.Struct, frozen=True):
     in_use: int
     waiting: int
     oldest_wait: float | None
-    next_at: float | None
+    next_at: Timestamp | None
     holders: list[UseView]
     first: list[UseView]
 
@@ -79,12 +80,12 @@ class WaitView(msgspec.Struct, frozen=True):
     step: str
     run: int
     reason: str
-    since: float
+    since: Timestamp
     position: int | None = None
     in_use: int | None = None
     limit: int | None = None
     holders: list[str] = []
-    next_at: float | None = None
+    next_at: Timestamp | None = None
 
 
 def list_limits(store: LimitStore, *, limit: int, after: str = "") -> list[LimitView]:
@@ -160,7 +161,7 @@ def view(state: KeyState) -> LimitView:
         state.in_use,
         state.waiting,
         min((one.since for one in state.first), default=None),
-        state.next_at,
+        maybe_timestamp(state.next_at),
         [_use(one) for one in state.holders],
         [_use(one) for one in state.first],
     )
@@ -168,7 +169,13 @@ def view(state: KeyState) -> LimitView:
 
 def _use(use: KeyUse) -> UseView:
     return UseView(
-        str(use.execution_id), use.step, use.run, use.priority, use.since, use.alive, use.lease_until
+        str(use.execution_id),
+        use.step,
+        use.run,
+        use.priority,
+        Timestamp(use.since),
+        use.alive,
+        maybe_timestamp(use.lease_until),
     )
 
 
@@ -181,14 +188,16 @@ def _wait(wait: Wait) -> WaitView:
     if wait.at is not None:
         at = datetime.fromtimestamp(wait.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         reason = f"waits for its moment: the rate of key {wait.key!r}; next at {at}"
-        return WaitView(wait.key, wait.step, wait.run, reason, wait.since, next_at=wait.at)
+        return WaitView(
+            wait.key, wait.step, wait.run, reason, Timestamp(wait.since), next_at=Timestamp(wait.at)
+        )
     holders = [str(one) for one in wait.holders]
     return WaitView(
         wait.key,
         wait.step,
         wait.run,
         f"waits for key {wait.key!r}: {wait.in_use} of {wait.most} in use{_by(holders)}, position {wait.position}",
-        wait.since,
+        Timestamp(wait.since),
         wait.position,
         wait.in_use,
         wait.most,

@@ -7,11 +7,13 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.errors import ConflictError, NoetlError, NotFoundError, TaskError
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.results.manifests import is_manifest, join
 from noetl.domain.results.references import is_ref
 from noetl.domain.state import TERMINAL, ExecutionState
+from noetl.domain.text.timestamps import Timestamp, maybe_timestamp
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.dsl.program import Admission, Expr, Program
 from noetl.ports.executions.answers import EVERY, ExecutionFilter
@@ -50,14 +52,14 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     run: int
     step: str
     status: str
-    started_at: float
+    started_at: Timestamp
     duration_ms: int
     attempts: int = 1
     loop: LoopView | None = None
     child_execution_id: str | None = None
     error: dict[str, Any] | None = None
-    until: float | None = None
-    """When it continues, while it waits for a time (epoch seconds)."""
+    until: Timestamp | None = None
+    """When it continues, while it waits for a time."""
     failed_items: FailedItems | None = None
     """Items of its loop that failed, and why: of the latest loops, where they were read."""
     cached_from: str | None = None
@@ -88,8 +90,8 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
     path: str
     name: str
     status: str
-    started_at: float
-    ended_at: float | None
+    started_at: Timestamp
+    ended_at: Timestamp | None
     duration_ms: int
     parent_execution_id: str | None
     unreadable: str | None = None
@@ -130,7 +132,7 @@ class ExecutionView(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the view as one JSON mapping."""
-        shown: dict[str, Any] = msgspec.to_builtins(self)
+        shown: dict[str, Any] = codec.plain(self)
         return {**shown.pop("summary"), **shown}
 
 
@@ -392,8 +394,8 @@ def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> Execu
         path=info.path,
         name=info.name,
         status=_status(info, queued),
-        started_at=info.started_at,
-        ended_at=info.ended_at,
+        started_at=Timestamp(info.started_at),
+        ended_at=maybe_timestamp(info.ended_at),
         duration_ms=max(0, _milliseconds(info.started_at, info.ended_at, now) - round(state.idle * 1000)),
         parent_execution_id=None if parent is None else str(parent),
         unreadable=None if unreadable is None else unreadable.why,
@@ -413,13 +415,13 @@ def step_view(
         run=run.run,
         step=run.step,
         status=run.status,
-        started_at=run.started,
+        started_at=Timestamp(run.started),
         duration_ms=_milliseconds(run.started, run.ended, now),
         attempts=run.attempts,
         loop=LoopView(loop.total, loop.done, loop.failed, loop.issued, loop.mode) if loop else None,
         child_execution_id=str(run.child) if run.child else None,
         error=run.error,
-        until=run.until,
+        until=maybe_timestamp(run.until),
         failed_items=failed,
         cached_from=run.cached_from or None,
         phases=list(phases),

@@ -12,6 +12,7 @@ from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InvalidInputError, NotFoundError
 from noetl.domain.sizes.gate import check_text, exceeded
 from noetl.domain.sizes.table import SAVED_VIEW_BYTES, SAVED_VIEW_NAME, SAVED_VIEWS
+from noetl.domain.text.timestamps import TimeText
 from noetl.ports.saved_views import SavedPage, SavedView, SavedViews
 
 _INVALID = "invalid_saved_view"
@@ -30,7 +31,7 @@ class SavedViewAnswer(msgspec.Struct, frozen=True):
     name: str
     search: Mapping[str, str]
     principal: str
-    saved_at: str
+    saved_at: TimeText
     error: str | None = None
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.text.timestamps import TimeText
 from noetl.ports.executions.retention import NOTHING, HistoryLayout, Removed, Retention
 from noetl.ports.results import ResultStore
 from noetl.ports.task_logs import TaskLogs
@@ -82,7 +83,7 @@ class Pruned(msgspec.Struct, frozen=True):
     ``results``: those removed before their execution. ``status`` partly: there is more, ask again.
     """
 
-    before: str
+    before: TimeText
     dry_run: bool
     status: Literal["complete", "partly"]
     executions: int
