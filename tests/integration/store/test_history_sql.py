@@ -160,6 +160,10 @@ HOSTILE = [
     "SELECT pg_ls_dir('.')",
     "SELECT pg_sleep(100)",
     "SELECT 1 -- a\r, pg_sleep(100)",
+    "SELECT 1 AS x😀$a$, pg_sleep(100) AS y😀$a$",
+    "SELECT 1 AS x\u00a0$a$, pg_sleep(100) AS y\u00a0$a$",
+    "SELECT 1 AS \u0663$a$, pg_sleep(100) AS \u0663$a$",
+    "SELECT 1a$a$, pg_sleep(100) AS b, 2 c$a$",
     'SELECT "pg_sleep"(100)',
     "SELECT pg_catalog.pg_sleep(100)",
     'SELECT U&"pg\\005fsleep"(100)',
@@ -241,6 +245,7 @@ def test_a_transaction_that_was_made_writable_has_nothing_to_write(history):
     [
         "SELECT count(*) FROM executions AS e (id, path) WHERE (path IN ('a', 'b')) AND EXISTS (SELECT 1)",
         "SELECT '; DROP TABLE x', $$;$$ -- ; comment\n;",
+        "SELECT '😀\u00a0', $é$ 😀 $é$ AS größe, 1 AS \"x😀\" -- 😀",
         "WITH x (a) AS (VALUES (1)) SELECT cast(a AS numeric(3, 1)) FROM x",
         "SELECT percentile_cont(0.95) WITHIN GROUP (ORDER BY duration) FILTER (WHERE run > 1) FROM steps",
         "SELECT path, rank() OVER (PARTITION BY path ORDER BY started_at) FROM executions",
