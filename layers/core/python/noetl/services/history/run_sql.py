@@ -124,10 +124,7 @@ def check_sql(text: str) -> str:
         raise exceeded(SQL_TEXT, len(text), "sql", code="sql_refused", remedy="ask with a shorter query")
     if "\x00" in text or any("\ud800" <= one <= "\udfff" for one in text):
         raise InvalidInputError("the query has a NUL character, or half a surrogate pair", code="sql_refused")
-    every = tokens_of([text])
-    for unclear in _unclear_ends(every):
-        raise unclear
-    tokens = [token for token in every if token.kind not in _SILENT]
+    tokens = [token for token in tokens_of([text]) if token.kind not in _SILENT]
     while tokens and tokens[-1].text == ";":
         tokens.pop()
     if not tokens or tokens[0].text.lower() not in _BEGINS:
@@ -138,19 +135,6 @@ def check_sql(text: str) -> str:
     while end.endswith(";"):
         end = end[:-1].rstrip()
     return end
-
-
-def _unclear_ends(tokens: list[Token]) -> Iterator[InvalidInputError]:
-    """Refuse names and numbers that may end later for Postgres than for the gate.
-
-    It counts every character beyond ASCII to names. So ``x😀$a$`` is one name, and hides nothing; versions before 15 read ``1a$a$`` as a
-    number and a name.
-    """
-    for token, following in zip(tokens, [*tokens[1:], None], strict=False):
-        if token.kind in ("space", "mark", "number") and not token.text.isascii():
-            yield _refused(f"{token.text[:40]!a} is not read outside of quotes", "quote the name that has it")
-        if token.kind == "number" and following is not None and following.text.startswith("$"):
-            yield _refused(f"{token.text[:40]!r} is followed by $", "write a space after a number")
 
 
 def _refusals(tokens: list[Token]) -> Iterator[InvalidInputError]:
