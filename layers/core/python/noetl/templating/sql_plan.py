@@ -191,7 +191,7 @@ def _content(token: Token) -> tuple[str | int, ...]:
     """Return the content of a quoted token: texts without quotes and escapes, and holes."""
     if token.continued:
         raise TemplateError(
-            "an expression stands in a text of several lines", hint="write the text between two quotes"
+            "an expression is in a text of several lines", hint="write the text between two quotes"
         )
     opening = len(str(token.parts[0]))
     closing = opening if token.kind == "dollar" else 1
