@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from noetl.adapters.postgres import PostgresExecutionStore
+from noetl.domain.codec import convert
 from noetl.services.catalog.register_playbook import playbooks_below
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries.analyze import Analysis
@@ -149,7 +148,7 @@ class Remote:
         """Check what the deployed `analyze` says of an execution at this moment, and return it."""
         answer = self.deployment.api("POST", f"/api/executions/{execution_id}/analyze")
         assert answer.status == 200, answer
-        found = msgspec.convert(answer.body, Analysis)
+        found = convert(answer.body, Analysis)
         check_analysis(found, "on the deployment")
         return found
 
@@ -174,7 +173,7 @@ class Remote:
         while True:
             answer = self.deployment.api("GET", f"/api/executions/{execution_id}/events?limit=1000{after}")
             assert answer.status == 200, answer
-            told += msgspec.convert(answer.body["events"], list[HistoryEvent])
+            told += convert(answer.body["events"], list[HistoryEvent])
             if answer.body["complete"] or not answer.body["events"]:
                 return told
             after = f"&after={answer.body['next']}"

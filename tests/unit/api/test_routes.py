@@ -219,10 +219,10 @@ def exchange_session(ground: Ground, name: str):
 
 
 def exchange_token(ground: Ground, name: str):
-    made = ground.ask("POST", "/api/tokens", {"name": "ci", "scopes": ["read"]})
+    made = ground.ask("POST", "/api/tokens", {"name": name, "scopes": ["read"]})
     if name == "listTokens":
         return ground.ask("GET", "/api/tokens")
-    return ground.ask("DELETE", "/api/tokens/ci") if name == "deleteToken" else made
+    return ground.ask("DELETE", f"/api/tokens/{name}") if name == "deleteToken" else made
 
 
 def exchange_change(ground: Ground, name: str):

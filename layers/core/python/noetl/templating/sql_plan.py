@@ -189,10 +189,12 @@ def _plan_in_body(places: Places, tokens: list[Token], index: int, token: Token,
 
 def _content(token: Token) -> tuple[str | int, ...]:
     """Return the content of a quoted token: texts without quotes and escapes, and holes."""
-    opening = 2 if token.kind == "escaped" else 1
-    closing = 1
-    if token.kind == "dollar":
-        opening = closing = len(str(token.parts[0]))
+    if token.continued:
+        raise TemplateError(
+            "an expression is in a text of several lines", hint="write the text between two quotes"
+        )
+    opening = len(str(token.parts[0]))
+    closing = opening if token.kind == "dollar" else 1
     last = len(token.parts) - 1
     parts: list[str | int] = []
     for index, part in enumerate(token.parts):

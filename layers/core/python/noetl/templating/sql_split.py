@@ -2,7 +2,8 @@
 
 Knows what hides a semicolon or an expression: quotes (``'…'``, ``E'…'``, ``"…"``, ``$tag$…$tag$``), comments (``--``, nested
 ``/* */``), brackets, and SQL-standard function bodies (``BEGIN ATOMIC … END``). It works on a mix of text and ``Hole``s, so a
-value never takes part in deciding where something ends.
+value never takes part in deciding where something ends. Names end where those of Postgres do: every character beyond ASCII
+belongs to a name, and a dollar sign in a name opens no quotes.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ Piece = str | Hole
 class Token(msgspec.Struct):
     """A lexical element. ``parts`` is all of it, in order.
 
-    Only quotes, comments and holes have ``Hole`` parts.
+    Only quotes, comments and holes have ``Hole`` parts. ``continued``: a part of an ``E'…'`` that goes on, or began, on another line.
     """
 
     kind: TokenKind
     parts: list[Piece] = msgspec.field(default_factory=list)
     closed: bool = True
+    continued: bool = False
 
     @property
     def text(self) -> str:
@@ -68,9 +70,9 @@ _TOKEN = re.compile(
   | (?P<escaped>[eE]')
   | (?P<quoted>')
   | (?P<name>")
-  | (?P<dollar>\$(?:[^\W\d]\w*)?\$)
-  | (?P<word>[^\W\d][\w$]*)
-  | (?P<number>\d[\w.]*)
+  | (?P<dollar>\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$)
+  | (?P<word>(?:[A-Za-z_]|[^\x00-\x7f\s])(?:[A-Za-z0-9_$]|[^\x00-\x7f\s])*)
+  | (?P<number>[0-9][\w.]*)
   | (?P<placeholder>%\([^\W\d]\w*\)s)
   | (?P<mark>.)
     """,
@@ -83,6 +85,8 @@ _ENDS = {
     "name": re.compile(r'"(?!")|(?P<skip>"")'),
 }
 _BLOCK_MARK = re.compile(r"/\*|\*/")
+_CONTINUED = re.compile(r"(?:[ \t\f\v]|--[^\n\r]*+)*+[\n\r](?:[ \t\n\r\f\v]|--[^\n\r]*+[\n\r])*+(?=')")
+"""What may stand between the parts of one text: ``E'a'``, an end of a line, and ``'\\n'``, which has escapes like the first."""
 
 
 class _Lexer:
@@ -95,6 +99,8 @@ class _Lexer:
         self._mode = ""
         self._closing = ""
         self._depth = 0
+        self._resumes = -1
+        """Where a quote continues an ``E'…'``."""
 
     def feed(self, piece: Piece) -> None:
         if isinstance(piece, Hole):
@@ -104,11 +110,16 @@ class _Lexer:
                 self.tokens.append(Token("hole", [piece]))
             return
         at = 0
+        self._resumes = -1
         while at < len(piece):
             self._meter.tick()
             at = self._token(piece, at) if self._open is None else self._inside(piece, at)
 
     def _token(self, text: str, at: int) -> int:
+        if at == self._resumes:
+            self._begin("escaped", "'")
+            self.tokens[-1].continued = True
+            return at + 1
         match = _TOKEN.match(text, at)
         assert match is not None  # the last alternative takes any character
         kind, value = str(match.lastgroup), match.group()
@@ -131,6 +142,9 @@ class _Lexer:
             self._open.parts.append(text[at:end])
         if done:
             self._open.closed = True
+            if self._mode == "escaped" and (continued := _CONTINUED.match(text, end)):
+                self._resumes = continued.end()
+                self._open.continued = True
             self._open = None
         return end
 

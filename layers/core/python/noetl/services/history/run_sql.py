@@ -124,7 +124,10 @@ def check_sql(text: str) -> str:
         raise exceeded(SQL_TEXT, len(text), "sql", code="sql_refused", remedy="ask with a shorter query")
     if "\x00" in text or any("\ud800" <= one <= "\udfff" for one in text):
         raise InvalidInputError("the query has a NUL character, or half a surrogate pair", code="sql_refused")
-    tokens = [token for token in tokens_of([text]) if token.kind not in _SILENT]
+    lexed = tokens_of([text])
+    for unclear in _unclear_ends(lexed):
+        raise unclear
+    tokens = [token for token in lexed if token.kind not in _SILENT]
     while tokens and tokens[-1].text == ";":
         tokens.pop()
     if not tokens or tokens[0].text.lower() not in _BEGINS:
@@ -135,6 +138,21 @@ def check_sql(text: str) -> str:
     while end.endswith(";"):
         end = end[:-1].rstrip()
     return end
+
+
+def _unclear_ends(tokens: list[Token]) -> Iterator[InvalidInputError]:
+    """Refuse what may end later for Postgres than for the gate.
+
+    Postgres counts a space beyond ASCII to a name, and versions before 15 read ``1a$a$`` as a number and a name.
+    """
+    for token, following in zip(tokens, [*tokens[1:], None], strict=False):
+        if token.kind == "space" and not token.text.isascii():
+            odd = next(one for one in token.text if not one.isascii())
+            yield _refused(
+                f"U+{ord(odd):04X} is no space to Postgres", "write a plain space, or quotes around the name"
+            )
+        if token.kind == "number" and following is not None and following.text.startswith("$"):
+            yield _refused(f"{token.text[:40]!r} is followed by $", "write a space after a number")
 
 
 def _refusals(tokens: list[Token]) -> Iterator[InvalidInputError]:
