@@ -11,6 +11,7 @@ import pytest
 from noetl.domain.errors import TemplateError
 from noetl.dsl.program import Expr, Pos, Text
 from noetl.templating import MappingScope, TemplateLimits, render
+from noetl.templating.positions import fail
 from tests.work import calls
 
 MOST_CALLS = 4_000_000
@@ -334,3 +335,11 @@ def test_a_number_longer_than_numbers_are_stops_at_its_filter(source: str) -> No
 
 def test_a_number_as_long_as_numbers_are() -> None:
     assert render(Expr("('9' * 4000) | int", Pos(7, 3)), MappingScope({})) == 10**4000 - 1
+
+
+def test_a_machine_without_memory_is_named_and_not_the_value() -> None:
+    with pytest.raises(TemplateError) as caught:
+        fail(MemoryError(), Expr("value", Pos(7, 1)), 1)
+    assert "the system has no more memory" in caught.value.message
+    assert "ulimit -v" in (caught.value.hint or "")
+    assert caught.value.details["line"] == 7

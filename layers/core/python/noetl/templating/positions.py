@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from noetl.domain.errors import NoetlError, TemplateError
+from noetl.domain.shortages import MEMORY
 from noetl.domain.text.excerpt import excerpt
 from noetl.dsl.program import Expr, Pos, Sql, Text
 from noetl.templating.limits import over_limit
@@ -31,8 +32,10 @@ def _as_template_error(error: Exception) -> TemplateError | None:
         return error
     if isinstance(error, NoetlError):
         return None
-    if isinstance(error, (RecursionError, MemoryError)):
-        return over_limit("a value is nested too deeply or is too large")
+    if isinstance(error, RecursionError):
+        return over_limit("a value is nested too deeply")
+    if isinstance(error, MemoryError):  # values have a bound long before it: the machine has less than that
+        return over_limit(f"{MEMORY.reason} for a value", f"{MEMORY.remedy}; or make the value smaller")
     if isinstance(error, OverflowError) or (
         isinstance(error, ValueError) and "integer string conversion" in str(error)
     ):
