@@ -5,6 +5,7 @@ Each names the cause and a remedy, prints no traceback, and loses nothing that i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -106,7 +107,10 @@ def ordinary_user() -> int:
     """A user that runs nothing: the kernel counts all processes of a user. Skips the test when there is none."""
     if os.geteuid():
         return os.geteuid()
-    busy = {path.stat().st_uid for path in processes_of_all()}
+    busy = set()
+    for path in processes_of_all():
+        with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+            busy.add(path.stat().st_uid)
     for entry in pwd.getpwall():
         if 0 < entry.pw_uid < 1000 and entry.pw_uid not in busy and entry.pw_name != "postgres":
             return entry.pw_uid
