@@ -33,7 +33,7 @@ COUNTS = ((18, 0.002), (120, 0.003), (1_000, 0.003))
 END = "\x01\n\x01"
 """The last characters of each text: hardly a pattern ends in them, so that a match of the whole fails there."""
 COMPUTED = {
-    "dsl/editors/quick_fixes.py": "one word, escaped, between two looks of one character; a fixed word, then blanks and a class without them",
+    "dsl/editors/quick_fixes.py": "one word, escaped, between two looks of one character",
     "dsl/expressions.py": "one name, escaped, between two looks of one character",
     "kinds/rows/writing.py": "one class of characters, or one character at an end",
     "migration/rules/reading/loop_results.py": "one of several names, then fixed words",

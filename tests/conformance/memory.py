@@ -24,7 +24,7 @@ CASES = {case.name: case for case in find_cases()}
 
 @dataclass(slots=True)
 class Looks:
-    """`analyze` has to explain what somebody looks at. ``clock``: epoch seconds."""
+    """`analyze` has to explain each state that a reader sees. ``clock``: epoch seconds."""
 
     store: ExecutionStore
     inspection: Inspection

@@ -412,7 +412,7 @@ class Deployment:
         ]
 
     def run(self, shuffled: bool = False) -> None:
-        """Invoke whatever has something to do, until nothing is left anywhere.
+        """Invoke each function that has something to do, until none has.
 
         `analyze` explains what is not over at every death and outage, and whenever nothing can be done before time passes.
         """

@@ -62,6 +62,12 @@ class Connection:
                 await self.close()
                 raise
 
+    async def __aenter__(self) -> Connection:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         if self._streams is not None:
             self._streams[1].close()

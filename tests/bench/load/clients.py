@@ -99,14 +99,14 @@ class Client:
     async def run(self) -> None:
         story = 0
         await asyncio.sleep(self.random.random() * 0.2)
-        while not self.load.over:
-            story += 1
-            try:
-                await self._story(f"c{self.number}-{story}")
-            except GaveUpError as error:
-                self.load.tally.complain(f"client {self.number}: {error}")
-            await asyncio.sleep(self.random.random() * self.load.pause)
-        await self.http.close()
+        async with self.http:
+            while not self.load.over:
+                story += 1
+                try:
+                    await self._story(f"c{self.number}-{story}")
+                except GaveUpError as error:
+                    self.load.tally.complain(f"client {self.number}: {error}")
+                await asyncio.sleep(self.random.random() * self.load.pause)
 
     async def _story(self, mark: str) -> None:
         path = self.random.choices(("load/quick", "load/gated", "load/worked"), (5, 4, 1))[0]

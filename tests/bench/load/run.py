@@ -49,7 +49,8 @@ async def drive(served: Served, plan: Plan) -> dict[str, Any]:
     """Run the plan. The figures; ``wrong`` lists what must not have happened."""
     until = time.monotonic() + plan.seconds
     load = Load(served.host, served.port, served.token, until, plan.pause, plan.accepted, plan.outages)
-    await _register(load.connection())
+    async with load.connection() as http:
+        await _register(http)
     before = served.footprint()
     halfway: dict[str, float] = {}
     watch = asyncio.create_task(_watch(served, load))
@@ -77,20 +78,18 @@ async def _register(http: Connection) -> None:
         answer = await http.ask("POST", "/api/catalog/register", {"content": text})
         if answer.status not in (200, 201):
             raise RuntimeError(answer.body.decode())
-    await http.close()
 
 
 async def _end(load: Load, served: Served, plan: Plan) -> list[str]:
     """Approve what still waits at its gate (its client stopped before), and see that everything ends."""
-    http = load.connection()
-    waiting = await http.ask("GET", "/api/executions?status=waiting&limit=500")
-    while waiting.json["executions"]:
-        for one in waiting.json["executions"]:
-            place = f"/api/executions/{one['execution_id']}/ctx"
-            await http.ask("PATCH", place, {"patch": {"approved": True}})
-        await asyncio.sleep(0.2)
+    async with load.connection() as http:
         waiting = await http.ask("GET", "/api/executions?status=waiting&limit=500")
-    await http.close()
+        while waiting.json["executions"]:
+            for one in waiting.json["executions"]:
+                place = f"/api/executions/{one['execution_id']}/ctx"
+                await http.ask("PATCH", place, {"patch": {"approved": True}})
+            await asyncio.sleep(0.2)
+            waiting = await http.ask("GET", "/api/executions?status=waiting&limit=500")
     left = await asyncio.to_thread(served.wait_until_all_ended, plan.patience)
     return [f"execution {execution_id} is {status} and does not end" for execution_id, status in left]
 
@@ -166,20 +165,21 @@ async def _outages(served: Served, load: Load, plan: Plan) -> None:
 
 
 async def _unready(served: Served, load: Load) -> None:
-    ready = await Connection(served.host, served.port).ask("GET", "/ready")
+    async with Connection(served.host, served.port) as http:
+        ready = await http.ask("GET", "/ready")
     if ready.status != 503 or not ready.headers.get("retry-after"):
         load.tally.complain(f"/ready: {ready.status} {ready.body[:200]!r} while the database is away")
 
 
 async def _back(load: Load) -> None:
     """The server finds its database again by itself, soon."""
-    began, http = time.monotonic(), load.connection()
-    while (await http.ask("GET", "/api/executions?limit=1")).status != 200:
-        if time.monotonic() > began + 20:
-            load.tally.complain("the server does not find its database again")
-            return
-        await asyncio.sleep(0.1)
-    await http.close()
+    began = time.monotonic()
+    async with load.connection() as http:
+        while (await http.ask("GET", "/api/executions?limit=1")).status != 200:
+            if time.monotonic() > began + 20:
+                load.tally.complain("the server does not find its database again")
+                return
+            await asyncio.sleep(0.1)
 
 
 def main(out: Callable[[str], Any] = print) -> int:

@@ -48,12 +48,11 @@ async def _visit(address: str, token: str, ask: Ask, clients: int, count: int) -
     parts = urlsplit(address)
 
     async def client() -> None:
-        connection = Connection(parts.hostname or "", parts.port or 80, token)
-        for _ in numbers:
-            began = time.perf_counter()
-            await ask(connection)
-            taken.append((time.perf_counter() - began) * 1000)
-        await connection.close()
+        async with Connection(parts.hostname or "", parts.port or 80, token) as connection:
+            for _ in numbers:
+                began = time.perf_counter()
+                await ask(connection)
+                taken.append((time.perf_counter() - began) * 1000)
 
     began = time.perf_counter()
     async with asyncio.TaskGroup() as group:

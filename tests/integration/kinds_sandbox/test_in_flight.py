@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from noetl.cli.commands import doctor
 from noetl.kinds.sandbox import in_flight as sending
 from noetl.kinds.sandbox.noetl_guest.confine import OPEN_FILES
+from noetl.runtime.local.machine_checks import check_open_files
 from tests.integration.kinds_sandbox import in_flight
 from tests.integration.kinds_sandbox.conftest import Task
 from tests.integration.kinds_sandbox.test_confinement import ground  # noqa: F401
@@ -51,4 +51,4 @@ def test_a_worker_takes_the_files_that_it_may_have_and_a_task_gets_fewer(monkeyp
 )
 def test_doctor_names_a_limit_that_is_too_low(hard, status, monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda what: (1024, hard))
-    assert doctor.check_open_files().status == status
+    assert check_open_files().status == status

@@ -164,7 +164,7 @@ def small_disk(size: int) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """Take what is left, so that nobody else gets a block."""
+    """Take what is left, so that no other process gets a block."""
     path = disk / "filler"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:

@@ -110,7 +110,7 @@ def named_source(door: str) -> Ask:
 
 
 def rewritten(door: str) -> Ask:
-    """``door``: what writes a playbook anew."""
+    """``door``: what rewrites a playbook."""
     return lambda ground, length: ground.ask(
         "POST", f"/api/catalog/{door}", {"content": HELLO + "#" * (length - len(HELLO))}
     )

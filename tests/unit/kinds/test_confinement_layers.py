@@ -12,13 +12,13 @@ import pytest
 
 from noetl.api.http.local_tokens import LocalTokens
 from noetl.cli.commands import serve as serve_command
-from noetl.cli.commands.doctor import check_confinement
 from noetl.domain.errors import InvalidInputError
 from noetl.kinds.sandbox import layers
 from noetl.kinds.sandbox.layers import SWITCHES, WITHOUT, Detected, Layers, choose_layers
 from noetl.kinds.sandbox.noetl_guest.syscall_filter import MACHINES, program
 from noetl.kinds.sandbox.places import Places, readable
 from noetl.kinds.sandbox.process import count_threads
+from noetl.runtime.local.machine_checks import check_confinement
 from noetl.runtime.server import serve
 from noetl.runtime.server.unconfined_code import refuse_unconfined_code
 from noetl.runtime.settings import Settings

@@ -133,7 +133,7 @@ function Lines({ id, ended, filter, part, lookAgain }: LinesProps) {
   );
 }
 
-/** Reads what follows: at once what is there already, and what tasks print meanwhile, while somebody can see it. */
+/** Reads what follows: at once what is there already, and what tasks print meanwhile, while the page is visible. */
 function useFollowed(open: boolean, behind: boolean, readOn: () => Promise<void>) {
   useEffect(() => {
     if (behind) void readOn();

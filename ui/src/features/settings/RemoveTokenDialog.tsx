@@ -1,4 +1,4 @@
-/** Asks before a token is removed: whoever uses it is refused at once. */
+/** Asks before a token is removed: its users are refused at once. */
 import { ActionButton, Button } from "../../design/Button";
 import { Failure } from "../../design/Failure";
 import { Modal } from "../../design/Modal";

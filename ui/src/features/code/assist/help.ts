@@ -1,4 +1,4 @@
-/** A box of help beside the text: everything in it is text, whatever a playbook calls its things. */
+/** A box of help beside the text: everything in it is text, also the names of a playbook. */
 
 interface Help {
   title: string;

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, unreachable
@@ -19,6 +20,7 @@ from noetl.adapters.line_pages import as_text, bad_cursor, make_page
 from noetl.domain.task_logs import LinePage, TaskLine
 from noetl.ports.task_logs import PAGE_BYTES
 
+_Lines = Iterator[tuple[bytes, str]]
 SETTLE_SECONDS = 5.0
 """Younger objects are not returned while an execution runs: one that another worker is writing may yet come before them."""
 OBJECTS = 40
@@ -52,20 +54,13 @@ class S3TaskLogs:
     def read(self, execution_id: int, after: str, limit: int, *, everything: bool) -> LinePage:
         started, skip = _place(after)
         names = ([] if skip is None else [started]) + self._names(execution_id, started, everything)
-        texts: list[tuple[bytes, str]] = []
-        size, cursor = 0, after
-        for read, name in enumerate(names):
-            if read == OBJECTS or len(texts) >= limit or size >= PAGE_BYTES:
-                return make_page(texts, cursor, True)
-            text = self._get(execution_id, name)
+
+        def lines_of(name: str, lines: list[bytes]) -> _Lines:
             begin = (skip or 0) if name == started else 0
-            lines = text.splitlines()
-            cursor = name
-            for number in range(begin, min(len(lines), begin + limit - len(texts))):
-                cursor = name if number + 1 == len(lines) else f"{name}:{number + 1}"
-                texts.append((lines[number], cursor))
-            size += len(text)
-        return make_page(texts, cursor, ":" in cursor)
+            for number in range(begin, len(lines)):
+                yield lines[number], name if number + 1 == len(lines) else f"{name}:{number + 1}"
+
+        return self._page(execution_id, names, after, limit, lines_of, "")
 
     def end(self, execution_id: int, *, everything: bool) -> str:
         latest = "9" * 13 if everything else self._settled()
@@ -79,19 +74,42 @@ class S3TaskLogs:
         names = [started, *self._names_before(execution_id, started, OBJECTS + 1)]
         if keep == 0:
             del names[0]
+
+        def lines_of(name: str, lines: list[bytes]) -> _Lines:
+            until = len(lines) if keep is None or name != started else min(keep, len(lines))
+            for number in reversed(range(until)):
+                yield lines[number], f"{name}:{number}"
+
+        return self._page(execution_id, names, before, limit, lines_of, ":0")
+
+    def _page(
+        self,
+        execution_id: int,
+        names: Sequence[str],
+        cursor: str,
+        limit: int,
+        lines_of: Callable[[str, list[bytes]], _Lines],
+        over: str,
+    ) -> LinePage:
+        """Read objects from a cursor on until a page is full.
+
+        ``lines_of``: the lines of an object in the order that is wanted, each with the cursor behind it. ``over``: what the name of an
+        object with no more lines has behind it in a cursor.
+        """
         texts: list[tuple[bytes, str]] = []
-        size, cursor = 0, before
+        size = 0
         for read, name in enumerate(names):
             if read == OBJECTS or len(texts) >= limit or size >= PAGE_BYTES:
                 return make_page(texts, cursor, True)
             text = self._get(execution_id, name)
-            lines = text.splitlines()[: keep if name == started else None]
-            cursor = f"{name}:0"
-            for number in range(len(lines) - 1, max(-1, len(lines) - 1 - limit + len(texts)), -1):
-                cursor = f"{name}:{number}"
-                texts.append((lines[number], cursor))
+            lines = lines_of(name, text.splitlines())
+            cursor = name + over
+            for line, cursor in islice(lines, limit - len(texts)):
+                texts.append((line, cursor))
+            if next(lines, None) is not None:
+                return make_page(texts, cursor, True)
             size += len(text)
-        return make_page(texts, cursor, not cursor.endswith(":0"))
+        return make_page(texts, cursor, False)
 
     def delete_execution(self, execution_id: int) -> None:
         with answering("s3"):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from noetl.adapters.line_pages import as_text, make_page, number
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.task_logs import LinePage, TaskLine
 from noetl.ports.task_logs import PAGE_BYTES
 
+_Read = TypeVar("_Read")
 _BLOCK = 64 * 1024
 """Bytes that are read at once from the end."""
 
@@ -36,36 +37,30 @@ class FileTaskLogs:
 
     def read(self, execution_id: int, after: str, limit: int, *, everything: bool) -> LinePage:
         start = number(after)
-        try:
-            with self._path(execution_id).open("rb") as file:
-                return _page(file, start, limit)
-        except FileNotFoundError:
-            return LinePage([], str(start))
-        except OSError as error:
-            raise _unusable(execution_id, error) from error
+        return self._reading(execution_id, lambda file: _page(file, start, limit), LinePage([], str(start)))
 
     def end(self, execution_id: int, *, everything: bool) -> str:
-        try:
-            with self._path(execution_id).open("rb") as file:
-                return str(_end(file))
-        except FileNotFoundError:
-            return "0"
-        except OSError as error:
-            raise _unusable(execution_id, error) from error
+        return self._reading(execution_id, lambda file: str(_end(file)), "0")
 
     def read_back(self, execution_id: int, before: str, limit: int) -> LinePage:
         stop = number(before)
-        try:
-            with self._path(execution_id).open("rb") as file:
-                return _page_back(file, min(stop, _end(file)), limit)
-        except FileNotFoundError:
-            return LinePage([], "0")
-        except OSError as error:
-            raise _unusable(execution_id, error) from error
+        return self._reading(
+            execution_id, lambda file: _page_back(file, min(stop, _end(file)), limit), LinePage([], "0")
+        )
 
     def delete_execution(self, execution_id: int) -> None:
         try:
             self._path(execution_id).unlink(missing_ok=True)
+        except OSError as error:
+            raise _unusable(execution_id, error) from error
+
+    def _reading(self, execution_id: int, read: Callable[[BinaryIO], _Read], without: _Read) -> _Read:
+        """Read the file; ``without`` is the answer of an execution that has none."""
+        try:
+            with self._path(execution_id).open("rb") as file:
+                return read(file)
+        except FileNotFoundError:
+            return without
         except OSError as error:
             raise _unusable(execution_id, error) from error
 

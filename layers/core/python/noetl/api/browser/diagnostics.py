@@ -145,8 +145,8 @@ def _queues(deps: ApiDeps) -> dict[str, Any]:
         "events": found.events,
         "timers": found.timers,
     }
-    read: dict[str, Any] = codec.decode(codec.encode(counts))
-    return read
+    plain: dict[str, Any] = codec.plain(counts)
+    return plain
 
 
 def _failures(deps: ApiDeps) -> list[FailureView]:

@@ -28,7 +28,7 @@ class TokenEntry(msgspec.Struct, frozen=True):
     """A token of this server, without its secret.
 
     ``digest``: SHA-256 of the token, in hexadecimal digits. The token has 256 random bits, so a plain digest is enough. ``made_at``,
-    ``expires_at``: epoch seconds; None: nobody noted it, and never. ``made_by``: the principal that asked for it over the API.
+    ``expires_at``: epoch seconds; None: not recorded, and never. ``made_by``: the principal that asked for it over the API.
     """
 
     name: str

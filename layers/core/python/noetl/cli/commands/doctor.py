@@ -18,9 +18,8 @@ from noetl.cli.render.output import duration, out, out_json
 from noetl.domain.errors import NoetlError
 from noetl.runtime.local.machine_checks import (
     Check,
-    check_confinement,
+    check_guests,
     check_home,
-    check_open_files,
     check_packages,
     check_python,
 )
@@ -61,9 +60,7 @@ def _checks(home: str | None) -> Iterator[Check]:
         yield _guarded("results", lambda: check_results(settings))
     yield check_credentials(settings.credentials_file)
     yield from check_processes(settings.home)
-    yield from check_confinement()
-    if sys.platform == "linux":
-        yield check_open_files()
+    yield from check_guests()
     yield check_node()
 
 

@@ -12,6 +12,7 @@ _QUOTED = re.compile(r"'([^'\n]+)'|`([^`\n]+)`|\b(?:ctx|vars|iter)\.([\w-]+)")
 """A word that a message is about: between quotes, or an entry of a scope."""
 _BRACES = re.compile(r'write "?(\{\{ (.+) \}\})"?')
 _WRITE = re.compile(r"write (apiVersion|kind): (\S+)")
+_WRITTEN = {word: re.compile(rf"(?<![\w-]){word}:[ ]+([^\s,}}#]+)") for word in ("apiVersion", "kind")}
 _SPELLING = r"(?<![\w-]){word}(?![\w-])"
 
 
@@ -27,9 +28,7 @@ def quick_fix(lines: list[str], found: Diagnostic) -> TextEdit | None:
         return _replaced(line, start, found, guess[1])
     if braces := _BRACES.fullmatch(found.hint):
         return _in_braces(line, start, found, braces[1], braces[2])
-    if (written := _WRITE.fullmatch(found.hint)) and (
-        value := re.compile(rf"(?<![\w-]){written[1]}:[ ]+([^\s,}}#]+)").search(line)
-    ):
+    if (written := _WRITE.fullmatch(found.hint)) and (value := _WRITTEN[written[1]].search(line)):
         return TextEdit(found.line, value.start(1) + 1, value.end(1) + 1, written[2])
     return None
 

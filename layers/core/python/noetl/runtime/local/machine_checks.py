@@ -124,6 +124,13 @@ def check_open_files() -> Check:
     )
 
 
+def check_guests() -> Iterator[Check]:
+    """Check what holds for the code of playbooks."""
+    yield from check_confinement()
+    if sys.platform == "linux":
+        yield check_open_files()
+
+
 def _remedy(system: str) -> str:
     if system != "linux":
         return "run playbooks of others on Linux (docs/security.md)"
@@ -137,6 +144,4 @@ def machine_checks(home: Path) -> Iterator[Check]:
     yield check_python(sys.version_info[:3])
     yield check_packages()
     yield check_home(home)
-    yield from check_confinement()
-    if sys.platform == "linux":
-        yield check_open_files()
+    yield from check_guests()
