@@ -82,7 +82,7 @@ class DatabaseConfig:
     instance_class: str = "t4g.micro"
     storage_gib: int = 20
     multi_az: bool = False
-    """A reader in another zone (aurora), a standby (instance)."""
+    """A reader in another zone (aurora), a standby (instance). Queries of people (`noetl sql`) run on the reader."""
     proxy: bool = False
     backup_days: int = 7
     sweep_every: int = 0
@@ -90,6 +90,8 @@ class DatabaseConfig:
     protected: bool = True
     """Deletion protection, and a snapshot when the stack goes."""
     rotation_days: int | None = None
+    queries: bool = True
+    """Whether holders of the scope `read` may send SQL over history."""
     url: str = ""
     identifier: str | None = ""
     """Of the Aurora cluster; empty: noetl-<environment>. None: RDS generated it, in a deployment older than this setting.

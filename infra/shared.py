@@ -240,7 +240,10 @@ class Platform:
         database = self.data.database
         if database is None or not wanted:
             return {}
-        return {"NOETL_READER_SECRET_ARN": database.reader_secret.secret_arn}
+        variables = {"NOETL_READER_SECRET_ARN": database.reader_secret.secret_arn}
+        if database.reader_host:
+            variables["NOETL_READER_HOST"] = database.reader_host
+        return variables
 
     def _database_variables(self, owner: bool) -> dict[str, str]:
         if self.data.database is None:

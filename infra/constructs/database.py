@@ -51,7 +51,8 @@ class _Common(TypedDict):
 class Database(Construct):
     """``host``: where functions connect (the proxy, when there is one). ``owner_secret`` is for migrations only.
 
-    ``dimensions``: of its metrics in the namespace AWS/RDS.
+    ``dimensions``: of its metrics in the namespace AWS/RDS. ``reader_host``: of the instance that runs people's queries, which no query
+    of the engine uses; empty where there is no other instance.
     """
 
     def __init__(
@@ -81,9 +82,12 @@ class Database(Construct):
         )
         self._owner = rds.Credentials.from_secret(owner)
         self.server: rds.DatabaseCluster | rds.DatabaseInstance
+        self.reader_host = ""
         if env.database.engine == "aurora":
             self.server = cluster = self._aurora()
             endpoint, secret = cluster.cluster_endpoint, cluster.secret
+            if env.database.multi_az:
+                self.reader_host = cluster.cluster_read_endpoint.hostname
             self.dimensions = {"DBClusterIdentifier": cluster.cluster_identifier}
         else:
             self.server = instance = self._instance()

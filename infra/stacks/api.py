@@ -52,7 +52,7 @@ class ApiStack(cdk.Stack):
             timeout=29,
             layers=layers.get(),
             variables=variables,
-            reads_history=True,
+            reads_history=config.database.queries,
         )
         self.function.allow(
             grants.measure([*messaging.queues().values(), *messaging.dead_letters().values()]),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
+from infra.environments import load_environment
 from noetl.runtime.aws.settings import CloudSettings
 from tests.infra.templates import Place, Templates, as_list
 
@@ -409,6 +411,23 @@ def test_what_connects_fits_into_the_database(templates: Templates, name: str) -
     reserved = [place.properties["ReservedConcurrentExecutions"] for place in connecting]
     assert len(connecting) == 6 and all("VpcConfig" in place.properties for place in connecting)
     assert sum(reserved) < 0.8 * most
+
+
+@both
+def test_queries_of_people_run_on_the_reader_where_there_is_one(templates: Templates, name: str) -> None:
+    """Postgres cannot limit the memory of a query, so none shall take that of the instance which the engine writes to."""
+    api = next(one for one in ours(templates) if one.properties["FunctionName"] == f"noetl-{name}-api")
+    host = templates.variables(api).get("NOETL_READER_HOST")
+    assert ("ReadEndpoint" in json.dumps(host)) == (name == "prod")
+    readers = [one for one in ours(templates) if "NOETL_READER_HOST" in templates.variables(one)]
+    assert len(readers) == (2 if name == "prod" else 0), "the API, and the migration that makes the role"
+
+
+def test_an_environment_may_do_without_queries(synthesise: Callable[..., Path]) -> None:
+    database = replace(load_environment("dev", {}).database, queries=False)
+    found = Templates(synthesise("dev", changes={"database": database}), "Noetl-dev-")
+    api = next(one for one in ours(found) if one.properties["FunctionName"] == "noetl-dev-api")
+    assert "NOETL_READER_SECRET_ARN" not in found.variables(api)
 
 
 @both

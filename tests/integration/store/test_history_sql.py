@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import sys
 from collections.abc import Iterator
 
 import psycopg
@@ -39,7 +41,7 @@ def history(module_database: str, postgres: EmbeddedServer) -> Iterator[Postgres
     with psycopg.connect(module_database, autocommit=True) as connection:
         connection.execute(SAMPLE)
     name = psycopg.conninfo.conninfo_to_dict(module_database)["dbname"]
-    yield PostgresHistorySql(lambda: postgres.reader_dsn(str(name)))
+    yield PostgresHistorySql(lambda: postgres.reader_dsn(str(name)), postgres.bound_query)
 
 
 def rows(history: PostgresHistorySql, text: str, limit: int = 100) -> list[list[object]]:
@@ -108,8 +110,8 @@ def test_rows_arrive_one_by_one_and_none_that_is_too_large(history, monkeypatch)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = run_sql(history, "SELECT lpad('', 3000000, 'x') FROM generate_series(1, 100)", 100)
     assert (len(found.rows), found.truncated) == (1, True)
-    # 150 MB; of lpad alone the database takes seconds.
-    found = run_sql(history, "SELECT replace(lpad('', 15000, 'x'), 'x', lpad('', 10000, 'x'))", 1)
+    # 15 MB; of lpad alone the database takes seconds.
+    found = run_sql(history, "SELECT replace(lpad('', 1500, 'x'), 'x', lpad('', 10000, 'x'))", 1)
     assert (found.rows, found.truncated) == ([], True)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kilobytes"
 
@@ -138,6 +140,72 @@ def test_time_has_a_limit(history, monkeypatch):
     with pytest.raises(InvalidInputError) as caught:
         run_sql(history, "SELECT count(*) FROM generate_series(1, 1000000000) AS g(n)", 10)
     assert caught.value.code == "sql_timeout"
+
+
+LONG_ROW = (
+    f"SELECT length(({'+'.join(['exp(a)'] * 600)})::text) FROM (VALUES (5999.123456789::numeric)) AS q (a)"
+)
+
+
+def refusal_of(history, text):
+    with pytest.raises(InvalidInputError) as caught:
+        run_sql(history, text, 10)
+    return caught.value.code
+
+
+def test_time_has_a_limit_within_a_row_too(history, module_database, monkeypatch):
+    """Postgres looks at its timeout between parts of a row: 600 calls of ``exp`` take seconds."""
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql.SECONDS", 0.2)
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql._GRACE", 0.2)
+    assert refusal_of(history, LONG_ROW) == "sql_timeout"
+    name = psycopg.conninfo.conninfo_to_dict(module_database)["dbname"]
+    with psycopg.connect(module_database) as connection:
+        running = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE usename = 'noetl_reader' AND datname = %s", (name,)
+        )
+        assert running.fetchone() == (1,), "the row goes on: nobody waits for it"
+
+
+DOUBLED = "||".join(["a"] * 100)
+TOO_LARGE = {
+    "three values of a row": "SELECT lpad('', 100000000, 'x'), lpad('', 100000000, 'y'), lpad('', 100000000, 'z')",
+    "one value": "SELECT length(lpad('', 250000000, 'x'))",
+    "an aggregate": "SELECT length(string_agg(lpad('', 1000000, 'x'), '')) FROM generate_series(1, 400)",
+    "planning": f"SELECT a FROM (SELECT {DOUBLED} AS a FROM (SELECT {DOUBLED} AS a FROM (SELECT {DOUBLED} AS a FROM"
+    " (SELECT path AS a FROM executions) AS q) AS q) AS q) AS q",
+}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="no call limits the memory of another process there")
+@pytest.mark.parametrize("what", TOO_LARGE)
+def test_memory_has_a_limit(history, what):
+    """Without one a query of a holder of ``read`` takes the memory of the machine, and the kernel ends the database of everyone."""
+    assert refusal_of(history, TOO_LARGE[what]) == "sql_too_large"
+    assert rows(history, "SELECT 1") == [[1]]
+
+
+def test_the_role_has_a_limit_of_room_on_the_disk(postgres):
+    with psycopg.connect(postgres.dsn()) as connection:
+        found = connection.execute("SELECT rolconfig FROM pg_roles WHERE rolname = 'noetl_reader'").fetchone()
+    assert found is not None
+    assert "temp_file_limit=1GB" in found[0]
+
+
+@pytest.mark.full
+def test_room_on_the_disk_has_a_limit(history, monkeypatch):
+    allow(monkeypatch, round(PATIENCE * 1000))
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql.SECONDS", PATIENCE)
+    assert (
+        refusal_of(history, "SELECT count(*) FROM generate_series(1, 1000000000) AS g(n)") == "sql_too_large"
+    )
+
+
+def test_only_processes_of_the_server_are_limited(postgres):
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with pytest.raises(InfrastructureError) as caught:
+        postgres.bound_query(os.getpid())
+    assert caught.value.code == "query_memory"
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
 HOSTILE = [

@@ -32,5 +32,5 @@ class HistorySql(Protocol):
         """Run ``text`` and return at most ``limit`` rows.
 
         Raises InvalidInputError for a statement that is wrong (``sql_invalid``, with line and column), that takes too long
-        (``sql_timeout``), OverloadedError when too many run, and InfrastructureError.
+        (``sql_timeout``) or needs too much memory or disk (``sql_too_large``), OverloadedError when too many run, and InfrastructureError.
         """

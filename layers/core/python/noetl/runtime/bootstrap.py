@@ -71,7 +71,7 @@ class Stores:
     """The stores of a process.
 
     ``dsn`` reaches the engine's database; ``workspace`` the scratch database of an embedded server;
-    ``reader`` the views of history.
+    ``history_sql`` runs people's queries: None where no role reads the views.
     """
 
     store: ExecutionStore
@@ -81,7 +81,7 @@ class Stores:
     programs: Programs
     dsn: str
     workspace: str | None
-    reader: str | None
+    history_sql: HistorySql | None
     database: Database
     credentials: CredentialDeps
     variables: Variables
@@ -94,12 +94,6 @@ class Stores:
     @property
     def inspection(self) -> Inspection:
         return PostgresInspection(self.database)
-
-    @property
-    def history_sql(self) -> HistorySql | None:
-        """Reading queries over history; None where no role reads it."""
-        address = self.reader
-        return PostgresHistorySql(lambda: address) if address else None
 
 
 @dataclass(slots=True)
@@ -130,15 +124,17 @@ def open_stores(
     opened.
     """
     settings.make_home()
-    workspace, reader, revive = None, settings.reader_url, _somebody_elses
+    workspace, revive = None, _somebody_elses
     if settings.database_url is None:
         server = server or own_server(settings)
         stack.callback(server.stop)
         dsn, workspace, revive = server.dsn(), server.dsn(WORKSPACE), server.revive
-        reader = server.reader_dsn()
+        address = server.reader_dsn()
+        history_sql: HistorySql | None = PostgresHistorySql(lambda: address, server.bound_query)
     else:
         dsn = settings.database_url
         migrate(dsn)
+        history_sql = _queries_by(settings.reader_url)
     database = Database(dsn)
     stack.callback(database.close)
     results = local_results(
@@ -163,7 +159,7 @@ def open_stores(
         programs,
         dsn,
         workspace,
-        reader,
+        history_sql,
         database,
         _credentials(settings, database),
         PostgresVariables(database),
@@ -177,6 +173,10 @@ def open_stores(
         lines,
         revive,
     )
+
+
+def _queries_by(address: str | None) -> HistorySql | None:
+    return PostgresHistorySql(lambda: address) if address else None
 
 
 def _somebody_elses() -> bool:
@@ -309,7 +309,7 @@ def open_engine(
         stores.programs,
         stores.dsn,
         stores.workspace,
-        stores.reader,
+        stores.history_sql,
         stores.database,
         stores.credentials,
         stores.variables,

@@ -15,7 +15,7 @@ from noetl.adapters.embedded import processes
 
 SUPERUSER, ENGINE_ROLE, READER_ROLE, WORKSPACE_ROLE = "noetl", "noetl_engine", "noetl_reader", "workspace"
 ENGINE_DATABASE, WORKSPACE_DATABASE = "noetl", "workspace"
-_MARK = "# noetl roles 3: the superuser has no line here"
+_MARK = "# noetl roles 4: the superuser has no line here"
 HBA = f"""\
 {_MARK}
 local {WORKSPACE_DATABASE} {WORKSPACE_ROLE} trust
@@ -36,6 +36,8 @@ END $$;
 ALTER ROLE noetl_engine LOGIN {plain} PASSWORD {password};
 
 ALTER ROLE noetl_reader LOGIN {plain} CONNECTION LIMIT 4 PASSWORD {reader_password};
+
+ALTER ROLE noetl_reader SET temp_file_limit = '1GB';
 
 ALTER ROLE workspace LOGIN {plain} CONNECTION LIMIT 50;
 

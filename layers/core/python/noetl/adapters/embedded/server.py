@@ -79,6 +79,15 @@ class EmbeddedServer:
         password = reader_password(self._password)
         return conninfo.make_conninfo(self.dsn(database), user=roles.READER_ROLE, password=password)
 
+    def bound_query(self, process: int) -> None:
+        """Limit the memory of the server's process that runs a query of a person.
+
+        Raises InfrastructureError(code="query_memory").
+        """
+        from noetl.adapters.embedded import query_memory
+
+        query_memory.bound(process, self.data)
+
     def revive(self) -> bool:
         """Start the server again when it has ended beneath its users; True when that was needed.
 

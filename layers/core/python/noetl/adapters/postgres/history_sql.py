@@ -1,13 +1,16 @@
 """Read-only SQL in Postgres.
 
-Each query has a connection of the reader role, and a cursor in a read-only transaction.
+Each query has a connection of the reader role, and a cursor in a read-only transaction. Time has two limits: Postgres's own, which it
+looks at between rows, and the client's, which closes the connection in the middle of one. Memory has the limit that the server's owner
+sets on the query's process, where that is possible (``Bound``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import Connection, generators, pq
@@ -17,8 +20,14 @@ from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, OverloadedError
 from noetl.ports.history_sql import SqlColumn, SqlTable
 
+T = TypeVar("T")
+
 SECONDS = 10
 MOST_BYTES = 4 * 1024 * 1024
+Bound = Callable[[int], None]
+"""Limits the memory of a server process, by its id."""
+_GRACE = 1.0
+"""Seconds that Postgres has to end a query by itself, before the connection is closed."""
 _CURSOR = "noetl_query"
 _DECLARE = f"DECLARE {_CURSOR} NO SCROLL CURSOR FOR "
 _BEGIN = (
@@ -32,45 +41,101 @@ _EXACT = 2**53
 _TYPES = """
 SELECT t.oid, format_type(t.oid, NULL) FROM pg_type t WHERE t.oid = ANY($1::oid[])
 """
+_TOO_LARGE = {"53200": "memory", "53400": "room on the disk"}
+"""What a query ran out of, by SQLSTATE."""
 _NUMBERS = frozenset({"smallint", "integer", "bigint"})
 _FLOATS = frozenset({"real", "double precision"})
 
 
 class PostgresHistorySql:
-    """``address``: the connection string of the reader role, asked for at each query."""
+    """Queries on connections of their own.
 
-    def __init__(self, address: Callable[[], str]) -> None:
+    ``address``: the connection string of the reader role, asked for at each query. ``bound``: see ``Bound``.
+    """
+
+    def __init__(self, address: Callable[[], str], bound: Bound = lambda process: None) -> None:
         self._address = address
+        self._bound = bound
 
     def run(self, text: str, limit: int) -> SqlTable:
-        with _connected(self._address()) as connection:
+        with _connected(self._address()) as opened:
+            self._bound(opened.pgconn.backend_pid)
+            connection = _Timed(opened, time.monotonic() + SECONDS + _GRACE)
             for statement in _BEGIN:
-                _execute(connection, statement)
+                connection.execute(statement)
             columns = _described(connection, text)
             # The extended protocol takes one statement, and a cursor only one that reads.
-            _execute(connection, _declared(text, len(columns)), text)
+            connection.execute(_declared(text, len(columns)), text)
             # One statement, so that its time is that of the whole query; row by row, so that this process holds no more than it answers.
             rows: list[list[Any]] = []
             room = MOST_BYTES
-            for result in _streamed(connection, f"FETCH FORWARD {limit + 1} FROM {_CURSOR}", text):
+            for result in _rows(connection, f"FETCH FORWARD {limit + 1} FROM {_CURSOR}", text):
                 room -= int(result.get_value(0, 0) or b"0") + 8 * len(columns)
                 if room <= 0 or len(rows) == limit:
-                    connection.close()  # the rest of the rows goes nowhere
+                    opened.close()  # the rest of the rows goes nowhere
                     return SqlTable(columns, rows, True)
                 cells = [result.get_value(0, place + 1) for place in range(len(columns))]
                 rows.append([_value(cell, one.type) for cell, one in zip(cells, columns, strict=True)])
             return SqlTable(columns, rows, False)
 
 
-def _described(connection: Connection, text: str) -> list[SqlColumn]:
+class _Timed:
+    """A connection whose statements all end before ``deadline`` (monotonic seconds).
+
+    Postgres looks at its own timeout between rows and parts of them: one function may go on for long.
+    """
+
+    def __init__(self, connection: Connection, deadline: float) -> None:
+        self._connection = connection
+        self._deadline = deadline
+
+    def results(
+        self, statement: str, values: Sequence[bytes] = (), *, by_row: bool = False
+    ) -> Iterator[pq.abc.PGresult]:
+        """Run a statement and yield its results, or one for each row as it arrives.
+
+        Raises InvalidInputError(code="sql_timeout"), after the connection is closed, and InfrastructureError.
+        """
+        server = self._connection.pgconn
+        try:
+            server.send_query_params(statement.encode(), values)
+            if by_row:
+                server.set_single_row_mode()
+            self._wait(generators.send(server))
+            while (result := self._wait(generators.fetch(server))) is not None:
+                yield result
+        except psycopg.OperationalError as error:
+            if time.monotonic() < self._deadline:
+                raise _hung_up(error) from error
+            self._connection.close()
+            raise _too_slow() from error
+
+    def execute(self, statement: str, text: str = "", values: Sequence[bytes] = ()) -> pq.abc.PGresult:
+        """Run a statement that has no rows, or few.
+
+        Raises what ``results`` and ``_refusal`` say.
+        """
+        *_, result = self.results(statement, values)
+        if result.status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            return result
+        raise _refusal(result, text, len(_DECLARE) if statement.startswith(_DECLARE) else 0)
+
+    def described(self) -> pq.abc.PGresult:
+        """Return the columns of the open cursor."""
+        return self._connection.pgconn.describe_portal(_CURSOR.encode())
+
+    def _wait(self, work: Generator[Any, Any, T]) -> T:
+        return self._connection.wait(work, timeout=max(0.0, self._deadline - time.monotonic()))
+
+
+def _described(connection: _Timed, text: str) -> list[SqlColumn]:
     """Return the columns of a query, without running it.
 
     A query that is valid by itself cannot end the brackets of ``_declared``.
     """
-    _execute(connection, _DECLARE + text, text)
-    found = connection.pgconn.describe_portal(_CURSOR.encode())
-    columns = _columns(connection, found)
-    _execute(connection, f"CLOSE {_CURSOR}")
+    connection.execute(_DECLARE + text, text)
+    columns = _columns(connection, connection.described())
+    connection.execute(f"CLOSE {_CURSOR}")
     return columns
 
 
@@ -108,47 +173,42 @@ def _connected(address: str) -> Iterator[Connection]:
             code="database_unreachable",
             hint="docs/api/history.md says how the role is made",
         ) from error
-    with connection:
+    with closing(connection):  # not the connection's own context, which would roll back what may still run
         yield connection
 
 
-def _execute(connection: Connection, statement: str, text: str = "") -> pq.abc.PGresult:
-    try:
-        result = connection.pgconn.exec_params(statement.encode(), [])
-    except psycopg.OperationalError as error:
-        raise _hung_up(error) from error
-    if result.status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
-        return result
-    raise _refusal(result, text, len(_DECLARE) if statement.startswith(_DECLARE) else 0)
-
-
-def _streamed(connection: Connection, statement: str, text: str) -> Iterator[pq.abc.PGresult]:
+def _rows(connection: _Timed, statement: str, text: str) -> Iterator[pq.abc.PGresult]:
     """Run a statement, and yield a result for each row as it arrives."""
-    try:
-        connection.pgconn.send_query_params(statement.encode(), [])
-        connection.pgconn.set_single_row_mode()
-        connection.wait(generators.send(connection.pgconn))
-        while (result := connection.wait(generators.fetch(connection.pgconn))) is not None:
-            if result.status == pq.ExecStatus.SINGLE_TUPLE:
-                yield result
-            elif result.status != pq.ExecStatus.TUPLES_OK:
-                raise _refusal(result, text, 0)
-    except psycopg.OperationalError as error:
-        raise _hung_up(error) from error
+    for result in connection.results(statement, by_row=True):
+        if result.status == pq.ExecStatus.SINGLE_TUPLE:
+            yield result
+        elif result.status != pq.ExecStatus.TUPLES_OK:
+            raise _refusal(result, text, 0)
 
 
 def _hung_up(error: object) -> InfrastructureError:
     return InfrastructureError(f"the database hung up: {error}", code="database_unreachable")
 
 
+def _too_slow() -> InvalidInputError:
+    return InvalidInputError(
+        f"the query took longer than {SECONDS} s",
+        code="sql_timeout",
+        hint="name an execution_id, or a shorter time",
+    )
+
+
 def _refusal(result: pq.abc.PGresult, text: str, before: int) -> Exception:
     state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
     message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
     if state == "57014":
+        return _too_slow()
+    if state in _TOO_LARGE:
         return InvalidInputError(
-            f"the query took longer than {SECONDS} s",
-            code="sql_timeout",
-            hint="name an execution_id, or a shorter time",
+            f"the query needs more {_TOO_LARGE[state]} than a query may use",
+            code="sql_too_large",
+            hint="name an execution_id, or read less of each row",
+            details={"sqlstate": state},
         )
     if state[:2] == "57" or state in ("08000", "08003", "08006") or not state:
         return _hung_up(message)
@@ -172,10 +232,10 @@ def _place(text: str, position: int) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
-def _columns(connection: Connection, result: pq.abc.PGresult) -> list[SqlColumn]:
+def _columns(connection: _Timed, result: pq.abc.PGresult) -> list[SqlColumn]:
     oids = [result.ftype(column) for column in range(result.nfields)]
     type_ids = "{" + ",".join(str(oid) for oid in sorted(set(oids))) + "}"
-    found = connection.pgconn.exec_params(_TYPES.encode(), [type_ids.encode()])
+    found = connection.execute(_TYPES, values=[type_ids.encode()])
     names = {
         int(found.get_value(row, 0) or b"0"): (found.get_value(row, 1) or b"").decode()
         for row in range(found.ntuples)

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 from typing import LiteralString
 
+import psycopg
 from psycopg import Connection, sql
 
 from noetl.adapters.postgres.roles import Role, make_role
@@ -27,6 +28,8 @@ SETTINGS = {
     "jit": "off",
 }
 """Of its sessions. None of them is what keeps it in its place: it has no right to anything but the views."""
+TEMPORARY_FILES = "1GB"
+"""Of one query, where the owner may say so: a superuser may, or who has the right SET on ``temp_file_limit``."""
 _RIGHTS: tuple[LiteralString, ...] = (
     "REVOKE ALL ON ALL TABLES IN SCHEMA noetl FROM {name}",
     "REVOKE ALL ON SCHEMA noetl FROM {name}",
@@ -55,7 +58,16 @@ def make_reader_role(dsn: str, name: str, password: str) -> None:
 
 
 def _grant_views(connection: Connection, name: str) -> None:
-    """Let the role read the views."""
+    """Let the role read the views, and limit its temporary files."""
+    try:
+        with connection.transaction():
+            connection.execute(
+                sql.SQL("ALTER ROLE {} SET temp_file_limit = {}").format(
+                    sql.Identifier(name), sql.Literal(TEMPORARY_FILES)
+                )
+            )
+    except psycopg.errors.InsufficientPrivilege:
+        pass  # time alone limits them then
     for statement in _RIGHTS:
         connection.execute(
             sql.SQL(statement).format(

@@ -28,7 +28,8 @@ def history_sql(settings: CloudSettings) -> HistorySql | None:
     if not settings.reader_secret:
         return None
     secrets = make_client("secretsmanager")
-    return PostgresHistorySql(lambda: database_dsn(secrets, settings.reader_secret, settings.database_host))
+    host = settings.reader_host or settings.database_host
+    return PostgresHistorySql(lambda: database_dsn(secrets, settings.reader_secret, host))
 
 
 def cloud_database(settings: CloudSettings) -> Database:

@@ -38,6 +38,8 @@ class CloudSettings:
     database_secret: str = ""
     app_secret: str = ""
     reader_secret: str = ""
+    reader_host: str = ""
+    """An instance of the database that queries of people alone use; empty: the one of the engine."""
     """Of the role that reads the views of history, where there is one."""
     """Of the role that functions sign in as; for the function that makes it."""
     database_host: str = ""
@@ -125,6 +127,7 @@ class CloudSettings:
             database_secret=env.get("NOETL_DATABASE_SECRET_ARN", ""),
             app_secret=env.get("NOETL_APP_SECRET_ARN", ""),
             reader_secret=env.get("NOETL_READER_SECRET_ARN", ""),
+            reader_host=env.get("NOETL_READER_HOST", ""),
             database_host=env.get("NOETL_DATABASE_HOST", ""),
             database_pooled=env.get("NOETL_DATABASE_POOLED") == "1",
             close_connections=env.get("NOETL_CLOSE_CONNECTIONS") == "1",

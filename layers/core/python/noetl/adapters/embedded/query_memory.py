@@ -1,0 +1,82 @@
+"""The memory of the processes that run people's queries.
+
+Postgres has no limit for what one query holds: a row may have many values of a gigabyte, and planning has no limit at all. So the kernel
+keeps it: an allocation beyond the limit fails, which Postgres reports as an error of the query alone. macOS has no such call: there a
+query has the limit of time alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+from noetl.adapters.embedded import processes
+from noetl.domain.errors import InfrastructureError
+
+GROWTH = 256 * 1024 * 1024
+"""Bytes that a query may use beyond what its process has at the start."""
+_HELPER_SECONDS = 10
+
+
+def bound(process: int, data: Path) -> None:
+    """Let a process of the server over ``data`` grow by ``GROWTH``, and no more.
+
+    Raises InfrastructureError(code="query_memory") when the system refuses it.
+    """
+    if not hasattr(resource, "prlimit"):
+        return
+    try:
+        if _parent(process) != _postmaster(data):
+            raise ProcessLookupError(f"process {process} is none of this server")
+        most = int(_status(process, "VmSize").split()[0]) * 1024 + GROWTH
+        try:
+            resource.prlimit(process, resource.RLIMIT_AS, (most, most))
+        except PermissionError:
+            _as_owner(process, most)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise InfrastructureError(
+            f"the memory of a query cannot be limited: {error}",
+            code="query_memory",
+            hint="run noetl as an ordinary user, or install prlimit (of util-linux)",
+            retryable=False,
+        ) from error
+
+
+def _as_owner(process: int, most: int) -> None:
+    """Set the limit as the user of the server.
+
+    Root without CAP_SYS_RESOURCE may set those of its own processes alone.
+    """
+    subprocess.run(
+        [
+            "prlimit",
+            f"--pid={process}",
+            f"--as={most}:{most}",
+        ],  # of util-linux, which each Linux with users has
+        env=processes.environment(),
+        check=True,
+        capture_output=True,
+        timeout=_HELPER_SECONDS,
+        **processes.run_as(),
+    )
+
+
+def _postmaster(data: Path) -> int:
+    return int((data / "postmaster.pid").read_text().split("\n", 1)[0])
+
+
+def _parent(process: int) -> int:
+    return int(_status(process, "PPid"))
+
+
+def _status(process: int, name: str) -> str:
+    with contextlib.closing(
+        os.fdopen(os.open(f"/proc/{process}/status", os.O_RDONLY), encoding="ascii", errors="replace")
+    ) as lines:
+        for line in lines:
+            if line.startswith(f"{name}:"):
+                return line.split(":", 1)[1].strip()
+    raise ProcessLookupError(f"process {process} has no {name}")
