@@ -1,4 +1,4 @@
-"""Events of other gateways in the form of an HTTP API (2.0): of a REST API (payload format 1.0), and of an emulator."""
+"""Events of a REST API (payload format 1.0), or of an emulator, as an HTTP API (2.0)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def as_http_api(event: Event) -> Event:
 
 
 def at_emulator(event: Event, endpoint: str) -> Event:
-    """Add what stands before the path of a request at an emulator; ``endpoint``: empty at AWS."""
+    """Add the part of the address in front of the path of a request to an emulator.
+
+    ``endpoint``: of the emulator; empty at AWS.
+    """
     about = event.get("requestContext") or {}
     if not endpoint or endpoint.partition("://")[2].rstrip("/") != _host(event):
         return event
