@@ -106,7 +106,7 @@ def fail_step(d: Decider, token: Token, step: Step, error: ErrorInfo, calls: int
 
 
 def _is_evaluated(step: Step) -> bool:
-    """Whether leaving the step evaluates anything; most steps only go on to the next one."""
+    """Whether leaving the step evaluates anything: most steps only lead to the next one."""
     return bool(step.sets) or any(
         arc.when is not None or arc.sets or arc.args is not None for arc in step.arcs
     )
