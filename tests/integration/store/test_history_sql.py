@@ -184,6 +184,59 @@ def test_memory_has_a_limit(history, what):
     assert rows(history, "SELECT 1") == [[1]]
 
 
+PIECES = 22
+"""Texts of a megabyte, joined one by one: what Postgres keeps of that is 256 MB, and the limit is 268."""
+
+
+def nearly_full(fill: int, then: str) -> str:
+    """Return a query that holds ``fill`` bytes beyond 256 MB when it computes ``then`` of ``a``, an empty text."""
+    return (
+        f"SELECT length(b), {then} FROM (SELECT left(b, {fill}) AS b, left(b, 0) AS a FROM (SELECT {'||'.join(['c'] * PIECES)} AS b FROM"
+        " (SELECT lpad(n::text, 1000000, 'x') AS c FROM generate_series(1, 1) AS g(n) OFFSET 0) AS q OFFSET 0) AS q OFFSET 0) AS q"
+    )
+
+
+DEEP = {
+    "json": "length((lpad(a, 5000, '[') || lpad(a, 5000, ']'))::json::text)",
+    "a pattern": "regexp_count(a, lpad(a, 3000, '(') || 'a' || lpad(a, 3000, ')'))",
+    "a mistake": "lpad(a, 100000, 'x')::integer",
+}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="no call limits the memory of another process there")
+@pytest.mark.parametrize("what", DEEP)
+def test_a_stack_that_grows_at_the_limit_ends_no_process(history, monkeypatch, what):
+    """A stack that may not grow ends the process by a signal, and with it every connection of everyone."""
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql.SECONDS", PATIENCE)
+    most = PIECES * 1_000_000
+    fits, full = 0, most
+    while full - fits > 10_000:
+        fill = (fits + full) // 2
+        try:
+            run_sql(history, nearly_full(fill, DEEP[what]), 10)
+        except InvalidInputError as error:
+            if error.code == "sql_too_large":
+                full = fill
+                continue
+            assert error.code == "sql_invalid", error
+        fits = fill
+    assert fits > 0 and full < most, "both ends were seen"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="no call limits the memory of another process there")
+def test_refused_queries_do_not_fill_the_disk_with_the_log(history, postgres, monkeypatch):
+    """Postgres writes what it holds, 11 KB, for each of them, and a caller may send a hundred in a second."""
+    log = postgres.data.with_name(f"{postgres.data.name}.log")
+    assert refusal_of(history, TOO_LARGE["one value"]) == "sql_too_large"
+    before = log.stat().st_size
+    assert before > 5_000
+    monkeypatch.setattr("noetl.adapters.embedded.processes.LOG_BYTES", before - 1)
+    assert rows(history, "SELECT 1") == [[1]]
+    assert log.stat().st_size < before
+    assert refusal_of(history, TOO_LARGE["one value"]) == "sql_too_large"
+    assert log.read_bytes()[:1].isascii() and b"\0" not in log.read_bytes(), "what follows begins the file"
+
+
 def test_the_role_has_a_limit_of_room_on_the_disk(postgres):
     with psycopg.connect(postgres.dsn()) as connection:
         found = connection.execute("SELECT rolconfig FROM pg_roles WHERE rolname = 'noetl_reader'").fetchone()

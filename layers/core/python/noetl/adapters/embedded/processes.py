@@ -35,6 +35,8 @@ RETRY_SECONDS = 5.0
 """How long a refused start is tried again: children of a killed server need a moment to notice."""
 POLL_SECONDS = 0.005
 ALONE_SECONDS = 120.0
+LOG_BYTES = 16 * 1024 * 1024
+"""Of the server's log, which is emptied when it has more."""
 """How long one session in single-user mode may take: it recovers the database first, when its server was killed."""
 ENVIRONMENT = (
     "TZ",
@@ -330,7 +332,8 @@ def start(
 def _spawn(data: Path, command: list[str], identity: dict[str, Any]) -> subprocess.Popen[bytes]:
     """In a session of its own, so that Ctrl-C in a terminal does not reach it."""
     _log(data).touch(mode=0o600)  # it repeats statements, and others may pass through its folder
-    with _log(data).open("wb") as out:
+    _log(data).write_bytes(b"")
+    with _log(data).open("ab") as out:  # to be emptied while the server writes
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -472,6 +475,16 @@ def _is_postgres(pid: int) -> bool:
 
 def _log(data: Path) -> Path:
     return data.with_name(f"{data.name}.log")
+
+
+def empty_long_log(data: Path) -> None:
+    """Empty the server's log when it has more than ``LOG_BYTES``.
+
+    A query that lacks memory writes a page to it, and nothing else ends the log of a server that runs for months.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if _log(data).stat().st_size > LOG_BYTES:
+            os.truncate(_log(data), 0)
 
 
 def _log_end(data: Path) -> str:

@@ -1,8 +1,9 @@
 """The memory of the processes that run people's queries.
 
 Postgres has no limit for what one query holds: a row may have many values of a gigabyte, and planning has no limit at all. So the kernel
-keeps it: an allocation beyond the limit fails, which Postgres reports as an error of the query alone. macOS has no such call: there a
-query has the limit of time alone.
+keeps it: an allocation beyond the limit fails, which Postgres reports as an error of the query alone. The limit leaves out the stack, which
+Postgres limits itself: a stack that may not grow is no error of a query but a signal that ends its process, and then Postgres restarts for
+everyone. macOS has no such call: there a query has the limit of time alone.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ def bound(process: int, data: Path) -> None:
     try:
         if _parent(process) != _postmaster(data):
             raise ProcessLookupError(f"process {process} is none of this server")
-        most = int(_status(process, "VmSize").split()[0]) * 1024 + GROWTH
+        most = int(_status(process, "VmData").split()[0]) * 1024 + GROWTH
         try:
-            resource.prlimit(process, resource.RLIMIT_AS, (most, most))
+            resource.prlimit(process, resource.RLIMIT_DATA, (most, most))
         except PermissionError:
             _as_owner(process, most)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -54,7 +55,7 @@ def _as_owner(process: int, most: int) -> None:
         [
             "prlimit",
             f"--pid={process}",
-            f"--as={most}:{most}",
+            f"--data={most}:{most}",
         ],  # of util-linux, which each Linux with users has
         env=processes.environment(),
         check=True,
