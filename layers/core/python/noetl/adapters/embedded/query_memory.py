@@ -1,4 +1,4 @@
-"""The memory of the processes that run people's queries, and their place in the queue for processors.
+"""What the processes that run people's queries may take from others.
 
 Postgres has no limit for what one query holds: a row may have many values of a gigabyte, and planning has no limit at all. So the kernel
 keeps it: an allocation beyond the limit fails, which Postgres reports as an error of the query alone. The limit leaves out the stack, which
@@ -27,7 +27,7 @@ _HELPER_SECONDS = 10
 
 
 def bound(process: int, data: Path) -> None:
-    """Let a process of the server over ``data`` grow by ``GROWTH``, and no more, and let others go first.
+    """Let a process of the server over ``data`` grow by ``GROWTH``, behind all others.
 
     Raises InfrastructureError(code="query_memory") when the system refuses it.
     """
