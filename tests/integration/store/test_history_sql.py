@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from noetl.adapters.embedded import processes
 from noetl.adapters.embedded.query_memory import NICE
-from noetl.adapters.embedded.server import EmbeddedServer
+from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
 from noetl.adapters.postgres import Database
 from noetl.adapters.postgres.history_sql import PostgresHistorySql
 from noetl.adapters.postgres.reader_role import VIEWS_SCHEMA, make_reader_role
@@ -146,6 +147,26 @@ def test_time_has_a_limit(history, monkeypatch):
 LONG_ROW = (
     f"SELECT length(({'+'.join(['exp(a)'] * 600)})::text) FROM (VALUES (5999.123456789::numeric)) AS q (a)"
 )
+
+
+ENDLESS_ROW = "SELECT strpos(lpad('', 20000000, 'ab'), lpad('', 1000000, 'ab') || 'c')"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the processes of a server are not seen there")
+@pytest.mark.timeout(PATIENCE)
+def test_a_query_that_cannot_be_interrupted_does_not_hold_up_the_stop_of_the_server(tmp_path, monkeypatch):
+    """The server is ended hard, and the next one recovers; without that, a stop takes as long as the query."""
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql.SECONDS", 0.2)
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql._GRACE", 0.2)
+    monkeypatch.setattr("noetl.adapters.embedded.processes.STOP_SECONDS", 10 * PATIENCE)
+    with open_embedded(tmp_path / "postgres") as server:
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            connection.execute(SAMPLE)
+        assert refusal_of(PostgresHistorySql(server.reader_dsn), ENDLESS_ROW) == "sql_timeout"
+    assert not processes.accepts(processes.socket_folder(tmp_path / "postgres"))
+    with open_embedded(tmp_path / "postgres") as server, psycopg.connect(server.dsn()) as connection:
+        found = connection.execute("SELECT count(*) FROM noetl.execution").fetchone()
+    assert found == (2,)
 
 
 def refusal_of(history, text):
