@@ -20,13 +20,14 @@ class Principal:
     """The caller of a request.
 
     ``name`` is recorded with every change; ``account`` owns idempotency keys (the same for every session of a role).
-    ``kind``: iam, jwt or local.
+    ``kind``: iam, jwt or local. ``token``: which one of all the tokens that ever had this account's name; empty where there are none.
     """
 
     name: str
     kind: str
     account: str
     scopes: frozenset[str]
+    token: str = ""
 
 
 ANYBODY = Principal("", "", "", frozenset())
