@@ -17,6 +17,7 @@ from noetl.api.http.queries import check_query
 from noetl.api.http.routing import Router
 from noetl.api.nouns.executions import escaped_size
 from noetl.api.nouns.state import healthy
+from noetl.api.published.declined import find_declined
 from noetl.api.table import ROUTES, Endpoint, Route
 from noetl.domain import codec
 from noetl.domain.callbacks import shown_path
@@ -89,7 +90,7 @@ def is_open(request: Request) -> bool:
 
 
 def _unknown_route(api: Api, request: Request) -> Answer:
-    """Answer 404, or 405 where other methods would do.
+    """Answer 404, or 405 where other methods would do; a route of the original server gets the reason.
 
     OPTIONS is answered with them; there is nothing for pages of other sites (no CORS).
     """
@@ -102,6 +103,12 @@ def _unknown_route(api: Api, request: Request) -> Answer:
             f"{request.path[:200]} has no {request.method}",
             hint=f"it has {', '.join(allowed)}",
             details={"allow": allowed},
+        )
+    elif declined := find_declined(request.path):
+        error = NotFoundError(
+            f"{request.path[:200]} is declined: {declined.because}",
+            code="route_declined",
+            hint=declined.instead,
         )
     else:
         error = NotFoundError(
