@@ -100,4 +100,4 @@ def test_a_state_machine_is_one_error(noetl, tmp_path):
     )
     ran = noetl("validate", "rest.json")
     assert (ran.code, ran.out.splitlines()[-1]) == (2, "1 error")
-    assert "state machine of AWS Step Functions" in ran.out and "docs/migrating.md" in ran.out
+    assert "state machine of AWS Step Functions" in ran.out and "docs/other-systems.md" in ran.out
