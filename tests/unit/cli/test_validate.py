@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 GOOD = "workflow:\n  - step: start\n    tool: { kind: double, input: { n: 1 } }\n"
-WARNS = "workflow:\n  - step: first\n    tool: { kind: double, input: { n: 1 } }\n"
+WARNS = (
+    "workflow:\n  - step: first\n    tool: { kind: double, input: { n: 1 } }\n"
+    '    next: { arcs: [{ step: first, when: "{{ first.n > 5 }}" }] }\n'
+)
 OLD = "workflow:\n  - step: start\n    tool: { kind: double, args: { n: 1 } }\n"
 BAD = "workflow:\n  - step: start\n    tool: { kind: duble }\n"
 
