@@ -65,6 +65,25 @@ def warnings(compiled, body):
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
+        pytest.param(
+            "workbook:\n  greet: { kind: noop, input: { text: '{{ input.who }}' } }\nworkflow:\n"
+            "  - { step: start, tool: { kind: workbook, name: greet, input: { who: Ada } } }\n",
+            [("unset-argument", 5, 43)],
+            id="a workbook task's own input",
+        ),
+        pytest.param(
+            "workload: { how: greet }\nworkbook:\n  greet: { kind: noop, input: { text: '{{ input.who }}' } }\nworkflow:\n"
+            "  - { step: start, tool: { kind: workbook, name: '{{ workload.how }}', input: { who: Ada } } }\n",
+            [("unset-argument", 6, 43)],
+            id="the own input of a workbook task that is chosen",
+        ),
+        pytest.param(
+            "workload: { how: tell }\nworkbook:\n"
+            "  tell: { kind: http, url: 'http://a.test/{{ input.who }}', input: { n: '{{ args.n }}' } }\nworkflow:\n"
+            "  - { step: start, input: { n: 1 }, tool: { kind: workbook, name: '{{ workload.how }}', input: { who: Ada } } }\n",
+            [],
+            id="what a workbook task may read",
+        ),
         pytest.param("workflow:\n  - step: first\n    next: last\n  - step: last\n", [], id="no start"),
         pytest.param(
             "workflow:\n  - step: ask\n    next: { arcs: [{ step: act, when: '{{ execution_id }}' }] }\n"

@@ -171,6 +171,18 @@ def items_of(tree: Tree | None) -> list[Tree]:
     return tree.items if isinstance(tree, Sequence) else []
 
 
+def scalars_in(tree: Tree | None) -> Iterator[Scalar]:
+    """Yield every scalar below ``tree``, itself included."""
+    if isinstance(tree, Scalar):
+        yield tree
+    elif isinstance(tree, Mapping):
+        for _, value in tree.items():
+            yield from scalars_in(value)
+    else:
+        for item in items_of(tree):
+            yield from scalars_in(item)
+
+
 def cut_by_comma(mapping: Mapping, name: str) -> bool:
     """Report whether an entry without a value follows a comma.
 
