@@ -95,7 +95,7 @@ def _check_reachable(program: Program, names: list[str], handler: str, diagnosti
 
 
 def _check_first(program: Program, names: list[str], handler: str, diagnostics: Diagnostics) -> None:
-    """Warn where the order of the steps alone says where it begins, although something leads to the first one.
+    """Warn of an entry that only the order of the steps names, while something leads to it.
 
     A step that may be meant instead is one that nothing leads to, which has a warning of its own.
     """

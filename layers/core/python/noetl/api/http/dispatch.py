@@ -90,9 +90,10 @@ def is_open(request: Request) -> bool:
 
 
 def _unknown_route(api: Api, request: Request) -> Answer:
-    """Answer 404, or 405 where other methods would do; a route of the original server gets the reason.
+    """Answer 404, or 405 where other methods would do.
 
-    OPTIONS is answered with them; there is nothing for pages of other sites (no CORS).
+    A declined route of the original server is answered with the reason. OPTIONS is answered with the methods; there is nothing for pages of
+    other sites (no CORS).
     """
     allowed = _allowed(request.path)
     if allowed and request.method == "OPTIONS":

@@ -1,4 +1,7 @@
-"""Routes of the original server that are declined, each with a sentence and what to use instead."""
+"""Routes of the original server that are declined.
+
+Each has a sentence that says why, and what to use instead.
+"""
 
 from __future__ import annotations
 
