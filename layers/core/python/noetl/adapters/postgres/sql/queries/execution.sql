@@ -306,7 +306,7 @@ SELECT status, count(*) FROM (SELECT status FROM noetl.execution ORDER BY execut
 -- name: open_work
 -- Commands are counted in one scan: a second one by their owner would read those of every execution.
 SELECT c.commands, (SELECT count(*) FROM noetl.timer WHERE execution_id = :execution_id), o.events, c.lost, o.oldest
-FROM (SELECT count(*) AS events, coalesce(extract(epoch FROM clock_timestamp() - min(since)), 0) AS oldest
+FROM (SELECT count(*) AS events, coalesce(extract(epoch FROM clock_timestamp()) - extract(epoch FROM min(since)), 0) AS oldest
       FROM noetl.outbox WHERE execution_id = :execution_id) o,
      (SELECT count(*) AS commands, count(*) FILTER (WHERE lost > 0 AND lost_turn = turn AND NOT waiting) AS lost
       FROM noetl.command WHERE execution_id = :execution_id) c;
