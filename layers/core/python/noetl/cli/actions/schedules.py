@@ -72,8 +72,8 @@ def _print(one: ScheduleView, as_json: bool) -> None:
         out(f"last {one.last_at}  execution {one.last_execution_id or '-'}")
     if one.last_error:
         out(f"last error: {one_line(one.last_error, 400)}")
-    if one.skipped_at:
-        out(f"skipped {one.skipped_at}  {one_line(one.skipped_reason or '-', 400)}")
+    for skip in one.skips:
+        out(f"skipped {skip.at}  {one_line(skip.reason, 400)}")
     if one.payload:
         out(pretty({"payload": one.payload}))
 
