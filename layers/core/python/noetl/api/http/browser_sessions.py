@@ -13,7 +13,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -46,6 +46,7 @@ class Session(msgspec.Struct, frozen=True):
     """A session of a browser.
 
     ``id`` is public; ``cookie`` and ``csrf`` are digests. ``account``: who made it. ``began``, ``seen``: epoch seconds.
+    ``token``: of the principal; a token that is made later under the same name is another one.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Session(msgspec.Struct, frozen=True):
     scopes: tuple[str, ...]
     began: float
     seen: float
+    token: str = ""
 
     @property
     def expires(self) -> float:
@@ -76,6 +78,7 @@ class _Code:
     account: str
     scopes: frozenset[str]
     until: float
+    token: str
 
 
 class Accounts(Protocol):
@@ -108,7 +111,7 @@ class BrowserSessions:
             while len(self._codes) >= MOST_CODES:
                 del self._codes[next(iter(self._codes))]
             self._codes[_digest(code)] = _Code(
-                principal.account, scopes & principal.scopes, now + CODE_SECONDS
+                principal.account, scopes & principal.scopes, now + CODE_SECONDS, principal.token
             )
         return code
 
@@ -136,6 +139,7 @@ class BrowserSessions:
             tuple(sorted(found.scopes)),
             now,
             now,
+            found.token,
         )
         with self._changing(now) as known:
             while len(known) >= MOST_SESSIONS:
@@ -165,7 +169,7 @@ class BrowserSessions:
                 hint="send X-CSRF-Token as POST /api/session answered it; `noetl ui` begins another session",
             )
         principal = self._accounts.of_account(session.account)
-        if principal is None:
+        if principal is None or principal.token != session.token:
             with self._changing(now) as known:
                 known.pop(session.cookie, None)
             return None
@@ -175,7 +179,7 @@ class BrowserSessions:
                     return None  # it was ended meanwhile
                 session = known[session.cookie] = msgspec.structs.replace(session, seen=now)
         scopes = principal.scopes & set(session.scopes)
-        return session, Principal(principal.name, principal.kind, principal.account, frozenset(scopes))
+        return session, replace(principal, scopes=frozenset(scopes))
 
     def current(self, headers: Mapping[str, str]) -> Session:
         """Return the session of a request. Raises UnauthenticatedError."""
