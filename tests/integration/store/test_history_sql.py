@@ -16,7 +16,7 @@ from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
 from noetl.adapters.postgres import Database
 from noetl.adapters.postgres.history_sql import PostgresHistorySql
 from noetl.adapters.postgres.reader_role import VIEWS_SCHEMA, make_reader_role
-from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError, NotFoundError
 from noetl.services.history.run_sql import VIEWS, check_sql, run_sql
 from tests.waiting import PATIENCE
 
@@ -188,6 +188,31 @@ def test_time_has_a_limit_within_a_row_too(history, module_database, monkeypatch
     assert len(running) == 1, "the row goes on: nobody waits for it"
     if sys.platform != "darwin":
         assert os.getpriority(os.PRIO_PROCESS, running[0][0]) == NICE, "nor for the processor"
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("40001", "database_contention"),
+        ("40P01", "database_contention"),
+        ("55P03", "database_contention"),
+        ("53100", "database_unreachable"),
+        ("58030", "database_unreachable"),
+        ("22012", "sql_invalid"),
+    ],
+)
+def test_what_the_database_lacks_is_no_mistake_of_the_query(history, module_database, state, code):
+    """A reader instance ends queries that are in the way of the primary's changes (40001); the same query may run a moment later."""
+    name = f"fails_{state.lower()}"
+    with psycopg.connect(module_database, autocommit=True) as connection:
+        connection.execute(
+            f"CREATE FUNCTION {VIEWS_SCHEMA}.{name}() RETURNS int LANGUAGE plpgsql AS"
+            f" $$ BEGIN RAISE 'it says why' USING ERRCODE = '{state}'; END $$"
+        )
+    with pytest.raises(NoetlError) as caught:
+        history.run(f"SELECT {name}()", 1)
+    assert caught.value.code == code and "it says why" in str(caught.value)
+    assert isinstance(caught.value, InfrastructureError) is (code != "sql_invalid")
 
 
 DOUBLED = "||".join(["a"] * 100)

@@ -43,6 +43,10 @@ SELECT t.oid, format_type(t.oid, NULL) FROM pg_type t WHERE t.oid = ANY($1::oid[
 """
 _TOO_LARGE = {"53200": "memory", "53400": "room on the disk"}
 """What a query ran out of, by SQLSTATE."""
+_IN_THE_WAY = ("40", "55P03")
+"""SQLSTATEs of what gave way to others. On a reader instance, to the changes of the primary, which have to go on."""
+_OF_THE_SERVER = ("53", "58")
+"""Of what the server's machine lacks."""
 _NUMBERS = frozenset({"smallint", "integer", "bigint"})
 _FLOATS = frozenset({"real", "double precision"})
 
@@ -212,6 +216,16 @@ def _refusal(result: pq.abc.PGresult, text: str, before: int) -> Exception:
         )
     if state[:2] == "57" or state in ("08000", "08003", "08006") or not state:
         return _hung_up(message)
+    if state.startswith(_IN_THE_WAY):
+        return InfrastructureError(
+            f"the database ended the query in favour of others: {message}",
+            code="database_contention",
+            hint="ask again",
+        )
+    if state.startswith(_OF_THE_SERVER):
+        return InfrastructureError(
+            f"the database cannot run the query: {message}", code="database_unreachable"
+        )
     place = result.error_field(pq.DiagnosticField.STATEMENT_POSITION)
     hint = (result.error_field(pq.DiagnosticField.MESSAGE_HINT) or b"").decode("utf-8", "replace")
     where, details = "", {"sqlstate": state}
