@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from noetl.adapters.embedded import processes
 from noetl.adapters.embedded.query_memory import NICE
-from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
+from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer, open_embedded
 from noetl.adapters.postgres import Database
 from noetl.adapters.postgres.history_sql import PostgresHistorySql
 from noetl.adapters.postgres.reader_role import VIEWS_SCHEMA, make_reader_role
@@ -188,6 +191,38 @@ def test_time_has_a_limit_within_a_row_too(history, module_database, monkeypatch
     assert len(running) == 1, "the row goes on: nobody waits for it"
     if sys.platform != "darwin":
         assert os.getpriority(os.PRIO_PROCESS, running[0][0]) == NICE, "nor for the processor"
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Iterator[str]:
+    """Start a server that replays what another one wrote, and yield the reader's address of it."""
+    data, wal = tmp_path / "postgres", {"wal_level": "replica"}
+    with open_embedded(data, wal) as server:
+        address = server.reader_dsn()
+    (data / "standby.signal").touch()
+    processes.give_away(data / "standby.signal")
+    command = [processes.binaries() / "postgres", "-D", data, "-k", processes.socket_folder(data)]
+    for name, value in {**SETTINGS, **wal, "listen_addresses": "", "port": str(processes.PORT)}.items():
+        command += ["-c", f"{name}={value}"]
+    started = subprocess.Popen(
+        command, env=processes.environment(), stderr=subprocess.DEVNULL, **processes.run_as()
+    )
+    try:
+        processes.wait_for_ready(data)
+        yield address
+    finally:
+        started.send_signal(signal.SIGINT)
+        started.wait()
+
+
+def test_queries_run_on_a_replica_and_where_one_is_asked_for_on_nothing_else(history, replica):
+    """The reader endpoint of Aurora leads to the primary while there is no reader, which a query may have ended."""
+    here = PostgresHistorySql(lambda: replica, apart=True)
+    assert here.run("SELECT count(*) FROM executions", 1).rows == [[0]]
+    primary = PostgresHistorySql(history._address, apart=True)
+    with pytest.raises(InfrastructureError) as caught:
+        primary.run("SELECT 1", 1)
+    assert caught.value.code == "reader_unreachable" and caught.value.retryable
 
 
 @pytest.mark.parametrize(
