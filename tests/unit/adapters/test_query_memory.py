@@ -47,7 +47,7 @@ def test_a_process_gets_both_limits(process, tmp_path):
 
 
 def test_a_server_that_runs_behind_others_stays_there(process, tmp_path):
-    """`nice -n 15 noetl serve`: nobody but root may bring a process forward, and every query was refused."""
+    """`nice -n 15 noetl serve`: root alone may bring a process forward, so every query was refused."""
     one = process(lambda: os.nice(NICE + 5))
     before = os.getpriority(os.PRIO_PROCESS, one)
     bound(one, tmp_path)
@@ -56,7 +56,7 @@ def test_a_server_that_runs_behind_others_stays_there(process, tmp_path):
 
 @pytest.mark.parametrize("limits", [(NARROW, NARROW), (NARROW, resource.RLIM_INFINITY)])
 def test_a_narrower_limit_of_the_server_stays(process, tmp_path, limits):
-    """`ulimit -d`: nobody but root may raise the hard limit, and every query was refused."""
+    """`ulimit -d`: root alone may raise the hard limit, so every query was refused."""
     one = process(lambda: resource.setrlimit(resource.RLIMIT_DATA, limits))
     bound(one, tmp_path)
     assert resource.prlimit(one, resource.RLIMIT_DATA) == limits

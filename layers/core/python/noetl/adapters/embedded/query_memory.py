@@ -29,7 +29,7 @@ _HELPER_SECONDS = 10
 def bound(process: int, data: Path) -> None:
     """Let a process of the server over ``data`` grow by ``GROWTH``, behind all others.
 
-    Limits that the server was started with stay where they are narrower: nobody but root may widen them.
+    Limits that the server was started with stay where they are narrower: root alone may widen them.
 
     Raises InfrastructureError(code="query_memory") when the system refuses it.
     """

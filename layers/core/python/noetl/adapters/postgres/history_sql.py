@@ -45,7 +45,7 @@ SELECT t.oid, format_type(t.oid, NULL) FROM pg_type t WHERE t.oid = ANY($1::oid[
 _TOO_LARGE = {"53200": "memory", "53400": "room on the disk"}
 """What a query ran out of, by SQLSTATE."""
 _IN_THE_WAY = ("40", "55P03")
-"""SQLSTATEs of what gave way to others. On a reader instance, to the changes of the primary, which have to go on."""
+"""SQLSTATEs of what gave way to others: on a reader instance, to the changes of the primary."""
 _OF_THE_SERVER = ("53", "58")
 """Of what the server's machine lacks."""
 _NUMBERS = frozenset({"smallint", "integer", "bigint"})
