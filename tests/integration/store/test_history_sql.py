@@ -152,7 +152,7 @@ LONG_ROW = (
 )
 
 
-ENDLESS_ROW = "SELECT strpos(lpad('', 20000000, 'ab'), lpad('', 1000000, 'ab') || 'c')"
+ENDLESS_ROW = "SELECT strpos(lpad('', 20000000, 'a'), 'b' || lpad('', 1000000, 'a'))"
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="the processes of a server are not seen there")
