@@ -12,7 +12,7 @@ import typer
 from noetl.cli.options import Context, Home, Json, Remote, end, where
 
 catalog_app = typer.Typer(
-    help="Show registered playbooks: calls, callers and what starts them.",
+    help="Show what a playbook calls, and what calls and starts it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
