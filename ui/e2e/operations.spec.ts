@@ -132,6 +132,27 @@ test("a schedule says what starts when, and a trigger is fired by hand", async (
   await expect(page.getByText("Step start waits for an answer: Refund 1003 EUR?")).toBeVisible();
 });
 
+test("a schedule says which moment was skipped last, and why", async ({ page, server, ui }) => {
+  await server.register(HELLO.replaceAll("demo/hello", "ops/late"));
+  const at = "2026-11-29T05:00:00Z";
+  const skips = [
+    { cause: "overlap", at, reason: "overlap: execution 7 still runs" },
+    { cause: "catch_up", at: "2026-11-28T05:00:00Z", reason: "it was missed: catch_up is once" },
+  ];
+  const late = { last_at: at, last_error: skips[0]?.reason, skips };
+  // A schedule has no moment sooner than in a minute.
+  await page.route("**/api/schedules?*", async (route) => {
+    const response = await route.fetch();
+    const { schedules, ...rest } = (await response.json()) as { schedules: { name: string }[] };
+    const changed = schedules.map((one) => (one.name === "ops.late" ? { ...one, ...late } : one));
+    await route.fulfill({ response, json: { ...rest, schedules: changed } });
+  });
+  await page.goto(`${ui.address}/ui/schedules`);
+  const row = page.getByRole("region", { name: "Schedules" }).getByRole("row").filter({ hasText: "ops.late" });
+  await expect(row.getByRole("cell").filter({ hasText: /^skipped/ })).toContainText("2026-11-29");
+  await expect(row.getByRole("listitem")).toHaveText([/2026-11-29.*execution 7 still runs/, /2026-11-28.*catch_up is once/]);
+});
+
 test("a page whose server became another version begins again where it was", async ({ page, server, ui }) => {
   await server.register(HELLO);
   const { execution_id } = await server.run("demo/hello");

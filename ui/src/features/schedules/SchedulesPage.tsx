@@ -19,6 +19,7 @@ import { BackfillDialog } from "./BackfillDialog";
 import { Calendar } from "./Calendar";
 import { FireDialog } from "./FireDialog";
 import { schedulesQuery, triggersQuery } from "./queries";
+import { skippedLast } from "./skips";
 
 type Schedule = Schemas["ScheduleView"];
 type Trigger = Schemas["TriggerView"];
@@ -110,7 +111,8 @@ function ScheduleTable({ rows, one, steer, backfill }: { rows: Schedule[]; one: 
           },
           { title: "State", cell: (row) => <Status of={row.state} /> },
           { title: "Next", cell: (row) => <Moment at={row.next_at} /> },
-          { title: "Last", cell: (row) => <Last row={row} /> },
+          { title: "Last", cell: (row) => <LastMoment row={row} /> },
+          { title: "Last skipped", cell: (row) => <Skips row={row} /> },
           {
             title: "Actions",
             cell: (row) => (
@@ -125,6 +127,30 @@ function ScheduleTable({ rows, one, steer, backfill }: { rows: Schedule[]; one: 
         ]}
       />
     </section>
+  );
+}
+
+function LastMoment({ row }: { row: Schedule }) {
+  const skip = skippedLast(row);
+  if (skip === undefined) return <Last row={row} />;
+  return (
+    <span>
+      <Status of={skip.cause === "refused" ? "refused" : "skipped"} /> <Moment at={skip.at} />
+    </span>
+  );
+}
+
+/** The newest moment that started nothing, and why, for each cause. */
+function Skips({ row: { skips = [] } }: { row: Schedule }) {
+  if (skips.length === 0) return <span className="muted">–</span>;
+  return (
+    <ul className="skips">
+      {skips.map(({ cause, at, reason }) => (
+        <li key={cause}>
+          <Moment at={at} /> <span className="small">{reason}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -20,7 +20,7 @@ from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import NEXT_MOMENTS
 from noetl.domain.text.timestamps import TimeText
 from noetl.dsl.program import Program
-from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore
+from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore, SkipCause
 from noetl.ports.automations.schedules import Schedules
 from noetl.ports.catalog import Catalog
 from noetl.services.automations.fire_schedule import timing_of
@@ -66,12 +66,23 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlap: Overlap = "allow"
 
 
+class SkipView(msgspec.Struct, frozen=True):
+    """The newest moment that started nothing for one cause.
+
+    ``cause``: catch_up (it was missed), overlap (an execution was in the way) or refused (the start was).
+    """
+
+    cause: SkipCause
+    at: TimeText
+    reason: str
+
+
 class ScheduleView(msgspec.Struct, frozen=True):
     """A schedule as it is shown.
 
     ``state``: active, paused (by an operator) or disabled (by its maker). ``declared``: by its playbook.
     Moments are ISO 8601 in UTC; ``last_error``: why the last firing started nothing. ``skipped_at``: the newest moment that started
-    nothing, also when later ones did, and ``skipped_reason`` says why.
+    nothing, also when later ones did, and ``skipped_reason`` says why. ``skips``: the newest for each cause, the newest first.
     """
 
     name: str
@@ -92,6 +103,7 @@ class ScheduleView(msgspec.Struct, frozen=True):
     overlap: Overlap
     skipped_at: TimeText | None = None
     skipped_reason: str | None = None
+    skips: list[SkipView] = []
 
 
 def view(row: ScheduleRow) -> ScheduleView:
@@ -114,6 +126,10 @@ def view(row: ScheduleRow) -> ScheduleView:
         overlap=row.overlap,
         skipped_at=None if row.skipped_at is None else instant(row.skipped_at),
         skipped_reason=row.skipped_reason or None,
+        skips=[
+            SkipView(cause, instant(one.at), one.reason)
+            for cause, one in sorted(row.skips.items(), key=lambda skip: -skip[1].at)
+        ],
     )
 
 
