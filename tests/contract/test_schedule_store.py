@@ -232,3 +232,11 @@ def test_what_was_started_goes_with_the_schedule(schedules):
         gone()
         schedules.put(DAILY)
         assert not schedules.moments("etl.daily", 0.0, 10.0)
+
+
+def test_schedules_of_a_playbook_are_found_by_its_path(schedules):
+    for row in (DAILY, replace(DAILY, name="another", declared=False, enabled=False), rated("b", None)):
+        schedules.put(row)
+    assert [one.name for one in schedules.of_path("etl/daily", limit=9)] == ["another", "etl.daily"]
+    assert [one.name for one in schedules.of_path("etl/daily", limit=1)] == ["another"]
+    assert list(schedules.of_path("etl", limit=9)) == []

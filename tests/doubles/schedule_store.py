@@ -55,6 +55,10 @@ class MemoryScheduleStore:
             names = sorted(name for name in self._rows if name > after)
             return [self._rows[name] for name in names[:limit]]
 
+    def of_path(self, path: str, *, limit: int) -> Sequence[ScheduleRow]:
+        with self._lock:
+            return [self._rows[name] for name in sorted(self._rows) if self._rows[name].path == path][:limit]
+
     def due(self, now: float, limit: int) -> Sequence[ScheduleRow]:
         with self._lock:
             found = [

@@ -31,7 +31,7 @@ test("the day is shown as bars, and the same as a table", async ({ page, server,
   await server.run("demo/hello");
   await page.goto(`${ui.address}/ui/`);
   const day = page.getByRole("region", { name: "Last 24 hours" });
-  await expect(day.getByRole("img", { name: /by the hour: [\d,]+ completed, / })).toBeVisible();
+  await expect(day.getByRole("slider", { name: /by the hour: [\d,]+ completed, / })).toBeVisible();
   await day.getByText("As a table").click();
   await expect(day.getByRole("row").nth(1)).toContainText(/\d+ ?m?s/);
 });

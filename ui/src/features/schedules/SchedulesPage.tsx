@@ -1,7 +1,7 @@
 import "./schedules.css";
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
@@ -25,6 +25,8 @@ type Schedule = Schemas["ScheduleView"];
 type Trigger = Schemas["TriggerView"];
 
 export default function SchedulesPage() {
+  const { path } = useSearch({ from: "/shell/schedules" });
+  const fits = (row: { path: string }) => path === undefined || row.path === path;
   const schedules = useQuery(schedulesQuery());
   const triggers = useQuery(triggersQuery());
   const [fired, setFired] = useState<Trigger | null>(null);
@@ -40,17 +42,29 @@ export default function SchedulesPage() {
   });
   return (
     <Page title="Schedules">
+      {path === undefined ? null : (
+        <p className="row">
+          <span>
+            Those of{" "}
+            <Link to="/playbooks/$" params={{ _splat: path }} search={{ view: "relations" }}>
+              {path}
+            </Link>
+            .
+          </span>
+          <Link to="/schedules">Show all</Link>
+        </p>
+      )}
       {steer.error ? <Failure error={steer.error} /> : null}
       <Loaded query={schedules}>
-        {(rows) => (
+        {(all) => (
           <>
-            <ScheduleTable rows={rows} steer={steer.mutate} backfill={setBackfilled} />
-            <Calendar schedules={rows} />
+            <ScheduleTable rows={all.filter(fits)} one={path !== undefined} steer={steer.mutate} backfill={setBackfilled} />
+            <Calendar schedules={all.filter(fits)} />
           </>
         )}
       </Loaded>
       <h2>Triggers</h2>
-      <Loaded query={triggers}>{(rows) => <TriggerTable rows={rows} steer={steer.mutate} fire={setFired} />}</Loaded>
+      <Loaded query={triggers}>{(all) => <TriggerTable rows={all.filter(fits)} one={path !== undefined} steer={steer.mutate} fire={setFired} />}</Loaded>
       {fired ? <FireDialog trigger={fired} close={() => setFired(null)} /> : null}
       {backfilled ? <BackfillDialog name={backfilled} close={() => setBackfilled(null)} /> : null}
     </Page>
@@ -59,7 +73,8 @@ export default function SchedulesPage() {
 
 type Steer = (act: () => Promise<{ name: string }>) => void;
 
-function ScheduleTable({ rows, steer, backfill }: { rows: Schedule[]; steer: Steer; backfill: (name: string) => void }) {
+function ScheduleTable({ rows, one, steer, backfill }: { rows: Schedule[]; one: boolean; steer: Steer; backfill: (name: string) => void }) {
+  if (rows.length === 0 && one) return <Empty title="This playbook has no schedule." />;
   if (rows.length === 0) {
     return (
       <Empty title="No playbook has a schedule.">
@@ -169,7 +184,8 @@ function Toggle({ row: { name, state }, steer }: { row: Schedule; steer: Steer }
   );
 }
 
-function TriggerTable({ rows, steer, fire }: { rows: Trigger[]; steer: Steer; fire: (trigger: Trigger) => void }) {
+function TriggerTable({ rows, one, steer, fire }: { rows: Trigger[]; one: boolean; steer: Steer; fire: (trigger: Trigger) => void }) {
+  if (rows.length === 0 && one) return <Empty title="This playbook has no trigger." />;
   if (rows.length === 0) {
     return (
       <Empty title="No playbook starts by an event.">

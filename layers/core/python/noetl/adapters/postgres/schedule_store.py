@@ -52,6 +52,10 @@ class PostgresScheduleStore:
         rows = self._database.run("list_schedules", {"after": text(after), "limit": number(limit)})
         return [_schedule(row) for row in rows]
 
+    def of_path(self, path: str, *, limit: int) -> Sequence[ScheduleRow]:
+        rows = self._database.run("schedules_of_path", {"path": text(path), "limit": number(limit)})
+        return [_schedule(row) for row in rows]
+
     def due(self, now: float, limit: int) -> Sequence[ScheduleRow]:
         rows = self._database.run("due_schedules", {"now": number(now), "limit": number(limit)})
         return [_schedule(row) for row in rows]

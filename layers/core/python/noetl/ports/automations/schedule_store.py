@@ -92,6 +92,9 @@ class ScheduleStore(Protocol):
     def entries(self, *, limit: int, after: str = "") -> Sequence[ScheduleRow]:
         """By name, strictly after ``after``."""
 
+    def of_path(self, path: str, *, limit: int) -> Sequence[ScheduleRow]:
+        """Those that start this playbook, by name."""
+
     def due(self, now: float, limit: int) -> Sequence[ScheduleRow]:
         """Active schedules whose ``next_at`` has come, longest overdue first."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -28,6 +28,7 @@ from noetl.services.automations.register_schedules import entry_of, put, registe
 from noetl.services.catalog.find_playbook import check_path, find_playbook
 from noetl.services.executions.start_execution import check_payload
 
+ScheduleState = Literal["active", "paused", "disabled"]
 MAX_NEXT = NEXT_MOMENTS.value
 SUGGESTED_FROM = 1000
 
@@ -114,7 +115,7 @@ def view(row: ScheduleRow) -> ScheduleView:
         rate=row.rate,
         timezone=row.timezone,
         payload=row.payload,
-        state="paused" if row.paused else "active" if row.enabled else "disabled",
+        state=state_of(row),
         declared=row.declared,
         next_at=instant(row.next_at) if row.active and row.next_at is not None else None,
         last_at=None if row.last_at is None else instant(row.last_at),
@@ -130,6 +131,11 @@ def view(row: ScheduleRow) -> ScheduleView:
             for cause, one in sorted(row.skips.items(), key=lambda skip: -skip[1].at)
         ],
     )
+
+
+def state_of(row: ScheduleRow) -> ScheduleState:
+    """Return the word for what its maker and an operator say of a schedule."""
+    return "paused" if row.paused else "active" if row.enabled else "disabled"
 
 
 def find_schedule(store: ScheduleStore, name: str) -> ScheduleRow:

@@ -31,6 +31,12 @@ SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, decl
      WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
 FROM noetl.schedule WHERE namespace = 'default' AND name > :after ORDER BY name LIMIT :limit::bigint;
 
+-- name: schedules_of_path
+SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
+    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason
+FROM noetl.schedule WHERE namespace = 'default' AND path = :path ORDER BY name LIMIT :limit::bigint;
+
 -- name: due_schedules
 -- Longest overdue first.
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
