@@ -73,6 +73,8 @@ class ExecutionInfo(msgspec.Struct, frozen=True):
     playbook_version: str = ""
     principal: str = ""
     labels: Mapping[str, str] = {}
+    rested: float = 0.0
+    """Seconds that it rested so far, by the clock of the store (``domain.state.rest_until``)."""
 
 
 class Ending(msgspec.Struct, frozen=True):

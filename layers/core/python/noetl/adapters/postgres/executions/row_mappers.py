@@ -48,7 +48,7 @@ def item_work(row: Row) -> ItemWork:
 def info(row: Row) -> ExecutionInfo:
     """Of ``execution_info`` and the queries that list executions."""
     execution, path, name, status, program, version, started, ended, parent, state, ahead, *rest = row
-    playbook_version, principal, labels = rest
+    playbook_version, principal, labels, rested = rest
     return ExecutionInfo(
         execution_id=int(execution or b""),
         path=(path or b"").decode(),
@@ -64,6 +64,7 @@ def info(row: Row) -> ExecutionInfo:
         playbook_version=(playbook_version or b"").decode(),
         principal=(principal or b"").decode(),
         labels=labels_of(codec.decode(labels)) if labels else {},
+        rested=float(rested or b"0"),
     )
 
 
