@@ -13,6 +13,8 @@ from noetl.api.http.waiting import LONGEST
 from noetl.api.nouns import executions, graphs, logs, results, waited_start
 from noetl.api.nouns.graphs import ExecutionGraphAnswer
 from noetl.domain.event_names import VOCABULARIES
+from noetl.services.history.loop_bands import MOST as MOST_BANDS
+from noetl.services.history.loop_bands import LoopBands
 from noetl.services.queries.read_execution import STATUSES
 
 _STATUS = Parameter("status", "Only executions of this status.", {"type": "string", "enum": list(STATUSES)})
@@ -155,6 +157,28 @@ ROUTES: tuple[Route, ...] = (
             AFTER,
             limit(100, executions.ITEMS),
             Parameter("failed", "`true`: only items that failed.", FLAG),
+        ),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/loops/{{run}}/bands",
+        "getLoopBands",
+        "A loop over time: how many items ended, done and failed, in each of a few spans; the answer does not grow with the loop.",
+        "read",
+        executions.get_loop_bands,
+        {200: LoopBands},
+        "executions",
+        query=(
+            Parameter(
+                "bands",
+                "How many spans the time from the first end to the last is cut into.",
+                {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MOST_BANDS,
+                    "default": executions.BANDS,
+                },
+            ),
         ),
     ),
     Route(

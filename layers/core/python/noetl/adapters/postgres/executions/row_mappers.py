@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Row
@@ -12,6 +13,8 @@ from noetl.domain.state import Status
 from noetl.ports.executions.execution_store import (
     Ending,
     ExecutionInfo,
+    ItemBand,
+    ItemBands,
     ItemWork,
     LoopProgress,
     LoopPulse,
@@ -43,6 +46,18 @@ def item_work(row: Row) -> ItemWork:
     """Of ``item_work``."""
     run, rows, items, calls, ms = (column or b"0" for column in row)
     return ItemWork(int(run), int(rows), int(items), int(calls), float(ms))
+
+
+def item_bands(rows: Sequence[Row]) -> ItemBands | None:
+    """Of ``item_bands``."""
+    found = [[column or b"0" for column in row] for row in rows]
+    if not found:
+        return None
+    bands = [
+        ItemBand(int(band), int(done), int(failed), int(first)) for *_, band, done, failed, first in found
+    ]
+    low, high, *_ = found[0]
+    return ItemBands(float(low), float(high), bands)
 
 
 def info(row: Row) -> ExecutionInfo:
