@@ -26,3 +26,12 @@ test("a long idle stretch shrinks, order is kept, and every moment has a place",
 test("no span is an axis too", () => {
   expect(timeScale([]).place(0)).toBe(0);
 });
+
+test("idle time is as long as it was where it is not collapsed", () => {
+  const spans = [
+    { from: 0, to: 10_000 },
+    { from: 90_000, to: 100_000 },
+  ];
+  const { place, gaps } = timeScale(spans, false);
+  expect([place(10_000), place(90_000), gaps.length]).toEqual([0.1, 0.9, 0]);
+});

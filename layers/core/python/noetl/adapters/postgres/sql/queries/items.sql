@@ -89,7 +89,7 @@ WITH ends AS MATERIALIZED (
     SELECT seq, at, type = 'call.error' AS failed FROM noetl.event
     WHERE execution_id = :execution_id AND lane = :run::bigint AND lane <> 0
       AND event_id LIKE 'item:%' AND event_id NOT LIKE 'item:%:%:%:%'
-), span AS (
+), span AS MATERIALIZED (  -- or the planner, which expects few rows, may add all of them up again for each of them
     SELECT extract(epoch FROM min(at))::float8 AS low, extract(epoch FROM max(at))::float8 AS high FROM ends
 )
 SELECT s.low, s.high, b.band, count(*) FILTER (WHERE NOT e.failed), count(*) FILTER (WHERE e.failed), min(e.seq)
