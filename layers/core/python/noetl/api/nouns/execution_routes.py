@@ -13,6 +13,7 @@ from noetl.api.http.waiting import LONGEST
 from noetl.api.nouns import executions, graphs, logs, results, waited_start
 from noetl.api.nouns.graphs import ExecutionGraphAnswer
 from noetl.domain.event_names import VOCABULARIES
+from noetl.domain.task_logs import LEVELS
 from noetl.services.history.loop_bands import MOST as MOST_BANDS
 from noetl.services.history.loop_bands import LoopBands
 from noetl.services.queries.read_execution import STATUSES
@@ -245,6 +246,11 @@ ROUTES: tuple[Route, ...] = (
             Parameter("run", "Only lines of this step run.", _NUMBER),
             Parameter("index", "Only lines of this item of a loop, from 0.", _NUMBER),
             Parameter("attempt", "Only lines of this attempt of a task, from 1.", _NUMBER),
+            Parameter(
+                "level",
+                "Only lines whose text begins with this level or a graver one.",
+                {"type": "string", "enum": list(LEVELS)},
+            ),
         ),
     ),
     Route(

@@ -222,12 +222,15 @@ class LineChoice(Struct, frozen=True):
     run: int | None = None
     item: int | None = None
     attempt: int | None = None
+    level: str | None = None
     last: int | None = None
 
 
 def show_logs(name: str, choice: LineChoice, *, follow: bool, as_json: bool, at: CommandTarget) -> int:
     """What tasks have printed, and with ``follow`` what they print until the execution ends."""
-    wanted = make_line_filter(choice.search, choice.step, choice.run, choice.item, choice.attempt)
+    wanted = make_line_filter(
+        choice.search, choice.step, choice.run, choice.item, choice.attempt, choice.level
+    )
     shown = 0
     with open_place(at) as place:
         execution_id = resolve_id(place, name)
