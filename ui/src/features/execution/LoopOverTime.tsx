@@ -5,31 +5,34 @@ import type { Schemas } from "../../api/client";
 import { Loaded } from "../../design/Loaded";
 import { Moment } from "../../design/Moment";
 import { Table } from "../../design/Table";
-import { durationText } from "../../design/time";
+import { durationText, toMillis } from "../../design/time";
 import { bandsOf, type StepRun } from "./queries";
 
 export type Band = Schemas["LoopBand"];
 
 export function LoopOverTime({ executionId, step, open }: { executionId: string; step: StepRun; open: (band: Band) => void }) {
   const query = useQuery(bandsOf(executionId, step));
+  const begin = toMillis(step.started_at);
   return (
     <Loaded query={query} lines={4}>
-      {({ bands, span_ms: length }) =>
+      {({ bands, running, span_ms: length }) =>
         bands.length === 0 ? (
           <p className="muted small">No item has ended yet.</p>
         ) : (
           <>
-            <p className="muted small">Items by the time of their end, in spans of {durationText(length)}.</p>
+            <p className="muted small">
+              Items by the time of their end, from <Moment at={step.started_at} precise /> on, in spans of {durationText(length)}
+              {running > 0 ? `; ${running} are under way` : ""}.
+            </p>
             <div className="loop-bands">
               <Table
                 label={`${step.step} over time`}
                 rows={bands}
                 rowKey={({ at }) => at}
                 columns={[
-                  { title: "From", cell: ({ at }) => <Moment at={at} precise /> },
+                  { title: "From", numeric: true, cell: ({ at }) => `+${durationText(Math.max(0, toMillis(at) - begin))}` },
                   { title: "Done", numeric: true, cell: ({ done }) => done },
                   { title: "Failed", numeric: true, cell: ({ failed }) => failed },
-                  { title: "Running", numeric: true, cell: ({ running }) => running || "" },
                   {
                     title: "Items",
                     cell: (band) => (

@@ -16,7 +16,7 @@ import { StepsTable } from "../StepsTable";
 import { useSteps } from "../usePast";
 import { Lane } from "./Lane";
 import { kindsOf, phaseWord, spansOf } from "./phases";
-import { type Scale, timeScale } from "./scale";
+import { breaksOf, type Scale, timeScale } from "./scale";
 
 const LANE_PX = 32;
 
@@ -108,24 +108,16 @@ function Axis({ scale }: { scale: Scale }) {
   );
 }
 
-/** Most breaks that are named; of more there is no room for their words. */
-const NAMED_BREAKS = 6;
-
 /** Where idle time is left out of the axis, and how much. */
 function Breaks({ scale }: { scale: Scale }) {
-  const named = scale.gaps.length <= NAMED_BREAKS;
+  const breaks = breaksOf(scale);
   return (
     <div className="timeline-breaks">
       <span>breaks</span>
       <span className="timeline-track">
-        {scale.gaps.map((gap) => (
-          <span
-            key={gap.from}
-            className="timeline-break"
-            title={`${durationText(gap.to - gap.from)} idle`}
-            style={{ left: `${((gap.at + scale.place(gap.to)) / 2) * 100}%` }}
-          >
-            ⫽{named ? ` ${durationText(gap.to - gap.from)}` : ""}
+        {breaks.map(({ at, idle, count }) => (
+          <span key={at} className="timeline-break" style={{ left: `${at * 100}%` }}>
+            {"//".repeat(Math.min(count, 2))} {durationText(idle)}
           </span>
         ))}
       </span>

@@ -64,6 +64,25 @@ function sum(numbers: number[]): number {
   return numbers.reduce((total, each) => total + each, 0);
 }
 
+/** Share of the axis that the words of a break take; nearer ones are named together. */
+const WORDS = 0.18;
+
+/** The breaks of an axis for its words: the middle of each, how long it was idle, and how many are named together. */
+export function breaksOf({ gaps, place }: Scale): { at: number; idle: number; count: number }[] {
+  const found: { at: number; idle: number; count: number }[] = [];
+  for (const gap of gaps) {
+    const at = (gap.at + place(gap.to)) / 2;
+    const last = found.at(-1);
+    if (last && at - last.at < WORDS) {
+      last.idle += gap.to - gap.from;
+      last.count += 1;
+    } else {
+      found.push({ at, idle: gap.to - gap.from, count: 1 });
+    }
+  }
+  return found;
+}
+
 /** The place of a span on the axis, as a style. */
 export function placed(scale: Scale, from: number, to: number) {
   const left = scale.place(from);
