@@ -10,7 +10,9 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from noetl.adapters.embedded.server import EmbeddedServer
+from noetl.adapters.embedded import processes
+from noetl.adapters.embedded.query_memory import NICE
+from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
 from noetl.adapters.postgres import Database
 from noetl.adapters.postgres.history_sql import PostgresHistorySql
 from noetl.adapters.postgres.reader_role import VIEWS_SCHEMA, make_reader_role
@@ -147,6 +149,26 @@ LONG_ROW = (
 )
 
 
+ENDLESS_ROW = "SELECT strpos(lpad('', 20000000, 'ab'), lpad('', 1000000, 'ab') || 'c')"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the processes of a server are not seen there")
+@pytest.mark.timeout(PATIENCE)
+def test_a_query_that_cannot_be_interrupted_does_not_hold_up_the_stop_of_the_server(tmp_path, monkeypatch):
+    """The server is ended hard, and the next one recovers; without that, a stop takes as long as the query."""
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql.SECONDS", 0.2)
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql._GRACE", 0.2)
+    monkeypatch.setattr("noetl.adapters.embedded.processes.STOP_SECONDS", 10 * PATIENCE)
+    with open_embedded(tmp_path / "postgres") as server:
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            connection.execute(SAMPLE)
+        assert refusal_of(PostgresHistorySql(server.reader_dsn), ENDLESS_ROW) == "sql_timeout"
+    assert not processes.accepts(processes.socket_folder(tmp_path / "postgres"))
+    with open_embedded(tmp_path / "postgres") as server, psycopg.connect(server.dsn()) as connection:
+        found = connection.execute("SELECT count(*) FROM noetl.execution").fetchone()
+    assert found == (2,)
+
+
 def refusal_of(history, text):
     with pytest.raises(InvalidInputError) as caught:
         run_sql(history, text, 10)
@@ -161,9 +183,11 @@ def test_time_has_a_limit_within_a_row_too(history, module_database, monkeypatch
     name = psycopg.conninfo.conninfo_to_dict(module_database)["dbname"]
     with psycopg.connect(module_database) as connection:
         running = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE usename = 'noetl_reader' AND datname = %s", (name,)
-        )
-        assert running.fetchone() == (1,), "the row goes on: nobody waits for it"
+            "SELECT pid FROM pg_stat_activity WHERE usename = 'noetl_reader' AND datname = %s", (name,)
+        ).fetchall()
+    assert len(running) == 1, "the row goes on: nobody waits for it"
+    if sys.platform != "darwin":
+        assert os.getpriority(os.PRIO_PROCESS, running[0][0]) == NICE, "nor for the processor"
 
 
 DOUBLED = "||".join(["a"] * 100)
@@ -182,6 +206,59 @@ def test_memory_has_a_limit(history, what):
     """Without one a query of a holder of ``read`` takes the memory of the machine, and the kernel ends the database of everyone."""
     assert refusal_of(history, TOO_LARGE[what]) == "sql_too_large"
     assert rows(history, "SELECT 1") == [[1]]
+
+
+PIECES = 22
+"""Texts of a megabyte, joined one by one: what Postgres keeps of that is 256 MB, and the limit is 268."""
+
+
+def nearly_full(fill: int, then: str) -> str:
+    """Return a query that holds ``fill`` bytes beyond 256 MB when it computes ``then`` of ``a``, an empty text."""
+    return (
+        f"SELECT length(b), {then} FROM (SELECT left(b, {fill}) AS b, left(b, 0) AS a FROM (SELECT {'||'.join(['c'] * PIECES)} AS b FROM"
+        " (SELECT lpad(n::text, 1000000, 'x') AS c FROM generate_series(1, 1) AS g(n) OFFSET 0) AS q OFFSET 0) AS q OFFSET 0) AS q"
+    )
+
+
+DEEP = {
+    "json": "length((lpad(a, 5000, '[') || lpad(a, 5000, ']'))::json::text)",
+    "a pattern": "regexp_count(a, lpad(a, 3000, '(') || 'a' || lpad(a, 3000, ')'))",
+    "a mistake": "lpad(a, 100000, 'x')::integer",
+}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="no call limits the memory of another process there")
+@pytest.mark.parametrize("what", DEEP)
+def test_a_stack_that_grows_at_the_limit_ends_no_process(history, monkeypatch, what):
+    """A stack that may not grow ends the process by a signal, and with it every connection of everyone."""
+    monkeypatch.setattr("noetl.adapters.postgres.history_sql.SECONDS", PATIENCE)
+    most = PIECES * 1_000_000
+    fits, full = 0, most
+    while full - fits > 10_000:
+        fill = (fits + full) // 2
+        try:
+            run_sql(history, nearly_full(fill, DEEP[what]), 10)
+        except InvalidInputError as error:
+            if error.code == "sql_too_large":
+                full = fill
+                continue
+            assert error.code == "sql_invalid", error
+        fits = fill
+    assert fits > 0 and full < most, "both ends were seen"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="no call limits the memory of another process there")
+def test_refused_queries_do_not_fill_the_disk_with_the_log(history, postgres, monkeypatch):
+    """Postgres writes what it holds, 11 KB, for each of them, and a caller may send a hundred in a second."""
+    log = postgres.data.with_name(f"{postgres.data.name}.log")
+    assert refusal_of(history, TOO_LARGE["one value"]) == "sql_too_large"
+    before = log.stat().st_size
+    assert before > 5_000
+    monkeypatch.setattr("noetl.adapters.embedded.processes.LOG_BYTES", before - 1)
+    assert rows(history, "SELECT 1") == [[1]]
+    assert log.stat().st_size < before
+    assert refusal_of(history, TOO_LARGE["one value"]) == "sql_too_large"
+    assert log.read_bytes()[:1].isascii() and b"\0" not in log.read_bytes(), "what follows begins the file"
 
 
 def test_the_role_has_a_limit_of_room_on_the_disk(postgres):

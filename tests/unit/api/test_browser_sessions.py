@@ -91,6 +91,19 @@ def test_a_session_survives_the_server_and_never_has_more_than_its_token(ground)
     assert ground.sessions.find(viewer) is None and ground.sessions.entries() == []
 
 
+def test_a_token_of_the_same_name_begins_no_sessions_of_the_one_before(ground):
+    """Whoever replaces a stolen token gives it the old name."""
+    headers = ground.enter()
+    code = ground.sessions.code(ground.owner, frozenset({"read"}))
+    ground.tokens.remove("owner")
+    ground.owner = ground.tokens.principal(ground.tokens.add("owner", ["read", "execute"]))
+    assert ground.sessions.entries() == [] and ground.sessions.find(headers) is None
+    opened = ground.sessions.open(code, HERE)
+    late = {**HERE, "cookie": opened.header.partition(";")[0], "x-csrf-token": opened.csrf}
+    assert ground.sessions.find(late) is None
+    assert ground.sessions.find(ground.enter()) is not None
+
+
 def test_two_servers_of_one_home_folder_undo_nothing_of_each_other(ground):
     first, second = ground.sessions, ground.begun_again()
     ended = ground.enter()

@@ -9,7 +9,7 @@ import pytest
 
 from noetl.domain.callbacks import CallbackId, make_token, run_key
 from noetl.domain.capability_tokens import KeyRing
-from tests.unit.api.ground import Ground
+from tests.unit.api.ground import Ground, Reply, request
 
 ASK = """\
 apiVersion: noetl.io/v2
@@ -42,6 +42,14 @@ def asked(ground: Ground, text: str = ASK) -> tuple[str, str]:
     (found,) = ground.ask("GET", f"/api/executions/{execution_id}/callbacks").json["callbacks"]
     assert found["url"].endswith(f"/api/callbacks/{found['token']}")
     return execution_id, f"/api/callbacks/{found['token']}"
+
+
+def test_its_address_has_the_stage_of_the_gateway(ground):
+    execution_id, _ = asked(ground)
+    event = request("GET", f"/api/executions/{execution_id}/callbacks", headers={"host": "gateway.test"})
+    event["requestContext"]["base"] = "/live"
+    (found,) = Reply(ground.resolve(event, None)).json["callbacks"]
+    assert found["url"] == f"http://gateway.test/live/api/callbacks/{found['token']}"
 
 
 def seconds_between(begin: str, end: str) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -17,6 +19,7 @@ from noetl.cli.render.output import UTC_SWITCH, clock, clock_time
 from noetl.cli.render.summary import outline
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
+from noetl.services.catalog.playbook_needs import Present
 from tests.unit.cli.actions.test_execute import GREET, LOOPS
 
 CALLS_OTHERS = """\
@@ -202,6 +205,24 @@ def test_online_finds_what_is_missing(noetl, write):
     assert noetl("validate", file, "--online").code == 0
 
 
+def test_online_looks_while_the_place_is_open(noetl, write, monkeypatch):
+    opened = []
+
+    def known(*_):
+        assert opened == [True], "the place is closed"
+        return {}
+
+    @contextmanager
+    def place(_at):
+        opened.append(True)
+        yield SimpleNamespace(present=lambda: Present({}, known))
+        opened.clear()
+
+    monkeypatch.setattr("noetl.cli.client.connect.open_place", place)
+    ran = noetl("validate", write("parent.yaml", CALLS_OTHERS), "--online")
+    assert ran.code == 2 and "there is no credential 'shop_api'" in ran.out
+
+
 def test_a_token_is_shown_where_it_is_asked_for_alone(noetl, write):
     steps = "workflow:\n  - step: start\n    tool: { kind: wait, callback: true }\n"
     ran = noetl("run", write("asks.yaml", steps))
@@ -229,6 +250,15 @@ def test_two_files_of_one_path_are_refused_by_name(noetl, write):
     assert ran.code == 2 and "one.yaml and two.yaml are both" in ran.err
     Path("two.yaml").unlink()
     assert noetl("run", "parent.yaml").code == 0
+
+
+def test_two_files_of_one_path_are_refused_when_they_bring_files(noetl, write):
+    Path("rates.py").write_text("VAT = 20\n")
+    text = Path(write("one.yaml", SAME)).read_text() + "modules: [rates.py]\n"
+    Path("one.yaml").write_text(text)
+    Path("two.yaml").write_text(text)
+    ran = noetl("register", ".")
+    assert ran.code == 2 and "one.yaml and two.yaml are both the playbook test/one" in ran.err
 
 
 REACHES = """\

@@ -69,3 +69,13 @@ def test_a_text_that_a_comma_cut_is_told_as_such(kinds):
     with pytest.raises(InvalidPlaybookError) as refused:
         compile_playbook(path.read_text(), kinds=kinds)
     assert all("between quotes" in problem.hint for problem in refused.value.diagnostics)
+
+
+def test_a_set_that_is_meant_for_each_item_is_sent_to_the_tool(kinds):
+    loop = "workflow: [{ step: start, loop: { in: [1], iterator: n }, tool: { kind: noop%s }%s }]\n"
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: items }\n"
+    each = ", set: { ctx.seen: { append: '{{ iter.n }}' } }"
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compile_playbook(head + loop % ("", each), source_name="items.yaml", kinds=kinds)
+    assert "the tool's own `set`" in str(refused.value)
+    assert not compile_playbook(head + loop % (each, ""), source_name="items.yaml", kinds=kinds).diagnostics

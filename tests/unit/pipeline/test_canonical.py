@@ -36,6 +36,11 @@ def test_tasks_run_in_order_and_see_each_other(run: Run) -> None:
     assert made.facts() == ["task.started", "task.done"] * 2
 
 
+def test_a_name_that_means_nothing_here_is_not_suggested(run: Run) -> None:
+    made = run(pipeline("- a: { kind: python, args: { n: '{{ results.b }}' }, code: x }"), {"a": [1]})
+    assert made.outcome.error is not None and "_results" not in (made.outcome.error.hint or "")
+
+
 def test_one_task_tried_once_leaves_no_trace(run: Run) -> None:
     made = run(pipeline("- a: { kind: noop }"), {"a": [1]})
     assert (made.outcome.result, made.outcome.labels, made.outcome.trace) == (1, {}, [])

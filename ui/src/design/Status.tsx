@@ -35,6 +35,11 @@ export function toneOf(status: string): Tone {
   return (LOOKS[status] ?? UNKNOWN).tone;
 }
 
+/** Whether a word is a state that has a colour. */
+export function isStatus(word: string): boolean {
+  return Object.hasOwn(LOOKS, word);
+}
+
 export function iconOf(status: string): IconName {
   return (LOOKS[status] ?? UNKNOWN).icon;
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl.api.http.dispatch import Api
 from noetl.api.http.gateway import make_resolver
-from noetl.runtime.aws.rest_events import as_http_api, as_rest_answer, is_of_rest
+from noetl.runtime.aws.rest_events import as_http_api, as_rest_answer, at_emulator, is_of_rest
 
 CALLER = "arn:aws:sts::123456789012:assumed-role/ops/ada"
 
@@ -35,6 +35,17 @@ def event(path: str, caller: str | None = CALLER, **changed: Any) -> dict[str, A
         "isBase64Encoded": False,
         **changed,
     }
+
+
+def test_what_stands_before_the_path_is_part_of_the_address() -> None:
+    assert as_http_api(event("/api/executions"))["requestContext"]["base"] == "/live"
+    assert as_http_api(event("/", requestContext={"path": "/"}))["requestContext"]["base"] == ""
+    sent = {"headers": {"Host": "127.0.0.1:4566"}, "requestContext": {"apiId": "ab12cd"}}
+    found = at_emulator(sent, "http://127.0.0.1:4566/")["requestContext"]
+    assert found == {"apiId": "ab12cd", "base": "/_aws/execute-api/ab12cd"}
+    assert at_emulator(sent, "") == sent
+    by_name = sent | {"headers": {"host": "ab12cd.execute-api.localhost:4566"}}
+    assert at_emulator(by_name, "http://127.0.0.1:4566") == by_name
 
 
 def test_the_caller_the_path_and_repeated_values_arrive() -> None:

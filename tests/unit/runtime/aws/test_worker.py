@@ -96,3 +96,9 @@ def test_the_address_of_a_callback_is_by_path_at_an_emulator():
     assert reachable(gateway, "") == gateway
     assert reachable(gateway, "http://127.0.0.1:4566/") == "http://127.0.0.1:4566/_aws/execute-api/ab12cd"
     assert reachable("https://noetl.example.com", "http://127.0.0.1:4566") == "https://noetl.example.com"
+
+
+def test_a_worker_of_an_emulator_hands_out_addresses_by_path(monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
+    worker = opened(NOETL_PUBLIC_URL="http://ab12cd.execute-api.127.0.0.1:4566")
+    assert worker.deps.worker.callback_base == "http://127.0.0.1:4566/_aws/execute-api/ab12cd"

@@ -129,7 +129,7 @@ class _Check:
         self.diagnostics.error("undefined-name", message, self.at(name), hint=hint)
 
     def out_of_scope(self, name: str) -> None:
-        hint = "use the step's result (a list in order), or keep the value in ctx with a reducer"
+        hint = "use the step's result (a list in order), or a reducer in the tool's own `set`: each item writes it"
         if self.frame.place in (BOUNDARY, BOUNDARY_VALUE, BOUNDARY_TOOL) and self.frame.form == "event":
             hint = "ask in `when` for an event of the iteration, such as event.name == 'call.done'"
         self.diagnostics.error(

@@ -35,7 +35,7 @@ def exit_step(d: Decider, token: Token, step: Step, *, skipped: bool = False) ->
     A skipped run emits no StepExited: its skip is recorded already.
     """
     try:
-        scope = d.scope(token.run, boundary_scope(d, token, _done_name(step)))
+        scope = d.scope(token.run, boundary_scope(d, token, _done_name(step)) if _is_evaluated(step) else {})
         change_context(d, token, step, step.sets, scope)
         route = token.route
         targets = (
@@ -103,6 +103,13 @@ def fail_step(d: Decider, token: Token, step: Step, error: ErrorInfo, calls: int
         _leave(d, token, step, ordinary)
     else:
         fail_execution(d, error, step.name)
+
+
+def _is_evaluated(step: Step) -> bool:
+    """Whether leaving the step evaluates anything: most steps only lead to the next one."""
+    return bool(step.sets) or any(
+        arc.when is not None or arc.sets or arc.args is not None for arc in step.arcs
+    )
 
 
 def _done_name(step: Step) -> str:

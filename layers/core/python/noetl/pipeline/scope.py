@@ -188,7 +188,7 @@ def names(run: Run) -> Iterable[str]:
     yield from run.around.aliases
     yield from frozen.workload
     yield from run.around.declared
-    yield from _SPECIAL
+    yield from (name for name, find in _SPECIAL.items() if find(run) is not MISSING)
 
 
 def _arguments(run: Run) -> Any:

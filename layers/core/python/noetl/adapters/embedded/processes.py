@@ -31,10 +31,16 @@ _PROBLEM = re.compile(r"\b(ERROR|FATAL|PANIC):")
 SOCKET_PATH_MAX = 100
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
+QUERY_STOP_SECONDS = 2.0
+"""How long queries of people have to end when the server stops."""
+QUERY_TITLE = b"postgres: noetl_reader "
+"""How Postgres names the processes that run them."""
 RETRY_SECONDS = 5.0
 """How long a refused start is tried again: children of a killed server need a moment to notice."""
 POLL_SECONDS = 0.005
 ALONE_SECONDS = 120.0
+LOG_BYTES = 16 * 1024 * 1024
+"""Of the server's log, which is emptied when it has more."""
 """How long one session in single-user mode may take: it recovers the database first, when its server was killed."""
 ENVIRONMENT = (
     "TZ",
@@ -330,7 +336,8 @@ def start(
 def _spawn(data: Path, command: list[str], identity: dict[str, Any]) -> subprocess.Popen[bytes]:
     """In a session of its own, so that Ctrl-C in a terminal does not reach it."""
     _log(data).touch(mode=0o600)  # it repeats statements, and others may pass through its folder
-    with _log(data).open("wb") as out:
+    _log(data).write_bytes(b"")
+    with _log(data).open("ab") as out:  # to be emptied while the server writes
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -369,7 +376,10 @@ def wait_for_ready(data: Path) -> None:
 
 
 def stop(data: Path) -> None:
-    """Fast shutdown (with its checkpoint), then harder if it does not answer."""
+    """Fast shutdown (with its checkpoint), then harder if it does not answer.
+
+    A query of a person may be in a function that takes hours and cannot be interrupted: such a server is not waited for.
+    """
     for number in (signal.SIGINT, signal.SIGQUIT):
         pid = pid_file_line(data, 0)
         if pid is None or not pid.isdigit() or not _serves(int(pid), data):
@@ -377,7 +387,9 @@ def stop(data: Path) -> None:
         with _end_of(int(pid)) as ended:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), number)
-            if _wait_gone(data, int(pid), ended):
+            if _wait_gone(data, int(pid), ended, QUERY_STOP_SECONDS):
+                return
+            if not _runs_query(int(pid)) and _wait_gone(data, int(pid), ended, STOP_SECONDS):
                 return
 
 
@@ -400,9 +412,20 @@ def _end_of(pid: int) -> Iterator[Callable[[float], object]]:
         os.close(handle)
 
 
-def _wait_gone(data: Path, pid: int, ended: Callable[[float], object]) -> bool:
-    deadline = time.monotonic() + STOP_SECONDS
-    ended(STOP_SECONDS)
+def _runs_query(server: int) -> bool:
+    """Whether a process of the server still runs the query of a person."""
+    for found in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if found.read_bytes().startswith(QUERY_TITLE):
+                parent = found.with_name("stat").read_text().rpartition(")")[2].split()[1]
+                if int(parent) == server:
+                    return True
+    return False
+
+
+def _wait_gone(data: Path, pid: int, ended: Callable[[float], object], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    ended(seconds)
     while time.monotonic() < deadline:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
@@ -472,6 +495,16 @@ def _is_postgres(pid: int) -> bool:
 
 def _log(data: Path) -> Path:
     return data.with_name(f"{data.name}.log")
+
+
+def empty_long_log(data: Path) -> None:
+    """Empty the server's log when it has more than ``LOG_BYTES``.
+
+    A query that lacks memory writes a page to it, and nothing else ends the log of a server that runs for months.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if _log(data).stat().st_size > LOG_BYTES:
+            os.truncate(_log(data), 0)
 
 
 def _log_end(data: Path) -> str:

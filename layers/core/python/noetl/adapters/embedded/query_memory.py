@@ -1,8 +1,11 @@
-"""The memory of the processes that run people's queries.
+"""What the processes that run people's queries may take from others.
 
 Postgres has no limit for what one query holds: a row may have many values of a gigabyte, and planning has no limit at all. So the kernel
-keeps it: an allocation beyond the limit fails, which Postgres reports as an error of the query alone. macOS has no such call: there a
-query has the limit of time alone.
+keeps it: an allocation beyond the limit fails, which Postgres reports as an error of the query alone. The limit leaves out the stack, which
+Postgres limits itself: a stack that may not grow is no error of a query but a signal that ends its process, and then Postgres restarts for
+everyone. macOS has no such call: there a query has the limit of time alone.
+
+A row that takes long cannot be ended, except with the whole server: it gets the processor after everything else.
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ from noetl.domain.errors import InfrastructureError
 
 GROWTH = 256 * 1024 * 1024
 """Bytes that a query may use beyond what its process has at the start."""
+NICE = 10
+"""Beside what the engine does. Not the most: others may wait for what the process holds for a moment."""
 _HELPER_SECONDS = 10
 
 
 def bound(process: int, data: Path) -> None:
-    """Let a process of the server over ``data`` grow by ``GROWTH``, and no more.
+    """Let a process of the server over ``data`` grow by ``GROWTH``, behind all others.
 
     Raises InfrastructureError(code="query_memory") when the system refuses it.
     """
@@ -31,31 +36,31 @@ def bound(process: int, data: Path) -> None:
     try:
         if _parent(process) != _postmaster(data):
             raise ProcessLookupError(f"process {process} is none of this server")
-        most = int(_status(process, "VmSize").split()[0]) * 1024 + GROWTH
+        most = int(_status(process, "VmData").split()[0]) * 1024 + GROWTH
         try:
-            resource.prlimit(process, resource.RLIMIT_AS, (most, most))
+            resource.prlimit(process, resource.RLIMIT_DATA, (most, most))
         except PermissionError:
-            _as_owner(process, most)
+            _as_owner("prlimit", f"--pid={process}", f"--data={most}:{most}")
+        try:
+            os.setpriority(os.PRIO_PROCESS, process, NICE)
+        except PermissionError:
+            _as_owner("renice", "-n", str(NICE), "-p", str(process))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise InfrastructureError(
             f"the memory of a query cannot be limited: {error}",
             code="query_memory",
-            hint="run noetl as an ordinary user, or install prlimit (of util-linux)",
+            hint="run noetl as an ordinary user, or install prlimit and renice (of util-linux)",
             retryable=False,
         ) from error
 
 
-def _as_owner(process: int, most: int) -> None:
-    """Set the limit as the user of the server.
+def _as_owner(*command: str) -> None:
+    """Run a program of util-linux, which each Linux with users has, as the user of the server.
 
-    Root without CAP_SYS_RESOURCE may set those of its own processes alone.
+    Root without CAP_SYS_RESOURCE and CAP_SYS_NICE may limit its own processes alone.
     """
     subprocess.run(
-        [
-            "prlimit",
-            f"--pid={process}",
-            f"--as={most}:{most}",
-        ],  # of util-linux, which each Linux with users has
+        command,
         env=processes.environment(),
         check=True,
         capture_output=True,

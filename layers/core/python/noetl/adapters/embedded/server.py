@@ -82,11 +82,12 @@ class EmbeddedServer:
     def bound_query(self, process: int) -> None:
         """Limit the memory of the server's process that runs a query of a person.
 
-        Raises InfrastructureError(code="query_memory").
+        Postgres logs each query that reaches the limit: the log has one, too. Raises InfrastructureError(code="query_memory").
         """
         from noetl.adapters.embedded import query_memory
 
         query_memory.bound(process, self.data)
+        processes.empty_long_log(self.data)
 
     def revive(self) -> bool:
         """Start the server again when it has ended beneath its users; True when that was needed.

@@ -13,7 +13,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -46,6 +46,7 @@ class Session(msgspec.Struct, frozen=True):
     """A session of a browser.
 
     ``id`` is public; ``cookie`` and ``csrf`` are digests. ``account``: who made it. ``began``, ``seen``: epoch seconds.
+    ``token``: of the principal; a token that is made later under the same name is another one.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Session(msgspec.Struct, frozen=True):
     scopes: tuple[str, ...]
     began: float
     seen: float
+    token: str = ""
 
     @property
     def expires(self) -> float:
@@ -76,6 +78,7 @@ class _Code:
     account: str
     scopes: frozenset[str]
     until: float
+    token: str
 
 
 class Accounts(Protocol):
@@ -108,7 +111,7 @@ class BrowserSessions:
             while len(self._codes) >= MOST_CODES:
                 del self._codes[next(iter(self._codes))]
             self._codes[_digest(code)] = _Code(
-                principal.account, scopes & principal.scopes, now + CODE_SECONDS
+                principal.account, scopes & principal.scopes, now + CODE_SECONDS, principal.token
             )
         return code
 
@@ -136,6 +139,7 @@ class BrowserSessions:
             tuple(sorted(found.scopes)),
             now,
             now,
+            found.token,
         )
         with self._changing(now) as known:
             while len(known) >= MOST_SESSIONS:
@@ -164,7 +168,7 @@ class BrowserSessions:
                 code="csrf_invalid",
                 hint="send X-CSRF-Token as POST /api/session answered it; `noetl ui` begins another session",
             )
-        principal = self._accounts.of_account(session.account)
+        principal = self._principal(session)
         if principal is None:
             with self._changing(now) as known:
                 known.pop(session.cookie, None)
@@ -175,7 +179,7 @@ class BrowserSessions:
                     return None  # it was ended meanwhile
                 session = known[session.cookie] = msgspec.structs.replace(session, seen=now)
         scopes = principal.scopes & set(session.scopes)
-        return session, Principal(principal.name, principal.kind, principal.account, frozenset(scopes))
+        return session, replace(principal, scopes=frozenset(scopes))
 
     def current(self, headers: Mapping[str, str]) -> Session:
         """Return the session of a request. Raises UnauthenticatedError."""
@@ -187,7 +191,8 @@ class BrowserSessions:
     def entries(self) -> list[Session]:
         """Return the sessions that are not over, the newest first."""
         with self._lock:
-            return sorted(self._living(self._clock()).values(), key=lambda one: -one.began)
+            found = sorted(self._living(self._clock()).values(), key=lambda one: -one.began)
+        return [one for one in found if self._principal(one) is not None]
 
     def end(self, session_id: str) -> None:
         """End a session. Raises NotFoundError."""
@@ -204,6 +209,11 @@ class BrowserSessions:
     def forget_cookie(self, headers: Mapping[str, str]) -> str:
         """Return the header that removes the cookie."""
         return self._set_cookie(headers.get("host", ""), "", 0)
+
+    def _principal(self, session: Session) -> Principal | None:
+        """Find whom a session acts for; None: its token is gone, or is another one of that name."""
+        found = self._accounts.of_account(session.account)
+        return found if found is not None and found.token == session.token else None
 
     def _check_place(self, headers: Mapping[str, str]) -> str:
         """Return our host.

@@ -20,13 +20,14 @@ class Principal:
     """The caller of a request.
 
     ``name`` is recorded with every change; ``account`` owns idempotency keys (the same for every session of a role).
-    ``kind``: iam, jwt or local.
+    ``kind``: iam, jwt or local. ``token``: which one of all the tokens that ever had this account's name; empty where there are none.
     """
 
     name: str
     kind: str
     account: str
     scopes: frozenset[str]
+    token: str = ""
 
 
 ANYBODY = Principal("", "", "", frozenset())
@@ -48,8 +49,9 @@ def _origin() -> str:
 class Request:
     """A request, whichever server received it.
 
-    ``headers``: by name in lower case. ``params``: parts of the path, as they stand in it. ``now_ms``, ``bits``, ``origin`` and ``again``:
-    ids are made from the request, so that doing it again after a lost connection makes the same ones.
+    ``headers``: by name in lower case. ``base``: what stands before the path at a gateway (its stage). ``params``: parts of the path, as
+    they stand in it. ``now_ms``, ``bits``, ``origin`` and ``again``: ids are made from the request, so that doing it again after a lost
+    connection makes the same ones.
     """
 
     method: str
@@ -60,6 +62,7 @@ class Request:
     body: bytes = b""
     principal: Principal = ANYBODY
     request_id: str = ""
+    base: str = ""
     now_ms: int = field(default_factory=_now_ms)
     bits: int = field(default_factory=_random_bits)
     origin: str = field(default_factory=_origin)

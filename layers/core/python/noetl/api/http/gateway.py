@@ -36,6 +36,7 @@ def _request(event: Event, about: Event) -> Request:
         headers={str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()},
         body=_body(event),
         request_id=str(about.get("requestId") or ""),
+        base=str(about.get("base") or ""),
     )
 
 

@@ -72,7 +72,7 @@ class LocalTokens:
         if entry is None or (entry.expires_at is not None and self._clock() >= entry.expires_at):
             return None
         account = account_of(entry.name)
-        return Principal(account, "local", account, widened(list(entry.scopes)))
+        return Principal(account, "local", account, widened(list(entry.scopes)), entry.digest)
 
     def _fresh(self) -> dict[str, TokenEntry]:
         """Return the tokens, by digest."""

@@ -184,7 +184,8 @@ def _deps(deps: ApiDeps) -> CallbackDeps:
 def _address(request: Request) -> str:
     """Where the caller reached this API."""
     scheme = request.headers.get("x-forwarded-proto", "http").partition(",")[0].strip()
-    return f"{'https' if scheme == 'https' else 'http'}://{request.headers.get('host', 'localhost')[:200]}"
+    host = request.headers.get("host", "localhost")[:200]
+    return f"{'https' if scheme == 'https' else 'http'}://{host}{request.base}"
 
 
 def _json(request: Request, deps: ApiDeps) -> Any:

@@ -10,17 +10,20 @@ from pathlib import Path
 
 from noetl.cli.errors import near
 from noetl.domain.errors import ConflictError
+from noetl.domain.text.version_text import split_version
 
 
 def path_of(text: str) -> str:
     """Return the path that a playbook claims.
 
-    It is `metadata.path`, else `metadata.name`; empty where it cannot be read.
+    ``text``: with the files that are shipped with it, where there are any. The path is `metadata.path`, else `metadata.name`; empty where
+    it cannot be read.
     """
     from noetl.dsl.diagnostics import Diagnostics
     from noetl.dsl.yaml_text.loader import load
 
-    tree = load(text.encode(), Diagnostics(), ("a playbook", ""))
+    playbook, _ = split_version(text)
+    tree = load(playbook.encode(), Diagnostics(), ("a playbook", ""))
     document = tree.plain() if tree is not None else None
     metadata = document.get("metadata") if isinstance(document, dict) else None
     if not isinstance(metadata, dict):

@@ -78,14 +78,15 @@ def _against(
     from noetl.cli.client.connect import open_place
     from noetl.services.catalog.playbook_needs import missing, needs_of
 
+    beside = {program.path: 1 for _, _, program in checked if program is not None}
+    # Credentials are looked up when a playbook asks for them, so the place stays open.
     with open_place(at) as place:
         present = place.present()
-    beside = {program.path: 1 for _, _, program in checked if program is not None}
-    present = msgspec.structs.replace(present, playbooks={**beside, **present.playbooks})
-    return [
-        (path, [*diagnostics, *(missing(needs_of(program), present) if program is not None else ())])
-        for path, diagnostics, program in checked
-    ]
+        present = msgspec.structs.replace(present, playbooks={**beside, **present.playbooks})
+        return [
+            (path, [*diagnostics, *(missing(needs_of(program), present) if program is not None else ())])
+            for path, diagnostics, program in checked
+        ]
 
 
 def _summary(refused: int, found: Sequence[Sequence[Any]]) -> str:

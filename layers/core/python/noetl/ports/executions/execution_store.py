@@ -405,7 +405,7 @@ class ExecutionStore(LimitStore, Figures, Protocol):
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         """Count outstanding work: ``commands``, ``timers``, ``outbox``, ``lost``.
 
-        ``lost``: commands among them that a process died of.
+        ``lost``: commands among them that a process died of. The inspection also has the age of what is in the outbox.
         """
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:

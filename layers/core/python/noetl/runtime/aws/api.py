@@ -5,6 +5,7 @@ The first request that needs a connection opens it.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ from noetl.runtime.aws.deliveries import CloudDeliveries, letter_queues
 from noetl.runtime.aws.events import events_in
 from noetl.runtime.aws.parts import CloudParts, open_parts, task_logs
 from noetl.runtime.aws.readiness import pools, queue_urls, readiness
-from noetl.runtime.aws.rest_events import as_http_api, as_rest_answer, is_of_rest
+from noetl.runtime.aws.rest_events import as_http_api, as_rest_answer, at_emulator, is_of_rest
 from noetl.runtime.aws.results import make_link
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.telemetry import Invocation, telemetry
@@ -88,7 +89,7 @@ class CloudApi:
         """Answer one request, and record its result in ``call``."""
         self._call = call
         of_rest = is_of_rest(event)
-        event = as_http_api(event) if of_rest else event
+        event = as_http_api(event) if of_rest else at_emulator(event, os.environ.get("AWS_ENDPOINT_URL", ""))
         before = self._kms_calls()
         try:
             answer = self._resolve(event, context)

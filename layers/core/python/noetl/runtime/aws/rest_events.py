@@ -1,4 +1,4 @@
-"""Events of a REST API (payload format 1.0) in the form of an HTTP API (2.0)."""
+"""Events of a REST API (payload format 1.0), or of an emulator, as an HTTP API (2.0)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,26 @@ def as_http_api(event: Event) -> Event:
             "requestId": about.get("requestId"),
             # The path of such an event has no stage in it.
             "stage": "$default",
+            "base": str(about.get("path") or "").removesuffix(str(event.get("path") or "/")),
             "authorizer": {"iam": {"userArn": caller}} if caller else {},
         },
     }
+
+
+def at_emulator(event: Event, endpoint: str) -> Event:
+    """Add the part of the address in front of the path of a request to an emulator.
+
+    ``endpoint``: of the emulator; empty at AWS.
+    """
+    about = event.get("requestContext") or {}
+    if not endpoint or endpoint.partition("://")[2].rstrip("/") != _host(event):
+        return event
+    return event | {"requestContext": about | {"base": f"/_aws/execute-api/{about.get('apiId')}"}}
+
+
+def _host(event: Event) -> str:
+    headers = event.get("headers") or {}
+    return next((str(value) for name, value in headers.items() if name.lower() == "host"), "")
 
 
 def as_rest_answer(answer: Event) -> Event:

@@ -161,8 +161,9 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
         inline_bytes=settings.inline_limit,
         revoked=revoked,
         given_up=revoked.now,
-        callback_base=settings.public_url
-        or reachable(settings.api_url, os.environ.get("AWS_ENDPOINT_URL", "")),
+        callback_base=reachable(
+            settings.public_url or settings.api_url, os.environ.get("AWS_ENDPOINT_URL", "")
+        ),
         jobs=cloud_jobs(settings),
         log=telemetry.log,
         cache=S3TaskCache(settings.results_bucket, settings.worker, storage, lists=settings.lists),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Row
@@ -21,6 +21,7 @@ from noetl.ports.executions.execution_store import (
     Pulse,
     StoredEvent,
 )
+from noetl.ports.executions.inspection import OpenWork
 
 _LOOP_PULSES = codec.decoder(list[LoopPulse])
 
@@ -40,6 +41,13 @@ def progress(row: Row) -> LoopProgress:
         patched=int(patched),
         gate=cast(Any, gate.decode()),
     )
+
+
+def open_work(rows: Iterable[Row]) -> OpenWork:
+    """Of ``open_work``."""
+    ((commands, timers, outbox, lost, oldest),) = rows
+    counts = {"commands": commands, "timers": timers, "outbox": outbox, "lost": lost}
+    return OpenWork({name: int(count or b"") for name, count in counts.items()}, float(oldest or b""))
 
 
 def item_work(row: Row) -> ItemWork:

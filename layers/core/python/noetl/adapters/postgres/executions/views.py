@@ -38,9 +38,9 @@ class PostgresLooking(PostgresLimits):
         return dict(map(row_mappers.pulse, self.database.run("pulses", values)))
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
-        (counts,) = self.database.run("open_work", {"execution_id": number(execution_id)})
-        names = ("commands", "timers", "outbox", "lost")
-        return {name: int(count or b"") for name, count in zip(names, counts, strict=True)}
+        return row_mappers.open_work(
+            self.database.run("open_work", {"execution_id": number(execution_id)})
+        ).counts
 
     def failed_items(
         self, execution_id: int, run: int, limit: int, *, after: int = -1

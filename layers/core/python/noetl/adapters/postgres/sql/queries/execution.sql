@@ -89,10 +89,10 @@ WITH key AS (
            coalesce(to_timestamp(:starts_at::double precision), now()), :labels::text[]
     WHERE EXISTS (SELECT FROM key)
        OR (:key::text = '' AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = :execution_id::bigint))
-    RETURNING execution_id
+    RETURNING execution_id, started_at
 ), posted AS (
-    INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
-    SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json FROM fresh f
+    INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload, since)
+    SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json, f.started_at FROM fresh f
 ), holds AS (
     INSERT INTO noetl.result_hold (execution_id, held_id)
     SELECT f.execution_id, h FROM fresh f CROSS JOIN unnest(:held::bigint[]) h ON CONFLICT DO NOTHING
@@ -305,7 +305,8 @@ SELECT status, count(*) FROM (SELECT status FROM noetl.execution ORDER BY execut
 
 -- name: open_work
 -- Commands are counted in one scan: a second one by their owner would read those of every execution.
-SELECT c.commands, (SELECT count(*) FROM noetl.timer WHERE execution_id = :execution_id),
-       (SELECT count(*) FROM noetl.outbox WHERE execution_id = :execution_id), c.lost
-FROM (SELECT count(*) AS commands, count(*) FILTER (WHERE lost > 0 AND lost_turn = turn AND NOT waiting) AS lost
+SELECT c.commands, (SELECT count(*) FROM noetl.timer WHERE execution_id = :execution_id), o.events, c.lost, o.oldest
+FROM (SELECT count(*) AS events, coalesce(extract(epoch FROM clock_timestamp()) - extract(epoch FROM min(since)), 0) AS oldest
+      FROM noetl.outbox WHERE execution_id = :execution_id) o,
+     (SELECT count(*) AS commands, count(*) FILTER (WHERE lost > 0 AND lost_turn = turn AND NOT waiting) AS lost
       FROM noetl.command WHERE execution_id = :execution_id) c;
