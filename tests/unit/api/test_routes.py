@@ -131,6 +131,7 @@ def exchange(ground: Ground, name: str):
         "getExecutionLogs": f"/api/executions/{execution_id}/logs",
         "getExecutionGraph": f"/api/executions/{execution_id}/graph",
         "getLoopItems": f"/api/executions/{ground.run(LOOPED)}/loops/1/items",
+        "getLoopBands": f"/api/executions/{ground.run(LOOPED)}/loops/1/bands",
         "getExecutionSteps": f"/api/executions/{execution_id}/steps",
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
@@ -692,7 +693,7 @@ def test_steps_say_their_phases_when_asked(ground):
     execution_id = ground.run(GATED)
     plain = ground.ask("GET", f"/api/executions/{execution_id}/steps").json["steps"]
     asked = ground.ask("GET", f"/api/executions/{execution_id}/steps", query={"phases": "true"}).json["steps"]
-    assert asked[1]["phases"] == [{"kind": "waiting", "at": asked[1]["started_at"]}]
+    assert asked[1]["phases"] == [{"kind": "admission", "at": asked[1]["started_at"]}]
     assert [{**one, "phases": []} for one in asked] == [{**one, "phases": []} for one in plain]
     assert all("phases" not in one for one in plain)
 

@@ -22,6 +22,8 @@ const LOOKS: Record<string, { tone: Tone; icon: IconName }> = {
   cancelled: { tone: "idle", icon: "stop" },
   skipped: { tone: "idle", icon: "skip" },
   info: { tone: "idle", icon: "info" },
+  debug: { tone: "idle", icon: "dot" },
+  critical: { tone: "bad", icon: "stop" },
   active: { tone: "good", icon: "check" },
   alive: { tone: "good", icon: "check" },
   silent: { tone: "bad", icon: "alert" },

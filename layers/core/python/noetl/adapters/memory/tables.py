@@ -36,6 +36,15 @@ class ExecutionEntry:
     ended_at: float | None = None
     leaving: bool = False
     """It is being removed."""
+    rested: float = 0.0
+    rests_since: float | None = None
+    rests_until: float = 0.0
+
+    def rested_at(self, now: float) -> float:
+        """Return the seconds that it has rested by now."""
+        if self.rests_since is None:
+            return self.rested
+        return self.rested + max(0.0, min(now, self.rests_until) - self.rests_since)
 
     @property
     def over(self) -> bool:

@@ -173,6 +173,8 @@ class RemotePlace(RemoteTriggers):
             program=found.program,
             principal=found.principal,
             labels=found.labels,
+            active_seconds=found.active_seconds,
+            rounds=found.rounds,
         )
         return ExecutionView(
             summary,

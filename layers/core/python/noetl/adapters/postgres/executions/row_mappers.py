@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Row
@@ -13,6 +13,8 @@ from noetl.domain.state import Status
 from noetl.ports.executions.execution_store import (
     Ending,
     ExecutionInfo,
+    ItemBand,
+    ItemBands,
     ItemWork,
     LoopProgress,
     LoopPulse,
@@ -54,10 +56,22 @@ def item_work(row: Row) -> ItemWork:
     return ItemWork(int(run), int(rows), int(items), int(calls), float(ms))
 
 
+def item_bands(rows: Sequence[Row]) -> ItemBands | None:
+    """Of ``item_bands``."""
+    found = [[column or b"0" for column in row] for row in rows]
+    if not found:
+        return None
+    bands = [
+        ItemBand(int(band), int(done), int(failed), int(first)) for *_, band, done, failed, first in found
+    ]
+    low, high, *_ = found[0]
+    return ItemBands(float(low), float(high), bands)
+
+
 def info(row: Row) -> ExecutionInfo:
     """Of ``execution_info`` and the queries that list executions."""
     execution, path, name, status, program, version, started, ended, parent, state, ahead, *rest = row
-    playbook_version, principal, labels = rest
+    playbook_version, principal, labels, rested = rest
     return ExecutionInfo(
         execution_id=int(execution or b""),
         path=(path or b"").decode(),
@@ -73,6 +87,7 @@ def info(row: Row) -> ExecutionInfo:
         playbook_version=(playbook_version or b"").decode(),
         principal=(principal or b"").decode(),
         labels=labels_of(codec.decode(labels)) if labels else {},
+        rested=float(rested or b"0"),
     )
 
 

@@ -17,6 +17,7 @@ from noetl.ports.executions.execution_store import (
     NEWEST,
     PULSE_LOOPS,
     Ending,
+    ItemBands,
     ItemWork,
     Pulse,
     StoredEvent,
@@ -51,6 +52,10 @@ class PostgresLooking(PostgresLimits):
             "limit": number(limit),
         }
         return [row_mappers.event(row) for row in self.database.run("failed_items", values)]
+
+    def item_bands(self, execution_id: int, run: int, bands: int) -> ItemBands | None:
+        values = {"execution_id": number(execution_id), "run": number(run), "bands": number(bands)}
+        return row_mappers.item_bands(self.database.run("item_bands", values))
 
     def item_work(self, execution_id: int, limit: int) -> Sequence[ItemWork]:
         values = {

@@ -34,7 +34,9 @@ FROM noetl.schedule WHERE namespace = 'default' AND name > :after ORDER BY name 
 -- name: schedules_of_path
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
     extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
+    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
+     WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
 FROM noetl.schedule WHERE namespace = 'default' AND path = :path ORDER BY name LIMIT :limit::bigint;
 
 -- name: due_schedules
