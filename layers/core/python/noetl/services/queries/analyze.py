@@ -115,7 +115,9 @@ def _look(execution_id: int, deps: AnalyzeDeps) -> _Look:
     if not info.version and info.status not in TERMINAL:
         queued = waits(deps.store, execution_id)
         in_outbox = outstanding.counts["outbox"] > 0
-        waited = outstanding.oldest if in_outbox else deps.clock() - info.started_at
+        waited = deps.clock() - info.started_at
+        if in_outbox:  # an earlier version did not write there that a Start is for later
+            waited = min(waited, outstanding.oldest)
         findings = [limited(wait) for wait in queued] or [not_begun(info, in_outbox=in_outbox, waited=waited)]
     else:
         history = _read_history(deps.store, execution_id)
